@@ -33,7 +33,7 @@ from benchmarks.shares import Pick, Share, largest, smallest, worst_of_sizes
 from pytest_crucible import stats
 from pytest_crucible.stats.comparing import compare_declared_arms
 from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 from tests.truth import exact_rates
 from tests.truth.evals import EVALS, GATES, TRUTHS, Array, Drawn, Eval, Truth
 from tests.truth.families import FAMILIES

@@ -80,7 +80,7 @@ def run_checks() -> tuple[float, float]:
 
 def compare(place: Path) -> tuple[float, float]:
     """Return the seconds of a comparison, the training file read from disk, and the processor's seconds."""
-    from pytest_crucible.datasets.contamination.compare import compare_with_file
+    from pytest_crucible.features.contamination.compare import compare_with_file
     from pytest_crucible.records import Sample
 
     texts = _texts(0)

@@ -34,11 +34,11 @@ from pytest_crucible.features.guards.metrics import count_spans
 from pytest_crucible.features.guards.rules import load_rules, match_rules
 from pytest_crucible.features.robustness.built_in import FAMILIES, OBFUSCATION, make_attack
 from pytest_crucible.features.robustness.twins import Draw
+from pytest_crucible.measures import auroc
+from pytest_crucible.measures.row import Prepared
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.stats.measures import auroc
-from pytest_crucible.stats.measures.row import Prepared
 from tests.made_up_phones import PLANS, make_phones
 from tests.made_up_secrets import SEEN, UNSEEN, make_harmless, make_secrets
 

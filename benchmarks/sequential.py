@@ -12,7 +12,6 @@ import numpy as np
 from benchmarks.figures import Figure, show
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.sequential.betting import betting_sequence
-from pytest_crucible.stats.sequential.empirical_bernstein import empirical_bernstein_sequence
 from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 SAMPLES = 10_000
@@ -33,8 +32,6 @@ def figures() -> list[Figure]:
         )
     values = SHAPES["all equal (worst)"]
     found.append(Figure(name="- its memory", measured=_peak(lambda: betting_sequence(values)), unit="MB", limit=20))
-    bernstein = 1000 * _wall(lambda: empirical_bernstein_sequence(values))
-    found.append(Figure(name=f"empirical Bernstein sequence, n={SAMPLES:,}", measured=bernstein, unit="ms", limit=20))
     return [*found, *(_both_bounds(n, limit) for n, limit in ((1319, 20), (100_000, 500)))]
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from benchmarks.figures import Figure, show
 from pytest_crucible import fairness
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.features.slices.section import compute
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Plan, ScoreColumns
 from pytest_crucible.sections.inputs import NoStoredDetails, section_inputs
-from pytest_crucible.sections.slices import compute
 from pytest_crucible.stats.slices.search import PERMUTATIONS, search_slices
 
 SAMPLES, SLICES = 100_000, 10

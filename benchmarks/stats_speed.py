@@ -1,7 +1,7 @@
 """What the statistics cost: every closed form, whole comparisons, many of them, and the import; beside scipy and others.
 
-CPU time of one call, the least of several, since whatever else the machine does only adds. Resampling and confidence
-sequences are in `resampling` and `sequential`. statsmodels and pingouin are not needed: what is missing says so.
+CPU time of one call, the least of several, since whatever else the machine does only adds. Confidence sequences
+are in `sequential`. statsmodels and pingouin are not needed: what is missing says so.
 """
 
 from __future__ import annotations
@@ -45,21 +45,12 @@ OTHERS = (
     Other("welch_t", "pingouin", "ttest", lambda its, x: its.ttest(*x.scores, correction=True)),
     Other("wilson_interval", "statsmodels.stats.proportion", "proportion_confint", lambda its, x: _wilson(its, x)),
     Other("mcnemar_exact", "statsmodels.stats.contingency_tables", "mcnemar", lambda its, x: its.mcnemar(_square(x))),
-    Other(
-        "compare_proportions",
-        "statsmodels.stats.proportion",
-        "confint_proportions_2indep",
-        lambda its, x: its.confint_proportions_2indep(*x.counts, method="score"),
-    ),
     Other("mann_whitney", "scipy.stats", "mannwhitneyu", lambda its, x: its.mannwhitneyu(*x.scores)),
     Other("mann_whitney", "pingouin", "mwu", lambda its, x: its.mwu(*x.scores)),
     Other("wilcoxon_signed_rank", "scipy.stats", "wilcoxon", lambda its, x: its.wilcoxon(*x.scores)),
     Other("wilcoxon_signed_rank", "pingouin", "wilcoxon", lambda its, x: its.wilcoxon(*x.scores)),
-    Other("brunner_munzel", "scipy.stats", "brunnermunzel", lambda its, x: its.brunnermunzel(*x.scores)),
     Other("kruskal_wallis", "scipy.stats", "kruskal", lambda its, x: its.kruskal(*x.arms)),
     Other("anova_oneway", "scipy.stats", "f_oneway", lambda its, x: its.f_oneway(*x.arms)),
-    Other("welch_anova", "statsmodels.stats.oneway", "anova_oneway", lambda its, x: its.anova_oneway(x.arms)),
-    Other("friedman", "scipy.stats", "friedmanchisquare", lambda its, x: its.friedmanchisquare(*x.arms)),
     Other("levene", "scipy.stats", "levene", lambda its, x: its.levene(*x.arms)),
     Other("shapiro_wilk", "scipy.stats", "shapiro", lambda its, x: its.shapiro(x.scores[0])),
     Other("pearson", "scipy.stats", "pearsonr", lambda its, x: its.pearsonr(*x.scores).confidence_interval()),

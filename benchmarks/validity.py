@@ -25,8 +25,8 @@ from tabulate import tabulate
 from benchmarks.shares import largest, worst_of_sizes
 from pytest_crucible import stats
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
-from pytest_crucible.stats.resampling import alikeness, units
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling import alikeness, draws
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 
 Array = np.ndarray
 # Differences of one run, and their groups.
@@ -155,15 +155,15 @@ def print_blocks(runs: int) -> int:
     rng, found = np.random.default_rng(0), [0, 0]
     for _ in range(runs):
         differences = rng.normal(0.02, 1, 10_000)
-        for k, most in enumerate((units.MOST_UNITS, differences.size)):
-            kept = units.MOST_UNITS
-            units.MOST_UNITS = most
+        for k, most in enumerate((draws.MOST_UNITS, differences.size)):
+            kept = draws.MOST_UNITS
+            draws.MOST_UNITS = most
             found[k] += (
                 alikeness.flip_signs(differences, monte_carlo=MonteCarlo(draws=999, finest=1e-3)).p_value <= 0.05
             )
-            units.MOST_UNITS = kept
+            draws.MOST_UNITS = kept
     print(
-        f"power with {units.MOST_UNITS:,} blocks {found[0] / runs:.3f}, with 10,000 samples {found[1] / runs:.3f}, {runs} runs"
+        f"power with {draws.MOST_UNITS:,} blocks {found[0] / runs:.3f}, with 10,000 samples {found[1] / runs:.3f}, {runs} runs"
     )
     return 0
 

@@ -10,10 +10,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import cookbook, fairness, metrics, runs, stats
+    from pytest_crucible import cookbook, metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.features import cns3
+    from pytest_crucible.features.slices import fairness
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
     from pytest_crucible.records.detections import Detection, Span
@@ -52,7 +53,7 @@ _HOME = {
     "Verdict": "records",
     "cns3": "features.cns3",
     "cookbook": "cookbook",
-    "fairness": "fairness",
+    "fairness": "features.slices.fairness",
     "from_strategy": "datasets.strategies",
     "judges": "metrics.judges",
     "metric": "metrics",

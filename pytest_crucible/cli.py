@@ -15,6 +15,7 @@ from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.plugins import commands, pages_of
+from pytest_crucible.stats.interval import NotEnoughData
 
 # The meanings of pytest.ExitCode, without importing pytest.
 HELD, DID_NOT_HOLD, INTERRUPTED, USAGE = 0, 1, 2, 4
@@ -120,7 +121,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _print_error(f"{name}: interrupted", INTERRUPTED)
     except click.ClickException as error:
         return _print_error(f"{name}: {_sentence(error.format_message())}", USAGE)
-    except (CrucibleError, ValueError) as error:
+    except (CrucibleError, ValueError, NotEnoughData) as error:
         return _print_error(f"{name}: {error}", USAGE)
     # Standard output may go to a full disk; commands report errors of the files that they write.
     except OSError as error:

@@ -5,7 +5,7 @@ If the plugin may be absent (`-p no:crucible`), mark implementations `@pytest.ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pluggy
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict
+    from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict, View
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.records.variants import VariantRules
     from pytest_crucible.runs.provenance import PlanComparison
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_crucible.sections import Section
     from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
+    from pytest_crucible.session.experiment_data import ExperimentData
     from pytest_crucible.session.experiment_draft import ExperimentDraft
     from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
     from pytest_crucible.session.experiment_run import ExperimentRun
@@ -150,6 +151,16 @@ def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:
     """Called before adapters are opened and experiments are planned; reads the feature's part of the configuration."""
 
 
+@hookspec(firstresult=True)
+def pytest_crucible_plan_instead(collection: ExperimentCollection, items: Sequence[pytest.Function]) -> bool | None:
+    """Return True to plan none of the selected experiments, and to open no adapter."""
+
+
+@hookspec
+def pytest_crucible_select(data: ExperimentData) -> None:
+    """Called for the samples that each experiment selects, before its metrics are read; may leave samples out."""
+
+
 @hookspec
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Called for each experiment before its plan is made; adds variants, arguments, metrics and values to the draft."""
@@ -163,6 +174,11 @@ def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
 @hookspec
 def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
     """Return what a test demands of a candidate, by name: a gate that is frozen notices where it changes."""
+
+
+@hookspec
+def pytest_crucible_session_demands(settings: Settings) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
+    """Return what a session demands of a candidate in all of its experiments, by name."""
 
 
 @hookspec
@@ -183,6 +199,11 @@ def pytest_crucible_enter(collection: ExperimentCollection, run: str) -> None:
 @hookspec
 def pytest_crucible_begin(session: CrucibleSession, items: list[pytest.Item]) -> None:
     """Called when the plans are in the run store, before pytest runs the first item; may order and repeat items."""
+
+
+@hookspec
+def pytest_crucible_count_reports(config: pytest.Config) -> int:  # type: ignore[empty-body]  # a hook has none
+    """Return the number of test reports that this process adds to those of items and verdicts."""
 
 
 @hookspec(firstresult=True)
@@ -223,6 +244,11 @@ def pytest_crucible_variant_rules(plan: Plan) -> VariantRules | None:
 @hookspec(firstresult=True)
 def pytest_crucible_pair_variants(plan: Plan, ours: Plan) -> Plan | None:
     """Return the plan of two paired runs, which has the variants of both, with what belongs to these; `ours` is the candidate's."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_profile(name: str, samples: Sequence[Sample]) -> View | None:
+    """Return the profile of a dataset as a page, which `crucible data list NAME -o` writes."""
 
 
 @hookspec

@@ -84,14 +84,6 @@ OPTIONS = (
     ),
     Option("fresh", "query the baselines again, even if their stored replies could be used", False, flag=True),
     Option(
-        "checks",
-        "data checks: first (before sampling), only (without sampling), off (not at all)",
-        "first",
-        key="string",
-        metavar="WHEN",
-        choices=("first", "only", "off"),
-    ),
-    Option(
         "memory",
         "the replies that decide gates: off (those of this session), or pool (those of all sessions, with alpha split over them)",
         "off",

@@ -29,9 +29,8 @@ from pytest_crucible.records import (
     Unit,
 )
 from pytest_crucible.records.rules import RULES_VERSION
-from pytest_crucible.session.checked_data import CheckedDatasets
-from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
@@ -65,7 +64,7 @@ def plan_item(
     """Collect the test function of a source, and plan it as an experiment on these arms."""
     (item,) = collect_items(pytester, source)
     chosen = default_settings(**settings)
-    planner = ExperimentPlanner(item.config, chosen, arms, CheckedDatasets(item.config, chosen, DataChecks()))
+    planner = ExperimentPlanner(item.config, chosen, arms, SessionDatasets(item.config, chosen.seed))
     return item, planner.plan_experiment(item, item.function)
 
 

@@ -6,15 +6,21 @@ from collections.abc import Sequence
 
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Outcome, Reasoning, Sample
-from pytest_crucible.score.apply import Scored, score_outcome
+from pytest_crucible.score.apply import FurtherScores, Scored, score_outcome
 
 
 def judged_at_once(
-    outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool, reasoning: Reasoning = "strip"
+    outcome: Outcome,
+    metrics: Sequence[Metric],
+    sample: Sample,
+    *,
+    passed: bool,
+    reasoning: Reasoning = "strip",
+    further: Sequence[FurtherScores] = (),
 ) -> Scored:
     """Score an outcome at once."""
     try:
-        score_outcome(outcome, metrics, sample, passed=passed, reasoning=reasoning).send(None)
+        score_outcome(outcome, metrics, sample, passed=passed, reasoning=reasoning, further=further).send(None)
     except StopIteration as done:
         value: Scored = done.value
         return value

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from pytest_crucible.features.ensembles import section as diversity
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import (
     Analysis,
@@ -18,7 +19,6 @@ from pytest_crucible.records import (
     Estimate,
     Evidence,
     Fingerprint,
-    Interval,
     MetricFacts,
     Plan,
     Run,
@@ -26,11 +26,12 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.sections import cache, diversity, losses, usage, worst_samples
+from pytest_crucible.sections import cache, losses, usage, worst_samples
 from pytest_crucible.sections.cache import OldAnswers
 from pytest_crucible.sections.losses import Losses
 from pytest_crucible.sections.usage import Usages
 from pytest_crucible.sections.worst_samples import WorstSample
+from pytest_crucible.stats.interval import Interval
 
 NODEID = "test_math.py::test_sums"
 

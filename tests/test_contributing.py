@@ -28,9 +28,9 @@ CHECKS = {
         ("unit/sections/test_sections_ties", ""),
         ("test_documentation", "page_of_json"),
     ],
-    "Add a statistic for targets and comparisons": [("unit/stats/test_stats_measures_mean_square", "")],
+    "Add a statistic for targets and comparisons": [("unit/measures/test_measures_mean_square", "")],
     "Add a data check": [
-        ("unit/datasets/test_datasets_checks", ""),
+        ("unit/features/data_checks/test_data_checks_expectations", ""),
         ("test_documentation", "page_of_data_checks"),
     ],
     "Add an importer": [
@@ -38,6 +38,7 @@ CHECKS = {
         ("unit/importers/test_importers_harnesses", "jury"),
     ],
     "Add a command": [("plugin/test_licences", ""), ("test_documentation", "page_of_the_command_line")],
+    "Add a capability": [("plugin/test_padding", "")],
     "all": [("test_layers", "")],
 }
 """Heading of an addition -> the tests that show that it works, as file and part of the name."""
@@ -69,6 +70,7 @@ def apply(block: Block, root: Path) -> None:
     path = root / block.path
     if block.language != "diff":
         assert not path.exists(), f"{block.path} exists: a diff changes it"
+        path.parent.mkdir(exist_ok=True)
         path.write_text(block.body, encoding="utf-8")
         return
     lines = block.body.splitlines()

@@ -422,7 +422,7 @@ def test_the_page_of_hooks_names_every_public_hook_with_its_arguments() -> None:
 def test_the_page_of_markers_has_every_argument() -> None:
     page = (DOCS / "reference" / "markers.md").read_text(encoding="utf-8")
 
-    for marker in MARKERS:
+    for marker in (*MARKERS, *(marker for feature in all_features() for marker in feature.markers)):
         assert f"`{marker.partition(':')[0]}`" in page
     for alternative in ALTERNATIVES:
         assert f"`{alternative}`" in page

@@ -16,15 +16,15 @@ LAYERS = {
     "pytest": "plugin options fixtures no_assert_rewriting session",
     "registry": "registry",
     "runs": "runs",
-    "presets": "fairness",
     "adapters": "adapters",
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
     "libraries": "backends cookbook datasets metrics importers exports schedules telemetry training training_sets",
     "engines": "detectors local_model sandbox",
-    "stats": "stats",
+    "measures": "measures",
     "records": "records",
+    "stats": "stats",
     "feature table": "feature_table",
 }
 PENDING: set[tuple[str, str]] = set()
@@ -32,12 +32,9 @@ PENDING: set[tuple[str, str]] = set()
 PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
-    ("pytest_crucible.backends.ensembles.ensemble", "pytest_crucible.metrics.normalisers"),
-    ("pytest_crucible.backends.ensembles.settings", "pytest_crucible.metrics.normalisers"),
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.definition"),
-    ("pytest_crucible.cookbook.evaluators", "pytest_crucible.metrics.models.scorers"),
-    ("pytest_crucible.datasets.contamination.compare", "pytest_crucible.metrics.models.embeddings"),
+    ("pytest_crucible.cookbook", "pytest_crucible.metrics.definition"),
+    ("pytest_crucible.cookbook", "pytest_crucible.metrics.models.scorers"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
@@ -50,8 +47,8 @@ EXCEPTIONS = {
     ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-trained adapters have the lineages that backends read, the members of an ensemble agree by what the metrics call equal, checks
-compare texts by the embeddings that metrics use, and evaluators of the cookbook are metrics."""
+trained adapters have the lineages that backends read, checks compare texts by the embeddings that metrics use, and evaluators of
+the cookbook are metrics."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},
@@ -60,6 +57,8 @@ PLUGGY = {
 """The program has plugins of its own, without pytest."""
 TYPES_ONLY = {"pytest_crucible.builtin", "pytest_crucible.features", "pytest_crucible.hookspecs"}
 """Tables that import other rooms for types, or when a row is used."""
+LIGHT = {"pytest_crucible.stats.interval", "pytest_crucible.stats.number_format"}
+"""All that records may import of `stats`, which imports nothing else of this package: they need no numpy."""
 WITHIN = {"program", "pytest"}
 """Layers whose folders and modules may import each other."""
 
@@ -137,6 +136,14 @@ def test_imports_point_down():
     assert not wrong, "must not import: " + "; ".join(
         f"{module} ({LAYER[room(module)]}) {name}" for module, name in wrong
     )
+
+
+def test_records_import_only_the_light_modules_of_stats():
+    imports = {name for module in MODULES if room(module) == "records" for name in ours(module)}
+    allowed = {"numpy", "scipy"}.isdisjoint
+
+    assert {name for name in imports if room(name) == "stats"} <= LIGHT
+    assert all(allowed(name.split(".")[0] for name in imported_modules(module)) for module in LIGHT)
 
 
 def test_only_entry_modules_features_and_the_session_import_pytest():

@@ -14,7 +14,14 @@ from pytest_crucible import stats
 
 
 def typed_names(package) -> Iterator[str]:
-    """Yield the names for a type checker: the imports under `if TYPE_CHECKING`."""
+    """Yield the names for a type checker: of a stub, or the imports under `if TYPE_CHECKING`."""
+    stub = Path(package.__file__).with_suffix(".pyi")
+    if stub.exists():
+        tree = ast.parse(stub.read_text(encoding="utf-8"))
+        yield from (
+            alias.asname or alias.name for node in tree.body if isinstance(node, ast.ImportFrom) for alias in node.names
+        )
+        return
     tree = ast.parse(Path(package.__file__).read_text(encoding="utf-8"))
     for block in tree.body:
         if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING":
@@ -58,7 +65,8 @@ def test_an_unknown_name_is_an_attribute_error(package):
     with pytest.raises(AttributeError) as caught:
         _ = package.nothing_of_the_kind
 
-    assert str(caught.value) == f"module {package.__name__!r} has no attribute 'nothing_of_the_kind'"
+    assert "nothing_of_the_kind" in str(caught.value)
+    assert package.__name__ in str(caught.value)
 
 
 def test_the_names_of_stats_are_sorted_typed_and_there():

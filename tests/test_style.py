@@ -22,7 +22,7 @@ FILES = [
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "adversary", "backends", "commands", "cookbook", "datasets", "detectors", "exports", "fairness", "features",
+        "adversary", "backends", "commands", "cookbook", "datasets", "detectors", "exports", "features",
         "guards", "importers",
         "local_model", "metrics", "presets", "registry", "report", "runs", "schedules", "stats", "sweeps", "training",
         "training_sets",

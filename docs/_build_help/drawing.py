@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from matplotlib.axes import Axes
 
-from pytest_crucible.records import Interval
+from pytest_crucible.stats.interval import Interval
 
 LINES = ("o-", "s--", "^:", "v-.")
 # Set where pages are only checked: the simulations take more than half of a build.

@@ -78,9 +78,9 @@ def detectable_differences(figure: Figure) -> None:
 
 
 def coefficients_and_prevalence(figure: Figure) -> None:
-    """Raw agreement, Cohen's kappa and Gwet's AC1 against the share of good replies, from 0.5 to 0.99.
+    """Raw agreement and Cohen's kappa against the share of good replies, from 0.5 to 0.99.
 
-    Raw agreement is 0.9 throughout, AC1 rises from 0.80 to 0.89, kappa falls from 0.80 to 0.14.
+    Raw agreement is 0.9 throughout, kappa falls from 0.80 to 0.14.
     """
     axes, shares = figure.subplots(), (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
     coefficients = []
@@ -89,48 +89,11 @@ def coefficients_and_prevalence(figure: Figure) -> None:
         caught, passed = round(0.9 * good), round(0.1 * (1000 - good))
         labels = [1] * good + [0] * (1000 - good)
         judged = [1] * caught + [0] * (good - caught) + [1] * passed + [0] * (1000 - good - passed)
-        kappa, gwet = stats.cohen_kappa(judged, labels), stats.gwet_ac1([judged, labels])
-        coefficients.append((kappa.raw, gwet.value, kappa.value))
-    curves(axes, shares, coefficients, ("raw agreement", "Gwet's AC1", "Cohen's kappa"))
+        kappa = stats.cohen_kappa(judged, labels)
+        coefficients.append((kappa.raw, kappa.value))
+    curves(axes, shares, coefficients, ("raw agreement", "Cohen's kappa"))
     axes.set(xlabel="share of good replies", ylabel="agreement", ylim=(0, 1))
     axes.legend(loc="lower left")
-
-
-def shrinkage_of_tasks(figure: Figure) -> None:
-    """Rates of six tasks, one below the other.
-
-    The counted rates reach from 0.3 to 1.0, the shrunk ones from 0.43 to 0.87, each towards the mean of 0.65 and
-    the further the fewer samples the task has.
-    """
-    axes = figure.subplots()
-    successes, trials = [9, 8, 3, 10, 6, 20], [10, 10, 10, 10, 12, 40]
-    tasks = stats.task_rates(successes, trials)
-    order = sorted(range(6), key=lambda task: tasks.rates[task])
-    for row, task in enumerate(order):
-        whisker(axes, row, tasks.rates[task], tasks.intervals[task], "C0")
-        axes.plot(
-            successes[task] / trials[task], row, "o", markersize=9, fillstyle="none", color="C1", markeredgewidth=1.8
-        )
-    axes.axvline(tasks.mean, color="C3", linestyle="--")
-    axes.set(xlabel="rate", xlim=(0, 1.03), yticks=range(6))
-    axes.set_yticklabels([f"{successes[task]} of {trials[task]}" for task in order])
-
-
-def forest_of_suites(figure: Figure) -> None:
-    """Intervals of five languages, one below the other, around differences from -0.02 to 0.11.
-
-    Below them the mean, 0.04 with an interval from -0.01 to 0.10, and a dashed prediction interval from -0.07 to
-    0.16.
-    """
-    axes, names = figure.subplots(), ["en", "de", "fr", "es", "ja"]
-    analysis = stats.meta_analysis([0.03, 0.08, -0.02, 0.05, 0.11], [0.020, 0.030, 0.025, 0.020, 0.040], labels=names)
-    for row, study in enumerate(reversed(analysis.studies)):
-        whisker(axes, row + 1, study.estimate, study.interval, "C0")
-    assert analysis.prediction is not None
-    axes.plot([analysis.prediction.low, analysis.prediction.high], [0, 0], "--", color="C1")
-    whisker(axes, 0, analysis.estimate, analysis.interval, "C1")
-    axes.axvline(0, color="C3", linewidth=0.9)
-    axes.set(xlabel="candidate - baseline", yticks=range(6), yticklabels=["mean", *reversed(names)])
 
 
 def vote_of_three(figure: Figure) -> None:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.arm_makers import find_maker
+from pytest_crucible.adapters.arm_makers import backend_key, find_maker
 from pytest_crucible.adapters.config_tables import list_tables
 from pytest_crucible.adapters.feature_settings import pop_settings
-from pytest_crucible.adapters.kinds import kind_of_members, kind_of_uri, uri_schemes
+from pytest_crucible.adapters.kinds import kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
@@ -86,12 +86,10 @@ def read_adapter(name: str, table: Any, source: Path) -> Adapter:
     if "uri" in options:
         options = _with_uri(name, options, source)
     backend, parameters = options.pop("backend", None), options.pop("parameters", {})
-    group = kind_of_members(options)
-    if group is not None and backend is not None:
-        raise SpecError(
-            f"adapter {name!r} in {source} has backend = {backend!r} and {group.name} = [...]: write one of them"
-        )
-    backend = backend if group is None else group.name
+    key = backend_key(options)
+    if key is not None and backend is not None:
+        raise SpecError(f"adapter {name!r} in {source} has backend = {backend!r} and {key} = [...]: write one of them")
+    backend = backend if key is None else key
     if not isinstance(backend, str) or not isinstance(parameters, dict):
         raise SpecError(f'adapter {name!r} in {source} needs backend = "..." and, if any, parameters = {{ ... }}')
     trained_on = _read_trained_on(name, options.pop("trained_on", ()), source)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.adapters.opened_arm import OpenedArm
     from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
     from pytest_crucible.metrics import Metric
@@ -36,12 +35,12 @@ Reference = str | Callable[..., Any]
 
 @dataclass(frozen=True, kw_only=True)
 class AdapterKind:
-    """One kind of adapter. All functions but `members` take the adapter and an AdapterContext, and may raise SpecError."""
+    """One kind of adapter. All functions take the adapter and an AdapterContext, and may raise SpecError."""
 
     name: str
     """`backend` in the configuration."""
     open: Reference = ""
-    """Returns the backend. For a kind with `members` it takes the opened members as a third argument."""
+    """Returns the backend."""
     uri: UriForm | None = None
     """How a URI names an adapter of this kind; None for a kind without URIs."""
     locate: Reference = ""
@@ -54,8 +53,6 @@ class AdapterKind:
     """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
     expiry: Reference = ""
     """Returns when a service will delete the adapter's weights; None if it keeps them."""
-    members: Reference = ""
-    """Takes the adapter alone and returns the names of the adapters that it consists of."""
     is_seeded: bool = False
     """The session's seed is one of the parameters."""
     is_offline: bool = False
@@ -72,11 +69,6 @@ class AdapterKind:
         # The hook comes first, so that a conftest.py can replace a built-in kind, in a test for instance.
         backend: Backend | None = context.open_user_backend(adapter)
         return backend if backend is not None or not self.open else _load(self.open)(adapter, context)
-
-    def open_group(self, adapter: Adapter, context: AdapterContext, members: tuple[OpenedArm, ...]) -> Backend:
-        """Return the backend of an adapter that consists of others."""
-        backend: Backend = _load(self.open)(adapter, context, members)
-        return backend
 
     def locate_files(
         self, adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
@@ -106,11 +98,6 @@ class AdapterKind:
         """Return when a service will delete the adapter's weights; None if they stay."""
         expiry: datetime | None = _load(self.expiry)(adapter, context) if self.expiry else None
         return expiry
-
-    def read_members(self, adapter: Adapter) -> tuple[str, ...]:
-        """Return the names of the adapters that this one consists of."""
-        names: tuple[str, ...] = _load(self.members)(adapter)
-        return names
 
     def read_uri(self, uri: str, adapter: str) -> Mapping[str, Any]:
         """Return the options that a URI stands for."""
@@ -163,23 +150,13 @@ KINDS = (
         sends_messages=True,
     ),
     AdapterKind(name="scripted", open="pytest_crucible.adapters.scripted:open_scripted", is_offline=True),
-    AdapterKind(
-        name="ensemble",
-        open="pytest_crucible.adapters.ensemble:open_ensemble",
-        members="pytest_crucible.adapters.ensemble:read_members",
-    ),
 )
 
 
 @cache
 def all_kinds() -> Mapping[str, AdapterKind]:
-    """Return the kinds by name, those of features after the others."""
+    """Return the kinds by name, those of features after the others. `backend` may name each of them."""
     return {kind.name: kind for kind in (*KINDS, *(kind for _, kind in load_rows("adapter_kinds")))}
-
-
-def backend_names() -> list[str]:
-    """Return what `backend` may name; kinds with members are written by their members instead."""
-    return sorted(kind.name for kind in all_kinds().values() if not kind.members)
 
 
 def kind_of(adapter: Adapter) -> AdapterKind:
@@ -196,11 +173,6 @@ def kind_of_arm(arm: Arm) -> AdapterKind:
 def kind_of_uri(scheme: str) -> AdapterKind | None:
     """Return the kind whose URIs have this scheme; None for other schemes."""
     return next((kind for kind in all_kinds().values() if kind.uri and kind.uri.matches(scheme)), None)
-
-
-def kind_of_members(options: Mapping[str, Any]) -> AdapterKind | None:
-    """Return the kind of an adapter that lists its members, under the kind's name."""
-    return next((kind for kind in all_kinds().values() if kind.members and kind.name in options), None)
 
 
 def uri_schemes() -> dict[str, AdapterKind]:

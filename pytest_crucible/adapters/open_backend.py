@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.kinds import backend_names, kind_of
+from pytest_crucible.adapters.kinds import all_kinds, kind_of
 from pytest_crucible.adapters.replay import remember_adapter, replay_backend
 from pytest_crucible.adapters.untrained import Untrained
 from pytest_crucible.backends import Backend
@@ -45,7 +45,7 @@ def open_backend(adapter: Adapter, context: AdapterContext, trained: TrainedAdap
     if backend is None:
         raise SpecError(
             f"adapter {adapter.name!r} has backend {adapter.backend!r}, which neither the package nor a plugin "
-            f"provides: write one of {', '.join(backend_names())}"
+            f"provides: write one of {', '.join(sorted(all_kinds()))}"
         )
     if not (context.is_replay or isinstance(backend, Untrained)):
         remember_adapter(adapter, backend, context)

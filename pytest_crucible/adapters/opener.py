@@ -21,7 +21,7 @@ from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
 from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends import Backend
-from pytest_crucible.backends.stack import wrap_backend, wrap_outside
+from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.features import left_out_sentence
 from pytest_crucible.records import JUDGE, Adapter, Role
 from pytest_crucible.records.errors import SpecError
@@ -41,6 +41,8 @@ class Opener:
         self.models: list[Backend] = []
         """The backends of models that were opened in a role."""
         self._opened: dict[str, OpenedArm] = {}
+        self._making: list[str] = []
+        """The arms of several parts that are being opened, the outermost first."""
         self._trained: dict[str, TrainedAdapter] = {}
         """Adapters that this session has trained."""
 
@@ -48,11 +50,11 @@ class Opener:
         """Return the arm of a configured adapter, of a URI, of a registered version, or of a stored run. Raises SpecError."""
         if is_stored(name):
             return stored_arm(name, role)
-        if is_version(name) and name not in self._configured:
-            return self._open_version(name, role, ())
+        if self._is_version(name):
+            return self._open_version(name, role)
         adapter = find_adapter(name, self._configured)
         if name in self._configured:
-            return self._open_configured(adapter, role, ())
+            return self._open_configured(adapter, role)
         return self._open_single(adapter, role, typed_in=self._context.invocation_folder)
 
     @property
@@ -60,13 +62,26 @@ class Opener:
         """The session as adapters see it."""
         return self._context
 
+    @property
+    def parents(self) -> Sequence[str]:
+        """The arms that the present one is a part of, the outermost first."""
+        return self._making[:-1]
+
+    def find_part(self, name: str) -> Adapter | None:
+        """Return the adapter of a part; None for a registered version. Raises SpecError for an unknown name."""
+        return None if self._is_version(name) else find_adapter(name, self._configured)
+
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
-        return self._open_configured(adapter, role, ())
+        return self._open_configured(adapter, role)
 
     def open_named_part(self, name: str, role: Role) -> OpenedArm:
-        """Return the arm of a configured adapter that is a part of another one's. Raises SpecError."""
-        return self._open_configured(self._configured[name], role, ())
+        """Return the arm that a name means, as a part of another one. Raises SpecError."""
+        adapter = self.find_part(name)
+        if adapter is None:
+            return self._open_version(name, role)
+        is_configured = name in self._configured
+        return self._open_configured(adapter, role) if is_configured else self._open_single(adapter, role)
 
     def make_ready(self, opened: OpenedArm) -> bool:
         """Make what an arm needs before it can answer, such as its training; return whether it has to be opened again."""
@@ -96,10 +111,13 @@ class Opener:
         self._opened = {name: arm for name, arm in opened.items() if not untrained_recipes([arm])}
         return is_recovered
 
-    def _open_configured(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
-        """Open an adapter once, although it may be an arm and a member of ensembles; `parents` are these ensembles."""
+    def _is_version(self, name: str) -> bool:
+        return is_version(name) and name not in self._configured
+
+    def _open_configured(self, adapter: Adapter, role: Role) -> OpenedArm:
+        """Open an adapter once, although it may be an arm and a part of others."""
         if adapter.name not in self._opened:
-            self._opened[adapter.name] = self._open_new(adapter, role, parents)
+            self._opened[adapter.name] = self._open_new(adapter, role)
         # One backend may stand in both roles, as the candidate and as a member of a baseline.
         opened = self._opened[adapter.name]
         if opened.competitors and role != "candidate":
@@ -108,81 +126,32 @@ class Opener:
             )
         return replace(opened, arm=replace(opened.arm, role=role))
 
-    def _open_version(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+    def _open_version(self, name: str, role: Role) -> OpenedArm:
         """Open a registered version, by its number. Raises SpecError if its weights have changed since it was registered."""
         version = self._context.versions(name)
         adapter = version_adapter(
             version, self._context.registry_folder, self._context.root, needs_files=not self._context.is_replay
         )
-        opened = self._open_configured(adapter, role, parents)
+        opened = self._open_configured(adapter, role)
         if opened.arm.identity != version.identity:
             raise changed_weights(version.name)
         return opened
 
-    def _open_new(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
+    def _open_new(self, adapter: Adapter, role: Role) -> OpenedArm:
         row = find_maker(adapter)
         if row is not None:
             feature, maker = row
             if self._context.is_left_out(feature.plugin_name):
                 raise SpecError(left_out_sentence(f"adapter {adapter.name!r} with {maker.key}", feature))
-            return maker.open(adapter, role, self)
+            self._making.append(adapter.name)
+            try:
+                return maker.open(adapter, role, self)
+            finally:
+                self._making.pop()
         if SEEDS in adapter.options:
             trainings = tuple(self._open_single(training, role) for training in adapters_of_seeds(adapter))
             return OpenedArm(describe_trainings(adapter, role, trainings), trainings[0].backend, trainings=trainings)
-        is_group = bool(kind_of(adapter).members)
-        return self._open_group(adapter, role, parents) if is_group else self._open_single(adapter, role)
-
-    def _open_group(self, adapter: Adapter, role: Role, parents: tuple[str, ...]) -> OpenedArm:
-        if adapter.name in parents:
-            chain = " > ".join((*parents[parents.index(adapter.name) :], adapter.name))
-            raise SpecError(
-                f"adapter {adapter.name!r} is an ensemble of itself ({chain}): name other adapters as members"
-            )
-        kind = kind_of(adapter)
-        names = kind.read_members(adapter)
-        members = tuple(self._open_member(name, role, (*parents, adapter.name)) for name in names)
-        backend = kind.open_group(adapter, self._context, members)
-        outer = open_wrappers(adapter, self._context)
-        files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
-        files |= find_training_files(adapter, backend, self._context.root)
-        arm = describe_arm(
-            adapter,
-            role,
-            backend,
-            root=self._context.root,
-            members=names,
-            trained_on=files,
-            outer=outer,
-        )
-        return OpenedArm(arm, wrap_outside(backend, outer), members, adapter=adapter)
-
-    def _open_member(self, name: str, role: Role, parents: tuple[str, ...]) -> OpenedArm:
-        """Open a member, whose path is relative to the configuration, because members are written there."""
-        if is_version(name) and name not in self._configured:
-            return self._open_version(name, role, parents)
-        try:
-            adapter = find_adapter(name, self._configured)
-        except SpecError as error:
-            raise SpecError(f"ensemble {parents[-1]!r}: {error}") from None
-        if name not in self._configured:
-            return self._open_single(adapter, role)
-        if adapter.variables:
-            raise SpecError(
-                f"ensemble {parents[-1]!r}: member {name!r} has variables, and a test function has those of the whole "
-                f"ensemble: move them to the table of {parents[-1]!r}"
-            )
-        opened = self._open_configured(adapter, role, parents)
-        if opened.competitors:
-            raise SpecError(
-                f"ensemble {parents[-1]!r}: adapter {name!r} is a family, and a member is one model: name one of its "
-                f"members, such as {opened.competitors[0].arm.name!r}"
-            )
-        if opened.trainings:
-            raise SpecError(
-                f"ensemble {parents[-1]!r}: adapter {name!r} has seeds, and a member is one model: name one of its "
-                f"trainings, such as local:{opened.trainings[0].arm.name}"
-            )
-        return opened
+        return self._open_single(adapter, role)
 
     def _open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
         context = self._context

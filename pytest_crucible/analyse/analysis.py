@@ -20,6 +20,7 @@ from pytest_crucible.analyse.targets import estimate, evaluate_target
 from pytest_crucible.analyse.training import evaluate_training
 from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
 from pytest_crucible.analyse.variant_scores import score_terms
+from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import (
     TRAINING_NUMBERS,
     Analysis,
@@ -34,9 +35,7 @@ from pytest_crucible.records import (
     Target,
     TargetResult,
 )
-from pytest_crucible.stats.measures.table import MEAN
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
-from pytest_crucible.stats.resampling.units import hash_ids
+from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,13 +23,14 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
     without_unfounded_proof,
 )
-from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, Interval, MetricFacts, Ratio
-from pytest_crucible.stats.measures import sequences
-from pytest_crucible.stats.measures.changes import largest_change, limit_changes
-from pytest_crucible.stats.measures.possible_values import contrast_problem
-from pytest_crucible.stats.measures.row import Difference, End, Prepared
-from pytest_crucible.stats.measures.table import comparison_row
-from pytest_crucible.stats.resampling.monte_carlo import resolve_for
+from pytest_crucible.measures import sequences
+from pytest_crucible.measures.possible_values import contrast_problem
+from pytest_crucible.measures.row import Difference, End, Prepared
+from pytest_crucible.measures.table import comparison_row
+from pytest_crucible.measures.values import largest_change, limit_changes
+from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.resampling.draws import resolve_for
 
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
 

@@ -23,13 +23,13 @@ from pytest_crucible.analyse.statistics import (
     observe_samples,
     row_of,
 )
+from pytest_crucible.measures import conditional
+from pytest_crucible.measures.row import GEOMETRIC_MEANS, Difference, End, Numbers, counted_clusters
+from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.records.number_format import quantity
-from pytest_crucible.stats.means.ratio_differences import RatioArm
-from pytest_crucible.stats.measures import conditional
-from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS, Difference, End, Numbers, counted_clusters
-from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
-from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.means.ratio_bounds import RatioArm
+from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.resampling.draws import Keys
 
 Arm = Sequence[ScoredMetric]
 LOOKS = "the metric applies to some replies only, and --crucible-stop has no bounds for that: leave it out"

@@ -12,23 +12,14 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, row_of
-from pytest_crucible.records import (
-    FACTORS,
-    FEWEST_LEVELS,
-    BoundedValue,
-    Contrast,
-    EffectSize,
-    Interval,
-    Measure,
-    Target,
-)
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
-from pytest_crucible.stats.factors.crossed_tests import NORMAL
-from pytest_crucible.stats.factors.level_bounds import bound_distance, fewest_levels
-from pytest_crucible.stats.measures.changes import change_bounds
-from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
-from pytest_crucible.stats.measures.table import comparison_row
+from pytest_crucible.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
+from pytest_crucible.measures.table import comparison_row
+from pytest_crucible.measures.values import change_bounds
+from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, Contrast, EffectSize, Measure, Target
+from pytest_crucible.stats.factors.crossed import NORMAL
+from pytest_crucible.stats.factors.sources import bound_distance, fewest_levels
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 NO_METHOD = "none that counts {factors}"
 SHARED = ("prompts", "rounds")

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 
 from pytest_crucible.records import ArmOutcomes, Lost
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 # A message may quote a whole reply, and this one is a verdict's reason, which every report prints.
 MOST_CHARACTERS = 300

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, prepare, row_of
+from pytest_crucible.measures.row import Difference, Flags
 from pytest_crucible.records import Contrast
-from pytest_crucible.stats.measures.row import Difference, Flags
-from pytest_crucible.stats.planning.falls import detectable_by_falls
+from pytest_crucible.stats.planning.proof import detectable_by_falls
 
 
 def detectable_falls(

@@ -13,11 +13,11 @@ from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of
 from pytest_crucible.analyse.targets import estimate
-from pytest_crucible.records import Interval, MetricFacts
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.measures.row import GEOMETRIC_MEANS
+from pytest_crucible.records import MetricFacts
 from pytest_crucible.stats.arrays import is_finite_range
-from pytest_crucible.stats.measures.row import GEOMETRIC_MEANS
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity
 
 # Two arms are compared; ranks say more only from three on.
 FEWEST_ARMS = 3

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_crucible import stats
+from pytest_crucible.measures.row import Difference
 from pytest_crucible.records import Contrast
-from pytest_crucible.stats.measures.row import Difference
 from pytest_crucible.stats.planning.next_sample import (
     detectable_by_error,
     detectable_paired_change,

@@ -10,9 +10,9 @@ from pytest_crucible.analyse import crossed
 from pytest_crucible.analyse.conditional import is_conditional
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, row_of, scored_samples
+from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.records import FACTORS, Measure, MetricFacts, Plan
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.measures.table import comparison_row
+from pytest_crucible.stats.interval import NotEnoughData
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

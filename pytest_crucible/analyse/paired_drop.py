@@ -12,8 +12,9 @@ from pytest_crucible.analyse.comparisons import compare_pair
 from pytest_crucible.analyse.conditional import is_conditional, paired_samples
 from pytest_crucible.analyse.scores import Flags, Pair
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
-from pytest_crucible.records import BoundedValue, Contrast, Interval
-from pytest_crucible.stats.measures.row import Difference, End, Measured
+from pytest_crucible.measures.row import Difference, End, Measured
+from pytest_crucible.records import BoundedValue, Contrast
+from pytest_crucible.stats.interval import Interval
 
 
 def drop_difference(

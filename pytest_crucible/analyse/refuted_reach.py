@@ -9,9 +9,9 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import ScoredMetric, row_of
+from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import BeyondReach, Comparison, Contrast, Measure, Plan
-from pytest_crucible.stats.largest_change import beyond_reach
-from pytest_crucible.stats.measures.table import MEAN
+from pytest_crucible.stats.inputs import beyond_reach
 
 ArmOf = Callable[[Measure, int], Sequence[ScoredMetric]]
 """Returns the metrics of a measure with their scores in the arm of a number."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_crucible.analyse.statistics import SampleAttributes, row_of
+from pytest_crucible.measures.row import Prepared
+from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.records import Contrast, MetricFacts
-from pytest_crucible.stats.measures.row import Prepared
-from pytest_crucible.stats.measures.table import GEOMETRIC, comparison_row
 
 
 def order_note(
@@ -29,7 +29,7 @@ def order_note(
     if not np.isfinite(differences).all():
         return ""
     # It needs scipy, which a session without a comparison does not load.
-    from pytest_crucible.stats.means.serial import is_noteworthy, serial_correlation
+    from pytest_crucible.stats.checks import is_noteworthy, serial_correlation
 
     serial = serial_correlation(differences, rng=attributes.monte_carlo.seed)
     if serial is None or not is_noteworthy(serial):

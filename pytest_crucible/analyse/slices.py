@@ -23,7 +23,7 @@ def slice_all(plan: Plan, expected: Sequence[Any], metadata: Sequence[Mapping[st
     if not fields:
         return {}
     # It needs scipy.special, which an analysis without slices does not load.
-    from pytest_crucible.stats.slices.fields import slice_samples
+    from pytest_crucible.measures.fields import slice_samples
 
     stacked = stack_fields([variant.name for variant in plan.variants], expected, metadata)
     return {
@@ -35,6 +35,30 @@ def flag_slice(slicing: Slicing, name: str) -> Flags:
     """Return which samples are in the slice with this name."""
     code = slicing.names.index(name) if name in slicing.names else len(slicing.names)
     return np.asarray(slicing.codes == code)
+
+
+# A longer table is not readable, and each slice costs a comparison.
+MOST_GROUPS = 200
+GROUP = "group"
+"""The name of the field that is each sample's group."""
+
+
+def flag_field(slicing: Slicing | None, samples: int) -> Mapping[str, Flags] | None:
+    """Return the samples in each slice of a field; None for a field that is not shown."""
+    # By twin there are more rows than samples: these are shown elsewhere.
+    if slicing is None or len(slicing.codes) != samples or slicing.count > MOST_GROUPS:
+        return None
+    return {name: np.asarray(slicing.codes == code) for code, name in enumerate(slicing.names)}
+
+
+def flag_groups(groups: Sequence[str | None]) -> Mapping[str, Flags] | None:
+    """Return the samples in each group; None without groups, with one a sample, or with more than MOST_GROUPS."""
+    labels = np.array([group or "" for group in groups], dtype=object)
+    names = sorted(set(labels) - {""})
+    # With fewer than two samples a group on average, a table would list samples rather than groups.
+    if not 2 <= len(names) <= min(MOST_GROUPS, len(groups) // 2):
+        return None
+    return {name: np.asarray(labels == name) for name in names}
 
 
 def keep_slice(scores: Scores, inside: Flags) -> Scores:

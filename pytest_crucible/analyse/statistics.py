@@ -1,4 +1,4 @@
-"""The link from an arm's scores to the rows of `stats.measures.table`."""
+"""The link from an arm's scores to the rows of `measures.table`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Scores, Units
+from pytest_crucible.measures.row import Clusters as Clusters
+from pytest_crucible.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
+from pytest_crucible.measures.table import STATISTICS, comparison_row
+from pytest_crucible.measures.values import numeric as numeric
 from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.records.slices import By
-from pytest_crucible.stats.measures.replies import numeric as numeric
-from pytest_crucible.stats.measures.row import Clusters as Clusters
-from pytest_crucible.stats.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
-from pytest_crucible.stats.measures.table import STATISTICS, comparison_row
-from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo
-from pytest_crucible.stats.resampling.units import Keys
+from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing

@@ -26,14 +26,14 @@ from pytest_crucible.analyse.statistics import (
     row_of,
     scored_samples,
 )
+from pytest_crucible.measures.possible_values import bounds_problem
+from pytest_crucible.measures.row import End, Prepared
+from pytest_crucible.measures.sequences import paired, wealth_against
+from pytest_crucible.measures.table import MEAN
+from pytest_crucible.measures.values import limit_changes
 from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.stats.arrays import Side
-from pytest_crucible.stats.measures.changes import limit_changes
-from pytest_crucible.stats.measures.possible_values import bounds_problem
-from pytest_crucible.stats.measures.row import End, Prepared
-from pytest_crucible.stats.measures.sequences import paired, wealth_against
-from pytest_crucible.stats.measures.table import MEAN
 
 NEVER = math.inf
 _SIDES: tuple[Side, ...] = ("lower", "upper")

@@ -18,12 +18,10 @@ from pytest_crucible.analyse.statistics import (
     row_of,
     scored_samples,
 )
+from pytest_crucible.measures.row import End, Floats, Prepared
+from pytest_crucible.measures.table import MEAN, comparison_row
+from pytest_crucible.measures.values import joint_shape, largest_change, limit_changes, without_rounding
 from pytest_crucible.records import Comparison, Contrast
-from pytest_crucible.stats.measures.changes import largest_change, limit_changes
-from pytest_crucible.stats.measures.replies import joint_shape
-from pytest_crucible.stats.measures.rounding import without_rounding
-from pytest_crucible.stats.measures.row import End, Floats, Prepared
-from pytest_crucible.stats.measures.table import MEAN, comparison_row
 
 Arms = tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]]
 Pair = tuple[Prepared, Prepared]

@@ -23,11 +23,11 @@ from pytest_crucible.analyse.statistics import (
     row_of,
     scored_samples,
 )
+from pytest_crucible.measures import sequences
+from pytest_crucible.measures.possible_values import target_problem
+from pytest_crucible.measures.row import End, Measured
+from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import BoundedValue, Estimate, Evidence, Measure, MetricFacts, Target, TargetResult
-from pytest_crucible.stats.measures import sequences
-from pytest_crucible.stats.measures.possible_values import target_problem
-from pytest_crucible.stats.measures.row import End, Measured
-from pytest_crucible.stats.measures.table import MEAN
 
 
 def estimate_mean(facts: MetricFacts, arm: str, scores: Scores, clusters: Clusters | None, *, level: float) -> Estimate:

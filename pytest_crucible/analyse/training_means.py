@@ -6,10 +6,11 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from pytest_crucible.records import BoundedValue, Interval
+from pytest_crucible.records import BoundedValue
 from pytest_crucible.records.factors import FEWEST_LEVELS
 from pytest_crucible.records.training import TRAINING_RANGES
 from pytest_crucible.stats import mean_interval, t_bound
+from pytest_crucible.stats.interval import Interval
 
 FLAGS = ("gradient_norms_finite",)
 """Numbers that are true or false: a share of three trainings has no Student's t."""

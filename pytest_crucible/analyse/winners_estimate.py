@@ -9,9 +9,8 @@ import numpy.typing as npt
 
 from pytest_crucible.analyse.member_values import MemberValues
 from pytest_crucible.analyse.scores import Flags
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import WinnerResult, estimate, winner_from_values
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 Positions = npt.NDArray[np.intp]
 # The level of all intervals in reports.

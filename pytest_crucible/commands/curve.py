@@ -14,10 +14,10 @@ import click
 
 from pytest_crucible.commands.options import json_option, output_option, print_result, store_option
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.registry.curve import Checkpoint, label_of, read_log_directory, read_training_log, training_means
 from pytest_crucible.report.markdown import check_format, view_lines, write_view
 from pytest_crucible.runs.curve import curve_view, measure_curves
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 

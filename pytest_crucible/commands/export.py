@@ -14,9 +14,9 @@ from pytest_crucible.exports.formats import find_writer, write_file
 from pytest_crucible.features import load_rows
 from pytest_crucible.records import TASKS
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import TABLES
 from pytest_crucible.training_sets.build import Shape

@@ -25,13 +25,13 @@ from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Run
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 
 

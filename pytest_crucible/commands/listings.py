@@ -26,6 +26,7 @@ from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.report.printable import aligned_lines, headed_lines, printable
 from pytest_crucible.runs.plugins import metrics as named_metrics
+from pytest_crucible.runs.plugins import program_plugins
 
 HEADERS = ("name", "backend", "where", "parameters")
 
@@ -164,13 +165,10 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
 
 
 def _write_profile(name: str, samples: Sequence[Sample], output: Path) -> None:
-    # Loads scipy, which the other descriptions do without.
-    from pytest_crucible.datasets.checks.profile import profile_samples
-    from pytest_crucible.datasets.checks.view import profile_view
     from pytest_crucible.report.markdown import check_format, write_view
 
     check_format(output)
-    write_view(profile_view(name, profile_samples(samples)), output)
+    write_view(program_plugins().hook.pytest_crucible_profile(name=name, samples=samples), output)
     click.echo(f"wrote {output}")
 
 

@@ -12,9 +12,9 @@ from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.adapters.context import ADAPTERS, files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_checks
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.runs import RunStore

@@ -15,11 +15,11 @@ import click
 from pytest_crucible.adapters.context import REGISTRY, files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records.model_gates import GateEntry
-from pytest_crucible.records.number_format import quantity, with_interval
 from pytest_crucible.records.registry import LogEntry, VersionStatus
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.registry.versions import Note, known_model
 from pytest_crucible.runs.run_store import existing_store, find_configuration
+from pytest_crucible.stats.number_format import quantity, with_interval
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.version_states import PRODUCTION
 from pytest_crucible.store.versions import load_registry, load_versions

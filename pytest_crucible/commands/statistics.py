@@ -17,12 +17,12 @@ from pytest_crucible.commands.options import json_option, print_result, run_argu
 from pytest_crucible.plan.sample_size import ASSUMED, samples_to_detect, samples_to_prove
 from pytest_crucible.records import AATest, Analysis, MetricFacts, PairVariability, RunSummary, TrendPoint
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.evaluate import stored_inputs
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.sections.usage import Usages
+from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.store.history import list_runs
 
 HEADS = ("metric", "baseline", "the arms differ", "samples", "replies", "tokens", "cost")

@@ -14,9 +14,10 @@ import numpy.typing as npt
 from pytest_crucible.datasets.columns import Column, MissingColumn, Positions, Table
 from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.records import Sample
-from pytest_crucible.records.data_checks import MOST_IDS, CheckResult, CheckState, Severity
+from pytest_crucible.records.check_results import MOST_IDS, CheckResult, CheckState, Severity
 from pytest_crucible.records.errors import CrucibleError, DatasetError
 from pytest_crucible.stats import holm
+from pytest_crucible.stats.interval import NotEnoughData
 
 # Failing samples that a message names; the JSON report has all.
 SHOWN_IDS = 5
@@ -69,7 +70,7 @@ class CheckContext:
     folder: Path = Path()
     """The folder that relative paths count from."""
     cache: Path | None = None
-    """The folder of earlier comparisons with training files; None to compare again."""
+    """The folder in which checks keep their comparisons; None to compare again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ class Check:
         """Return the finding, or the error: an error fails the check and does not end the session."""
         try:
             return self.find(table)
-        except (MissingColumn, CrucibleError) as error:
+        except (MissingColumn, CrucibleError, NotEnoughData) as error:
             return str(error)
         # A schema or a tokenizer is code of the suite, which may raise anything.
         except Exception as error:

@@ -18,7 +18,8 @@ import numpy as np
 
 from pytest_crucible.datasets.check import NOTHING, Check, Finder, Finding, bind_files
 from pytest_crucible.datasets.columns import Table
-from pytest_crucible.records.data_checks import CheckResult, Severity
+from pytest_crucible.features import load_rows
+from pytest_crucible.records.check_results import CheckResult, Severity
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
@@ -76,21 +77,17 @@ def _expectation(function: Callable[..., Any], *, takes_mostly: bool) -> Expecta
     return cast(Expectation, build)
 
 
-_FIRST_HOMES = {
-    "duplicates": ("expect_no_duplicates", "expect_one_answer_per_input", "expect_group_share_below"),
-    "schema": ("expect_column_to_exist", "expect_column_to_be_of_type", "expect_column_count_to_equal"),
-    "leaks": ("expect_no_secrets", "expect_no_personal_data"),
-    "combined": ("expect_all", "expect_any", "expect_at_least"),
-    "contamination": ("expect_not_contaminated",),
-    "drift": ("expect_no_data_drift",),
-}
-"""Modules in which checks were first written. Stored gates have them in identities, so that a check may move."""
+_COMBINED = ("combined", ("expect_all", "expect_any", "expect_at_least"))
+"""The module in which the checks of this one were first written, as features name theirs."""
 
 
 def _home(function: Callable[..., Any]) -> str:
-    home = next((home for home, names in _FIRST_HOMES.items() if function.__name__ in names), None)
-    is_ours = function.__module__.startswith("pytest_crucible.datasets.")
-    return f"pytest_crucible.datasets.checks.{home}" if home and is_ours else function.__module__
+    """Return the module in which a check was first written. Stored gates have it in identities, so that checks may move."""
+    if not function.__module__.startswith("pytest_crucible."):
+        return function.__module__
+    homes = {name: home for _, (home, names) in (*load_rows("checks"), (None, _COMBINED)) for name in names}
+    module = function.__module__.rpartition(".")[2]
+    return f"pytest_crucible.datasets.checks.{homes.get(function.__name__, module)}"
 
 
 def _public_signature(signature: inspect.Signature, takes_mostly: bool) -> inspect.Signature:

@@ -16,7 +16,17 @@ from pytest_crucible.features.row import Feature
 if TYPE_CHECKING:
     import pluggy
 
-NAMES: tuple[str, ...] = ("stages", "guards", "robustness", "sweeps", "cns3")
+NAMES: tuple[str, ...] = (
+    "stages",
+    "ensembles",
+    "guards",
+    "robustness",
+    "slices",
+    "sweeps",
+    "data_checks",
+    "contamination",
+    "cns3",
+)
 """The features, in the order in which their hooks are called."""
 
 

@@ -10,8 +10,8 @@ from pytest_crucible.gate.decide import (
 )
 from pytest_crucible.gate.explain_differences import difference_reason, is_at_most, unproven_reason
 from pytest_crucible.gate.phrases import POWER, bounds_text, lost_could_overturn, lost_samples_text, needed_text
+from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.records import BoundedValue, Comparison, State, TargetResult
-from pytest_crucible.stats.measures.table import STATISTICS
 
 _OPPOSITES = {">=": "<", "<=": ">", ">": "<=", "<": ">="}
 

@@ -10,7 +10,7 @@ import math
 
 from pytest_crucible.gate.phrases import POWER, bounds_text, lost_could_overturn, needed_text
 from pytest_crucible.records import Comparison, State
-from pytest_crucible.records.number_format import number, p_equals, ratio
+from pytest_crucible.stats.number_format import number, p_equals, ratio
 
 
 def is_at_most(p_value: float | None, alpha: float) -> bool:

@@ -59,8 +59,8 @@ def target_extremes(target: Target, evidence: Evidence) -> list[BoundedValue]:
 def withheld_reason(analysis: Analysis) -> str:
     """Return why no verdict may be given: a part of the samples was selected, or sampling was interrupted."""
     plan = analysis.plan
-    if plan.failed_check is not None:
-        return f"nothing was sent, because {plan.failed_check.call} failed"
+    if plan.withheld:
+        return f"nothing was sent, because {plan.withheld}"
     if plan.selected < plan.planned:
         return f"only {plan.selected} of {plan.planned} samples were selected"
     if analysis.finished:

@@ -204,7 +204,7 @@ def _unscored_verdict(analysis: Analysis, metric: str, subject: str) -> Verdict:
         state="undecided",
         proven=False,
         reason=not_run
-        or (withheld_reason(analysis) if plan.failed_check else analysis.failed_metrics.get(metric))
+        or (withheld_reason(analysis) if plan.withheld else analysis.failed_metrics.get(metric))
         or f"no sample has a number for {metric!r} (scored: {scored})",
         suite_error=is_complete(analysis) and not not_run,
     )

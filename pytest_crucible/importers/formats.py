@@ -34,8 +34,8 @@ from pytest_crucible.importers.results import (
 )
 from pytest_crucible.importers.source import Source, open_source
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.stats.number_format import quantity
 
 # Tried in this order: any file with rows is a table, so that tables come last.
 READERS: Mapping[str, Reader] = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pytest_crucible.importers.results import ImportedFile, Results
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.serialize import canonical
+from pytest_crucible.stats.number_format import quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.records import Interval, Reply, Sample
-from pytest_crucible.records.errors import NotEnoughData, SpecError
+from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 Floats = npt.NDArray[np.float64]
 # The 2.5 % tails of 2,000 resamples hold 50 values each, enough for two digits.

@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED
-from pytest_crucible.records import Interval, Reply, Sample
+from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.interval import Interval
 
 # Characters that are compared: beyond, time grows with the square of a runaway reply's length.
 LONGEST = 100_000

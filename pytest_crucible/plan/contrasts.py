@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any
 
+from pytest_crucible.measures.table import MEAN, STATISTICS
 from pytest_crucible.plan.targets import parse_measure
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.type_names import describe_type
-from pytest_crucible.stats.measures.table import MEAN
 
 ALTERNATIVES = ("regression", "non-inferior", "superior", "equivalent")
 
@@ -67,11 +67,9 @@ _ONE_OF_THEM = (
 
 def _check_amount(amount: Any, name: str, measure: Measure, what: str) -> tuple[float | None, bool]:
     number, is_share = check_amount(amount, f"{what} has {name}")
-    if number is not None and measure.statistic == "ratio":
-        raise SpecError(
-            f"{what} has {name}={amount!r}, and two ratios are compared by their ratio: leave it out, or compare "
-            f"gap({measure.metric} {measure.by})"
-        )
+    problem = STATISTICS[measure.statistic].no_margin(measure)
+    if number is not None and problem:
+        raise SpecError(f"{what} has {name}={amount!r}, and {problem}")
     if is_share and measure.statistic != MEAN.name:
         raise SpecError(
             f"{what} has {name}={amount!r}, and only a metric alone is compared by a ratio: "

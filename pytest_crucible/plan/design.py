@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pytest_crucible.measures.possible_values import contrast_problem, target_problem
+from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
 from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
 from pytest_crucible.plan.variant_terms import VariantNames, term_hint, term_metric, variant_terms
@@ -12,8 +14,6 @@ from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.variant_views import VIEWS
-from pytest_crucible.stats.measures.possible_values import contrast_problem, target_problem
-from pytest_crucible.stats.measures.table import STATISTICS
 
 NO_VARIANTS = VariantNames()
 # True unless the test function failed on the sample: available to every experiment by its name.

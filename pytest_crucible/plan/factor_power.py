@@ -13,11 +13,11 @@ import numpy as np
 import scipy
 
 from pytest_crucible import stats
+from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.plan.assumed_differences import assumed_differences
 from pytest_crucible.records import FEWEST_LEVELS, Contrast, DetectableEffect, MetricFacts, Plan
-from pytest_crucible.records.number_format import quantity
-from pytest_crucible.stats.factors.level_bounds import LevelMeans, bound_distance
-from pytest_crucible.stats.measures.table import comparison_row
+from pytest_crucible.stats.factors.sources import LevelMeans, bound_distance
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import rising_root
 
 # Assumed standard deviation of the difference of two arms between levels of a factor, as a share of the metric's range. A

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from pytest_crucible.measures.possible_values import bounds_problem
+from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import TRAINING_NUMBERS, Contrast, MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.variants import SAME_ANSWER
-from pytest_crucible.stats.measures.possible_values import bounds_problem
-from pytest_crucible.stats.measures.table import GEOMETRIC, comparison_row
 
 DECIDED = ("mean", "rate")
 """Statistics that are the mean of one value a sample."""

@@ -9,18 +9,18 @@ import math
 from dataclasses import replace
 
 from pytest_crucible import stats
+from pytest_crucible.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.plan.assumed_differences import NORMAL, SCORES, assumed_differences
 from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
 from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
-from pytest_crucible.stats.methods.ratios import log_reach
-from pytest_crucible.stats.planning.falls import detectable_by_falls
+from pytest_crucible.stats.means.ratios import log_reach
 from pytest_crucible.stats.planning.next_sample import (
     detectable_paired_change,
     samples_for_paired_change,
     samples_for_paired_margin,
 )
+from pytest_crucible.stats.planning.proof import detectable_by_falls
 
 # Assumed proportion of samples on which two arms disagree about a yes-or-no metric. A choice, not a measurement: the middle of
 # the 10, 20 and 30 % for which docs/statistics/planning.md draws the detectable difference.

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.records import Contrast, Measure, Sample, Twin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.slices import TWIN
-from pytest_crucible.stats.measures.table import STATISTICS
 
 
 def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
@@ -29,7 +29,7 @@ def check_fields(measures: Iterable[Measure], expected: Sequence[Any], metadata:
     for measure in measures:
         if measure.by is None or measure.slice:
             continue
-        from pytest_crucible.stats.slices.fields import field_problem
+        from pytest_crucible.measures.fields import field_problem
 
         problem = field_problem(measure.by, expected, metadata)
         if problem:
@@ -50,7 +50,7 @@ def expand_slices(
             continue
         if contrast.by.within is not None:
             raise SpecError(f"{contrast.expression}: within standardises gap, ratio and worst only; leave it out")
-        from pytest_crucible.stats.slices.fields import slice_samples
+        from pytest_crucible.measures.fields import slice_samples
 
         slicing = slice_samples(contrast.by, expected, metadata)
         expanded += [

@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from pytest_crucible.measures.row import Statistic
+from pytest_crucible.measures.table import MEAN, STATISTICS
 from pytest_crucible.plan.grammar import CONDITION, Requirement, Value, parse_requirement, parse_value
 from pytest_crucible.records import DecisionRule, Measure, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.stats.measures.row import Statistic
-from pytest_crucible.stats.measures.table import MEAN, STATISTICS
 
 
 def parse_target(text: str, *, decide: DecisionRule | None = None) -> Target:

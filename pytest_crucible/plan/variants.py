@@ -72,7 +72,7 @@ def check_name(name: str) -> None:
 
 
 def check_members(names: Iterable[str], arms: Iterable[Arm], what: str = "a variant") -> None:
-    """Raise SpecError for a variant with the name of an ensemble's member: `metric[name]` could be either."""
+    """Raise SpecError for a variant with the name of an arm's member: `metric[name]` could be either."""
     variants = set(names)
     for arm in arms:
         for member in arm.members:

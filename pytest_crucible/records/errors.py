@@ -12,7 +12,8 @@
     |  +- Refused      every request would be refused                       -> the experiment stops
     +- StoreError      the run store cannot be opened                        -> experiments fail at their setup, other tests run
     |                  ... or not be read or written during the run          -> sampling stops
-    +- NotEnoughData   raised inside `stats` only                           -> analyse turns it into a note
+
+`stats.interval.NotEnoughData` is raised by statistics; analyses turn it into a note.
 
 Messages are sentences without capital and full stop: what was given, what was expected, what to do.
 """
@@ -97,7 +98,3 @@ class UnsuitableMetric(SpecError):
 
 class StoreError(CrucibleError):
     """The run store cannot be opened, read or written."""
-
-
-class NotEnoughData(CrucibleError):
-    """Too few or unsuitable data for a statistic."""

@@ -73,7 +73,7 @@ class Measure:
     """One statistic of one or several metrics: `accuracy`, `rate(entailment >= 0.75)`, `ece(confidence, accuracy)`."""
 
     statistic: str = "mean"
-    """The name of a row in `stats.measures.table`."""
+    """The name of a row in `measures.table`."""
     metric: str
     quantile: float | None = None
     """Between 0 and 1, for a statistic that is spelled with a percentage, such as `p95`."""

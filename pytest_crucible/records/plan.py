@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pytest_crucible.features import load_rows
 from pytest_crucible.records.arms import Arm
-from pytest_crucible.records.contamination import ArmOverlap
-from pytest_crucible.records.data_checks import CheckResult
 from pytest_crucible.records.datasets import Origin, Selection
 from pytest_crucible.records.factors import FACTORS, Draws
 from pytest_crucible.records.measures import Contrast, MetricFacts, Target, VariantTerm
@@ -97,11 +96,6 @@ class Plan:
     look_alpha: float | None = None
     """The error rate of each claim where the run may stop at any look (--crucible-stop); None for one without looks."""
 
-    checks: tuple[CheckResult, ...] = ()
-    """The results of its data checks. One that failed keeps the experiment from sending anything."""
-    overlaps: tuple[ArmOverlap, ...] = ()
-    """The samples that arms were trained on, where training files are known."""
-
     chosen_among: int = 1
     """The number of members that the candidate was chosen among on these same samples: claims hold for all of them at once."""
     chooses: bool = False
@@ -118,9 +112,9 @@ class Plan:
         return self.arms[0]
 
     @property
-    def failed_check(self) -> CheckResult | None:
-        """The first data check that failed; None if the experiment may be sent."""
-        return next((result for result in self.checks if result.state == "failed"), None)
+    def withheld(self) -> str:
+        """The reason why nothing is sent, such as a failed check; empty if the experiment may be sent."""
+        return next(filter(None, (reason(self) for _, reason in load_rows("withheld"))), "")
 
     @property
     def random_factors(self) -> tuple[str, ...]:

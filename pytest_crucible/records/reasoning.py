@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 _OPEN, _CLOSE = "<think>", "</think>"
 _OPENING = re.compile(rf"\s*{_OPEN}")

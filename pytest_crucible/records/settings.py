@@ -35,7 +35,6 @@ class Settings:
     strict: bool
     fresh: bool
     cache: str
-    checks: str
     resume: bool
     train: bool
     run_code: bool

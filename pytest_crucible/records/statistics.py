@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.records.measures import Contrast, Target
+from pytest_crucible.stats.interval import Interval
 
 TRAINING_STATISTIC = "training"
 # The exponential of a larger logarithm overflows a float.
 _LARGEST_LOGARITHM = 709.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Interval:
-    """A two-sided interval. `low` and `high` may be infinite; they are never NaN."""
-
-    low: float
-    high: float
-    level: float
-    method: str
 
 
 def interval_ends(interval: Interval | None) -> dict[str, float | None]:
@@ -233,39 +224,6 @@ class Proportion:
 
     value: float | None
     interval: Interval | None
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MemberPair:
-    """Errors of two members of an ensemble, on the samples that both answered."""
-
-    first: str
-    second: str
-    n: int
-    disagreement: Proportion
-    """One is right and the other wrong."""
-    double_fault: Proportion
-    """The share of samples on which both are wrong."""
-    error_correlation: Proportion
-    """Phi: 0 when they err independently, 1 when they err on the same samples."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diversity:
-    """An ensemble compared with its members, by one binary metric, on the samples that all of them answered."""
-
-    arm: str
-    metric: str
-    n: int
-    accuracies: Mapping[str, Proportion]
-    """Member's name -> its accuracy; empty if no sample has a reply of every member."""
-    best: str | None
-    """The most accurate member. It was chosen by these samples, which flatters it."""
-    oracle: Proportion
-    """The share of samples on which some member is right, which a perfect choice between them would reach."""
-    ensemble: Proportion
-    pairs: tuple[MemberPair, ...]
     note: str = ""
 
 

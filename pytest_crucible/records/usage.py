@@ -6,7 +6,7 @@ from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pytest_crucible.records.statistics import Interval
+from pytest_crucible.stats.interval import Interval
 
 # The name of the event with the amounts spent so far.
 BUDGET = "budget"

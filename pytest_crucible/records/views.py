@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_crucible.records.statistics import Interval
 from pytest_crucible.records.types import State
+from pytest_crucible.stats.interval import Interval
 
 # 0: always shown. 1: on the terminal with -v. 2: with -vv. 3: in report files only. Files fold away what is above 0.
 Verbosity = Literal[0, 1, 2, 3]

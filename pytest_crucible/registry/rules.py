@@ -21,11 +21,11 @@ from sqlalchemy import select
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.registry import Version, VersionState
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.registry.proof import Proof
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.past_comparisons import arms_with_new_replies

@@ -17,12 +17,12 @@ from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.model_gates import GateEntry
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.process_secrets import require_no_key
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.registry import Action, LogEntry, StoredWeights, Version, VersionState, VersionStatus
 from pytest_crucible.records.serialize import plain_or_repr
 from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.lost_values import lost_values

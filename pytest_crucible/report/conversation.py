@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.records import Conversation, StoredCall
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.stats.number_format import quantity
 
 _INDENT, _ROLE = "  ", 10
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytest_crucible.records import Comparison, Run, Statement
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.sections import section_methods
+from pytest_crucible.stats.number_format import quantity
 
 # Method to its name in a sentence and the references that it comes from.
 METHODS: Mapping[str, tuple[str, tuple[str, ...]]] = {

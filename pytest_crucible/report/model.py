@@ -22,12 +22,12 @@ from pytest_crucible.records import (
     Table,
     experiment_name,
 )
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.report.methods import Reference, cited_keys, find_references, method_statements
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.report.sections import JoinedSection, joined_sections, notes, worst_first, worst_slices_first
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.verdict_text import plain_sentence
+from pytest_crucible.stats.number_format import quantity
 
 # Characters of names above a report. A tab of a browser shows the first thirty or so.
 A_SUBJECT = 300

@@ -9,10 +9,10 @@ from typing import Any
 
 from pytest_crucible.records import Row, Run, Table
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import p_value
 from pytest_crucible.report.markdown import markdown_table, plain
 from pytest_crucible.report.model import Report, build_report
 from pytest_crucible.report.tables import comparisons, targets
+from pytest_crucible.stats.number_format import p_value
 
 try:
     from nbformat import v4, writes
@@ -28,12 +28,11 @@ from pytest_crucible import stats
 from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.scores import Scores, Units
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, estimate_values, row_of
-from pytest_crucible.records.number_format import number, p_value, with_interval
 from pytest_crucible.report.verdict_text import difference_text
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.reporters import chapters
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
-from pytest_crucible.stats.resampling.units import hash_ids
+from pytest_crucible.stats.number_format import number, p_value, with_interval
+from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 from pytest_crucible.store.runs import RunStore
 
 store = RunStore(STORE)

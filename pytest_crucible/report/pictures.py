@@ -12,11 +12,12 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from pytest_crucible.records import Chart, Comparison, Interval, Row, Run, State, experiment_name
-from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.records import Chart, Comparison, Row, Run, State, experiment_name
 from pytest_crucible.records.views import Curves
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.tables import align_estimates, comparisons
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import with_interval
 
 
 def element(tag: str, *inside: ElementTree.Element | str, **attributes: object) -> ElementTree.Element:

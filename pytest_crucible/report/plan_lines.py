@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import groupby
 
 from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
-from pytest_crucible.records.number_format import points, quantity
 from pytest_crucible.report.printable import printable_cell
+from pytest_crucible.stats.number_format import points, quantity
 
 # Not the terminal's width: plans are also read in CI logs and on pages, and tests compare them.
 WIDTH = 80

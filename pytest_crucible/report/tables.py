@@ -16,8 +16,8 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.records.number_format import p_value, with_interval
 from pytest_crucible.report.verdict_text import difference_text, estimate_text, find_claim
+from pytest_crucible.stats.number_format import p_value, with_interval
 
 
 def targets(run: Run) -> Table:

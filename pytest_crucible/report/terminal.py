@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_crucible.records import Analysis, Comparison, Run, Table, Verdict, experiment_name
-from pytest_crucible.records.number_format import p_value
 from pytest_crucible.report.printable import AN_ID, aligned_lines, printable, printable_cell
 from pytest_crucible.report.sections import (
     fold_experiments,
@@ -18,6 +17,7 @@ from pytest_crucible.report.sections import (
 )
 from pytest_crucible.report.tables import estimates, verdict_tables
 from pytest_crucible.report.verdict_text import sentence
+from pytest_crucible.stats.number_format import p_value
 
 Markup = dict[str, bool]
 # Characters of a reply in an excerpt.

@@ -6,10 +6,11 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, Interval, Run, TargetResult, Verdict
-from pytest_crucible.records.number_format import number, p_value, quantity, ratio_with_interval, with_interval
+from pytest_crucible.records import Analysis, Claim, Comparison, Estimate, Run, TargetResult, Verdict
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.printable import printable, printable_cell
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, p_value, quantity, ratio_with_interval, with_interval
 
 
 def sentence(verdict: Verdict, analysis: Analysis, family_size: int) -> str:

@@ -17,7 +17,6 @@ from pytest_crucible.plan.slices import check_fields, expand_slices
 from pytest_crucible.plan.variant_terms import VariantNames, variant_terms
 from pytest_crucible.records import ArmOutcomes, Contrast, MetricFacts, Plan, PromptForm, Run, VariantGroup, VariantTerm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.rules import rules_of
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.types import Direction
@@ -26,6 +25,7 @@ from pytest_crucible.records.variants import SAME_ANSWER
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
 from pytest_crucible.runs.plugins import installed_extensions, variant_rules
 from pytest_crucible.sections.inputs import NoStoredDetails
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore

@@ -26,13 +26,13 @@ from pytest_crucible.records import (
     View,
 )
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import number, p_equals, p_value, ratio_with_interval, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs
 from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.stats import holm
+from pytest_crucible.stats.number_format import number, p_equals, p_value, ratio_with_interval, with_interval
 from pytest_crucible.store.experiments import load_experiments
 from pytest_crucible.store.runs import RunStore
 

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible import gate
-from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Interval, Run, Verdict
+from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Run, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.rules import RULES_VERSION, rules_of
 from pytest_crucible.runs.evaluate import analyse_run, concluded_run
 from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.runs.run_analysis import alpha_at_end
 from pytest_crucible.runs.run_store import existing_store, session_store
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.store import tables
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore

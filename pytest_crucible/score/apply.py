@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable
-from pytest_crucible.metrics.ensemble_members import ensemble_values, member_metric, member_score
 from pytest_crucible.records import (
     UNEXPLAINED,
     Lost,
@@ -32,6 +31,14 @@ class BadScore(ValueError):
 Scored = tuple[list[Observation], list[Lost]]
 
 
+class FurtherScores(Protocol):
+    """Adds scores of an outcome to those of its metrics."""
+
+    async def __call__(
+        self, metrics: Sequence[Metric], outcome: Outcome, reply: Reply, sample: Sample, scored: Scored
+    ) -> None: ...
+
+
 def own_scores(outcome: Outcome, *, passed: bool) -> Scored:
     """Return the scores that the test function gave itself, and with `passed` also whether it passed.
 
@@ -47,9 +54,15 @@ def own_scores(outcome: Outcome, *, passed: bool) -> Scored:
 
 
 async def score_outcome(
-    outcome: Outcome, metrics: Sequence[Metric], sample: Sample, *, passed: bool, reasoning: Reasoning = "strip"
+    outcome: Outcome,
+    metrics: Sequence[Metric],
+    sample: Sample,
+    *,
+    passed: bool,
+    reasoning: Reasoning = "strip",
+    further: Sequence[FurtherScores] = (),
 ) -> Scored:
-    """Return all scores of one outcome: those of the test function, and those of the metrics.
+    """Return all scores of one outcome: those of the test function, those of the metrics, and `further` ones.
 
     Metrics see the reply without its reasoning, unless `reasoning` is "keep".
     Where a metric's model is out of budget, the run was interrupted: the sample is lost, and a resumed run scores it.
@@ -62,63 +75,31 @@ async def score_outcome(
         return observations, lost
     reply = scored_reply(reply, reasoning)
     try:
-        await _apply_metrics(metrics, outcome, reply, sample, observations, lost)
-        if reply.members:
-            lost.extend(_lost_member_scores(metrics, outcome, reply))
-            await _apply_to_members(metrics, outcome, reply, sample, observations, lost)
+        await apply_metrics(metrics, outcome, reply, sample, (observations, lost))
+        for add_scores in further:
+            await add_scores(metrics, outcome, reply, sample, (observations, lost))
     except (Spent, Uncached) as error:
         outcome.lost, outcome.detail = "budget" if isinstance(error, Spent) else "uncached", str(error)
         return own_scores(outcome, passed=passed)
     return observations, lost
 
 
-async def _apply_metrics(
-    metrics: Sequence[Metric],
-    outcome: Outcome,
-    reply: Reply,
-    sample: Sample,
-    observations: list[Observation],
-    lost: list[Lost],
-    member: str = "",
+async def apply_metrics(
+    metrics: Iterable[Metric], outcome: Outcome, reply: Reply, sample: Sample, scored: Scored
 ) -> None:
+    """Add the values of metrics for a reply, and what is lost because a metric raised an error."""
+    observations, lost = scored
     for metric in metrics:
-        name = member_metric(metric.name, member) if member else metric.name
         try:
-            value = member_score(metric, reply, sample) if member else metric.function(reply, sample)
+            value = metric.function(reply, sample)
             if inspect.isawaitable(value):
                 value = await value
-            observations.append(_observation(outcome, name, *check_score(value, metric.facts)))
+            observations.append(_observation(outcome, metric.name, *check_score(value, metric.facts)))
         except (Refused, Spent, Uncached):
             raise
         except Exception as error:
             # an error of the scorer is not an error of the model
-            lost.append(_lost(outcome, name, _describe_error(error, name)))
-
-
-async def _apply_to_members(
-    metrics: Sequence[Metric],
-    outcome: Outcome,
-    reply: Reply,
-    sample: Sample,
-    observations: list[Observation],
-    lost: list[Lost],
-) -> None:
-    """Add the ensemble's own values, unless the suite scores them itself, and the metrics of each member's reply."""
-    scored_names = {score.metric for score in observations} | {score.metric for score in lost}
-    observations.extend(
-        _observation(outcome, *value) for value in ensemble_values(reply) if value[0] not in scored_names
-    )
-    for member, answered in reply.members.items():
-        await _apply_metrics(metrics, outcome, answered, sample, observations, lost, member)
-
-
-def _lost_member_scores(metrics: Sequence[Metric], outcome: Outcome, reply: Reply) -> Iterator[Lost]:
-    """Yield a lost score for every metric of a member that gave no reply."""
-    for member, why in reply.lost_members.items():
-        for metric in metrics:
-            # A missing score would look inapplicable; a lost one leaves the member's targets undecided.
-            name = member_metric(metric.name, member)
-            yield Lost(outcome.unit, name, "member", f"member {member!r}: {why}")
+            lost.append(_lost(outcome, metric.name, _describe_error(error, metric.name)))
 
 
 def check_score(value: Any, facts: MetricFacts) -> tuple[Value | None, str]:

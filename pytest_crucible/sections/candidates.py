@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.records import Claim, Note, View
-from pytest_crucible.records.number_format import ordinal, quantity
 from pytest_crucible.records.registry import is_numbered
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import ordinal, quantity
 
 decides = False  # no claim of it can fail the session
 

@@ -9,9 +9,9 @@ from pytest_crucible.analyse.comparisons import compare_means
 from pytest_crucible.analyse.realign import realign
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.records import ArmOutcomes, Claim, Comparison, Contrast, Note, View
-from pytest_crucible.records.number_format import p_equals
 from pytest_crucible.report.verdict_text import difference_text
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import p_equals
 
 decides = False  # no claim of it can fail the session
 

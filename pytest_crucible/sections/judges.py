@@ -19,10 +19,10 @@ from pytest_crucible.records import (
     Proportion,
     View,
 )
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import p_equals, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import p_equals, with_interval
 
 decides = False  # no claim of it can fail the session
 

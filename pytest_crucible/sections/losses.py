@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.records import ArmOutcomes, Claim, Note, Plan, Statement, View
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import quantity
 
 decides = False  # no claim of it can fail the session
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 
 from pytest_crucible.analyse.many_arms import FEWEST_ARMS, ArmResult, ManyArms, compare_many_arms
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.records import Chart, Claim, Interval, Note, Point, Row, Statement, Table, View
-from pytest_crucible.records.number_format import quantity, ratio_with_interval, with_interval
+from pytest_crucible.records import Chart, Claim, Note, Point, Row, Statement, Table, View
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import quantity, ratio_with_interval, with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_crucible.records import TRAINING_NUMBERS, Arm, Claim, Note, TrainingResult, View
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import quantity
 
 decides = False  # no claim of it can fail the session
 

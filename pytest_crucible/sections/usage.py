@@ -10,20 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible import stats
-from pytest_crucible.records import (
-    HELPERS,
-    ArmEvents,
-    Claim,
-    EventCount,
-    Interval,
-    LatencySummary,
-    Plan,
-    Quantile,
-    Usage,
-    View,
-)
+from pytest_crucible.records import HELPERS, ArmEvents, Claim, EventCount, LatencySummary, Plan, Quantile, Usage, View
 from pytest_crucible.sections import usage_view
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.interval import Interval
 
 decides = False  # no claim of it can fail the session
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pytest_crucible.records import LatencySummary, Note, Row, Statement, Table, Usage, View
-from pytest_crucible.records.number_format import dollars, number, quantity, seconds, three_digits, with_interval
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.stats.number_format import dollars, number, quantity, seconds, three_digits, with_interval
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
 HEADS = ("arm", "requests", "tokens in", "out", "cost", "latency p50", "p95", "replies/s")

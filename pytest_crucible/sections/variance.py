@@ -10,9 +10,10 @@ from typing import Any
 from pytest_crucible import stats
 from pytest_crucible.analyse.noise import MoreLevels, Noise, tabulate_noise
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.records import Claim, Interval, Note, Row, Table, View
-from pytest_crucible.records.number_format import number, with_interval
+from pytest_crucible.records import Claim, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -225,7 +225,12 @@ class ScoredUnits:
         client = _sampling_client(experiment.opened_arms[outcome.unit.arm])
         set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client)
         scores = await score_outcome(
-            outcome, experiment.metrics_of(outcome.unit), sample, passed=self._passed, reasoning=experiment.reasoning
+            outcome,
+            experiment.metrics_of(outcome.unit),
+            sample,
+            passed=self._passed,
+            reasoning=experiment.reasoning,
+            further=experiment.further_scores,
         )
         if outcome.failure and experiment.twin(outcome.unit):
             scores[0].extend(await self._score_failed(outcome, sample))
@@ -237,5 +242,6 @@ class ScoredUnits:
         replies = [call.reply for call in outcome.calls if call.reply is not None and not call.judge]
         reply = outcome.reply or (replies[-1] if replies else Reply(text=""))
         scored = Outcome(outcome.unit, reply=reply, calls=outcome.calls)
-        observations, _ = await score_outcome(scored, self._experiment.variant_metrics, sample, passed=False)
+        metrics, further = self._experiment.variant_metrics, self._experiment.further_scores
+        observations, _ = await score_outcome(scored, metrics, sample, passed=False, further=further)
         return observations

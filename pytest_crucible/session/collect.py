@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 from _pytest.outcomes import OutcomeException
 
-from pytest_crucible.adapters.context import AdapterContext, files_folder
+from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.open import check_distinct, open_arms, train_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
@@ -26,11 +26,10 @@ from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
 from pytest_crucible.session.announcements import announce_plans
-from pytest_crucible.session.checked_data import CheckedDatasets
-from pytest_crucible.session.data_checks import DataChecks
-from pytest_crucible.session.enter_run import enter_failed_checks, enter_joined_tests, enter_run
+from pytest_crucible.session.enter_run import enter_joined_tests, enter_run, enter_withheld
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
+from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
 from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
@@ -46,9 +45,7 @@ from pytest_crucible.session.unusable_store import UnusableStore
 class ExperimentCollection:
     """Plans the selected items, and gathers the errors of all of them."""
 
-    def __init__(
-        self, config: pytest.Config, settings: Settings, resources: Resources, checks: DataChecks | None = None
-    ) -> None:
+    def __init__(self, config: pytest.Config, settings: Settings, resources: Resources) -> None:
         self.marked = MarkedItems()
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
@@ -63,7 +60,7 @@ class ExperimentCollection:
         self.settings = settings
         self.resources = resources
         # One for all items, because each dataset is read once.
-        self._data = CheckedDatasets(config, settings, checks or DataChecks())
+        self.datasets = SessionDatasets(config, settings.seed)
         self._items: Sequence[pytest.Item] = ()
         self._models: list[Judge] = []
 
@@ -83,9 +80,7 @@ class ExperimentCollection:
         if not (joined or experiments):
             return
         with self.gather_errors():
-            if self.settings.checks == "only":
-                self._check_selected(experiments)
-            else:
+            if not self.config.hook.pytest_crucible_plan_instead(collection=self, items=experiments):
                 self._plan_selected(experiments, joined)
         # Where no test is run, none could fail.
         if self.config.option.collectonly:
@@ -106,7 +101,7 @@ class ExperimentCollection:
         with self.gather_errors():
             check_distinct(self.opened_arms, opener.typed_names)
         self.resources.add_backends(*collect_backends(self.opened_arms), *opener.models)
-        planner = ExperimentPlanner(self.config, self.settings, self.opened_arms, self._data)
+        planner = ExperimentPlanner(self.config, self.settings, self.opened_arms, self.datasets)
         for item in items:
             with self.gather_errors(item.nodeid):
                 self._plan_experiment(item, planner)
@@ -121,34 +116,26 @@ class ExperimentCollection:
             check_sample(self.settings.sample, self.experiments.values())
         # Training takes long, so it starts only when everything else is valid.
         if self._trained_names() and not self.problems and self.resources.sends:
-            if self._spends:
+            if self.spends:
                 self.resources.open_store()
             self._train(opener)
         self.config.hook.pytest_crucible_prepare(collection=self)
-        if not self.problems and self._data.runs_checks:
-            self._compare_training_files()
-
-    def _check_selected(self, items: Sequence[pytest.Function]) -> None:
-        """Check the datasets of the selected experiments, without opening an adapter."""
-        for item in items:
-            with self.gather_errors(item.nodeid):
-                self._data.check_data(item, experiment_mark(item))
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; return whether requests will be sent."""
         if self.plans() and not self.problems:
             with self.gather_errors():
-                if self._spends:
+                if self.spends:
                     self._store_run(run)
                 # An estimate reads how long earlier replies were.
                 elif not self.resources.sends and not self.config.option.collectonly:
                     self.resources.open_store()
         if self.unusable_store.sentence:
             self._drop_plans()
-        return bool(self.plans()) and self._spends
+        return bool(self.plans()) and self.spends
 
     @property
-    def _spends(self) -> bool:
+    def spends(self) -> bool:
         """Return whether the session will run its experiments and store them."""
         settings = self.settings
         is_dry = self.config.option.collectonly or settings.sample is not None
@@ -173,7 +160,7 @@ class ExperimentCollection:
         enter_run(store, run, self.config, self.settings, self._record_suite())
         for plan in self.plans():
             store.enter_plan(run, plan)
-        enter_failed_checks(store, run, self.experiments.values())
+        enter_withheld(store, run, self.experiments.values())
         self.config.hook.pytest_crucible_enter(collection=self, run=run)
         enter_joined_tests(store, run, self.joined.values())
 
@@ -182,7 +169,7 @@ class ExperimentCollection:
         failed = self.failures.names()
         left_out = {**dict.fromkeys(deselected, DESELECTED), **dict.fromkeys(failed, NOT_PLANNED)}
         planned = [item for item in self._items if item.nodeid not in failed]
-        return record_suite(self.config, self.settings, planned, self.marked.functions, self._data, left_out)
+        return record_suite(self.config, self.settings, planned, self.marked.functions, self.datasets, left_out)
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
         experiment = planner.plan_experiment(item, self.marked.functions[item.nodeid])
@@ -213,26 +200,11 @@ class ExperimentCollection:
         self._models.append(model)
         return model
 
-    def _compare_training_files(self) -> None:
-        """Compare the samples of each experiment with the files that its arms were trained on."""
-        arms = [arm for experiment in self.experiments.values() for arm in experiment.plan.arms]
-        members = [member.arm for opened in self.opened_arms for member in opened.competitors]
-        if not any(arm.trained_on for arm in (*arms, *members)):
-            return
-        # Loads scipy, which a session without training files may not need.
-        from pytest_crucible.session.contamination import Contamination
-
-        root = self.config.rootpath
-        contamination = Contamination(root, files_folder(root, self.settings.store) / "contamination")
-        for nodeid, experiment in self.experiments.items():
-            with self.gather_errors(nodeid):
-                self.experiments[nodeid] = contamination.add_to(experiment)
-
     def _trained_names(self) -> set[str]:
         """Return the arms of experiments that will send something; empty if none of the recipes is untrained."""
         if not untrained_recipes(self.opened_arms):
             return set()
-        return {arm.name for plan in self.plans() if plan.failed_check is None for arm in plan.arms}
+        return {arm.name for plan in self.plans() if not plan.withheld for arm in plan.arms}
 
     def _train(self, opener: Opener) -> None:
         """Train the adapters that are not trained yet, and update the plans."""

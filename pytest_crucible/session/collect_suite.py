@@ -12,18 +12,17 @@ import json
 import sys
 import tempfile
 from collections.abc import Generator, Iterator, Sequence
-from dataclasses import replace
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 from _pytest.outcomes import OutcomeException
 
+from pytest_crucible.features import register_features
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.session.checked_data import CheckedDatasets
-from pytest_crucible.session.data_checks import DataChecks
+from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.joined_tests import function_nodeid, uses_crucible
 from pytest_crucible.session.markers import JUDGING, is_experiment
 from pytest_crucible.session.pytest_project import OPTIONS, last_line
@@ -83,8 +82,10 @@ class SuiteCollector:
 
     def _read(self, session: pytest.Session) -> SuiteRecord:
         config = session.config
+        # No session is opened, and features have demands of their own.
+        register_features(config.pluginmanager)
         settings = read_settings(config)
-        data = CheckedDatasets(config, replace(settings, checks="off"), DataChecks())
+        data = SessionDatasets(config, settings.seed)
         functions = {
             item.nodeid: item.function
             for item in self._items

@@ -15,14 +15,14 @@ import pytest
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Contrast, Dataset, MetricFacts
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.declared_data import named_metrics
 from pytest_crucible.session.joined_tests import unique_ids
 from pytest_crucible.session.local_files import conftest_files, is_installed
-from pytest_crucible.session.marks import comparisons, data_checks, experiment_mark, scored_facts, targets
+from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 from pytest_crucible.session.prompt_files import read_prompts
+from pytest_crucible.stats.number_format import quantity
 
 TIMES = ("latency_s", "first_token_s")
 """Metrics that depend on the number of requests in flight."""
@@ -46,7 +46,6 @@ def experiment_demands(
         "timeout": f"{timeout!r} s",
         "fixed factors": ", ".join(mark.fixed),
         **{name: text for demands in hook(item=item, settings=settings) for name, text in demands.items()},
-        "data checks": "; ".join(f"{check.identity} {check.severity}" for check in data_checks(item)),
     }
     return {name: value for name, value in values.items() if value}
 

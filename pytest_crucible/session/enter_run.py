@@ -39,10 +39,10 @@ def enter_run(store: RunStore, run: str, config: pytest.Config, settings: Settin
         add_tag(store, run, name, at=started)
 
 
-def enter_failed_checks(store: RunStore, run: str, experiments: Iterable[Experiment]) -> None:
-    """Enter the experiments whose data checks failed. Their verdicts are undecided."""
+def enter_withheld(store: RunStore, run: str, experiments: Iterable[Experiment]) -> None:
+    """Enter the experiments that send nothing. Their verdicts are undecided."""
     for experiment in experiments:
-        if experiment.plan.failed_check is not None:
+        if experiment.plan.withheld:
             store.enter_unanswered(run, experiment.plan, experiment.dataset.samples)
 
 

@@ -15,6 +15,7 @@ from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variants import twin_sample
 from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sample, Twin, Unit, Variant
+from pytest_crucible.score.apply import FurtherScores
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
@@ -78,6 +79,8 @@ class Experiment:
     """Variants whose texts are made while the experiment runs, by the number of their twins."""
     arguments: Mapping[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
     """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
+    further_scores: tuple[FurtherScores, ...] = ()
+    """Functions that score more of a reply than its metrics do."""
 
     @cached_property
     def draws(self) -> tuple[Draws, ...]:

@@ -86,7 +86,7 @@ def check_sample(sample_id: str, experiments: Collection[Experiment]) -> None:
 
 def check_markers(item: pytest.Item) -> None:
     """Raise SpecError for a marker without effect: the suite would pass for the wrong reason."""
-    for mark in item.own_markers:
+    for mark in item.iter_markers():
         owner = owner_of(mark.name, "marker_names")
         if owner is not None and item.config.pluginmanager.is_blocked(owner.plugin_name):
             raise SpecError(left_out_sentence(f"@pytest.mark.{mark.name}", owner))
@@ -100,10 +100,6 @@ def check_markers(item: pytest.Item) -> None:
             raise SpecError(
                 "a method of a unittest.TestCase cannot be an experiment: write a function or a plain class"
             )
-    elif any(mark.name == "data_check" for mark in item.own_markers):
-        raise SpecError(
-            "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
-        )
     elif is_judged(item) and not uses_crucible(item):
         raise SpecError(
             "has a quality target or a comparison but is not an experiment: mark it with "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import pytest
@@ -13,10 +13,10 @@ from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.records import Exclusion, MetricFacts, PromptForm, Sample, Variant
 from pytest_crucible.records.plan_values import PlanValue
-from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.checked_data import CheckedData
+from pytest_crucible.score.apply import FurtherScores
 from pytest_crucible.session.experiment import LateVariant
+from pytest_crucible.session.experiment_data import ExperimentData
 from pytest_crucible.session.experiment_metrics import ExperimentMetrics
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 
@@ -43,7 +43,7 @@ class ExperimentDraft:
     """The arguments of the function."""
     arms: tuple[OpenedArm, ...]
     prompts: PromptTexts
-    data: CheckedData
+    data: ExperimentData
     scored: ExperimentMetrics
     own_variants: tuple[Variant, ...]
     """Variants that the samples have themselves."""
@@ -61,11 +61,11 @@ class ExperimentDraft:
     """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
     facts: list[MetricFacts] = field(default_factory=list)
     """Further numbers that a reply has."""
+    further_scores: list[FurtherScores] = field(default_factory=list)
+    """Functions that score more of a reply than its metrics do."""
     exclusions: list[Exclusion] = field(default_factory=list)
     fields: dict[str, Any] = field(default_factory=dict)
     """Further fields of the plan."""
-    values: dict[str, Any] = field(default_factory=dict)
-    """Values of features in the plan, as plain data."""
 
     @property
     def samples(self) -> Sequence[Sample]:
@@ -80,7 +80,11 @@ class ExperimentDraft:
         """The metrics that targets and comparisons name."""
         return [name for measure in (*targets(self.item), *comparisons(self.item)) for name in measure.metrics]
 
+    def add_variant(self, variant: Variant) -> None:
+        """Send the samples in a further variant, which targets name in brackets."""
+        self.variants.append(variant)
+        self.names = replace(self.names, variants=(*self.names.variants, variant.name))
+
     def plan_value(self, name: PlanValue[Any], value: Any) -> None:
         """Keep a value of a feature in the plan; its default is not stored."""
-        if value != name.default:
-            self.values[name.name] = to_plain(value)
+        self.data.plan_value(name, value)

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features import left_out_sentence
+from pytest_crucible.measures.table import feature_of
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.contrasts import with_declarations
 from pytest_crucible.plan.design import (
@@ -20,7 +22,8 @@ from pytest_crucible.plan.design import (
 )
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.records import Dataset, Fingerprint, MetricFacts, Plan, Reasoning
+from pytest_crucible.records import Dataset, Fingerprint, Measure, MetricFacts, Plan, Reasoning
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.marks import comparisons, targets
 
 
@@ -37,6 +40,7 @@ def make_plan(
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
     quality_targets, contrasts = targets(item), with_declarations(comparisons(item), declared)
+    _check_statistics(item, (*quality_targets, *contrasts))
     metrics = plan_metrics(
         declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
     )
@@ -58,6 +62,14 @@ def make_plan(
         not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
         variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
     )
+
+
+def _check_statistics(item: pytest.Item, measures: Sequence[Measure]) -> None:
+    """Raise SpecError for a measure whose statistic belongs to a feature that is left out."""
+    for measure in measures:
+        feature = feature_of(measure)
+        if feature is not None and item.config.pluginmanager.is_blocked(feature.plugin_name):
+            raise SpecError(left_out_sentence(measure.expression, feature))
 
 
 def fingerprint_of(

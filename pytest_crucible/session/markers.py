@@ -10,7 +10,6 @@ MARKERS = (
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide=None): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None, relevant=None): compare the candidate with every --compare adapter",
-    "data_check(*checks): data checks, such as expect_no_missing_values('label'), that must pass before anything is sent",
     "score_bounds(**bounds): the lowest and highest possible values of numbers that the test scores itself, such as "
     "relevance=(0, 1)",
     "score_reach(**reach): the largest change of one sample, between two arms, that is possible for numbers that the test "

@@ -10,7 +10,6 @@ from typing import Any, get_args
 
 import pytest
 
-from pytest_crucible.datasets.check import Check
 from pytest_crucible.features import all_features, left_out_sentence, owner_of
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.options import features_of
@@ -18,9 +17,9 @@ from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Purpose, Target
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.records.suggestions import closest_name, suggest
 from pytest_crucible.session.markers import JUDGING, is_judged
+from pytest_crucible.stats.number_format import quantity
 
 
 @dataclass(frozen=True)
@@ -167,30 +166,12 @@ def scored_facts(item: pytest.Item) -> tuple[MetricFacts, ...]:
 def _by_name(item: pytest.Item, marker: str, example: str) -> dict[str, Any]:
     """Return what all markers of one name declare about scores. Raises SpecError for one without names."""
     declared: dict[str, Any] = {}
-    for mark in _marks(item, marker):
+    for mark in marks_of(item, marker):
         if mark.args or not mark.kwargs:
             what = marker.removeprefix("score_")
             raise SpecError(f"@pytest.mark.{marker} takes {what} by name: write for example relevance={example}")
         declared |= mark.kwargs
     return declared
-
-
-def data_checks(item: pytest.Item) -> tuple[Check, ...]:
-    """Return all data checks on the module, the class and the function, in the order of the source. Raises SpecError."""
-    checks: list[Check] = []
-    for mark in _marks(item, "data_check"):
-        if mark.kwargs or not mark.args:
-            raise SpecError(
-                "@pytest.mark.data_check takes checks by position: write for example data_check(expect_no_missing_values('label'))"
-            )
-        for check in mark.args:
-            if not isinstance(check, Check):
-                raise SpecError(
-                    f"@pytest.mark.data_check has {check!r:.100}, which is not a check: call one of "
-                    "pytest_crucible.datasets.checks, such as expect_no_missing_values('label')"
-                )
-            checks.append(check)
-    return tuple(checks)
 
 
 def _bounds(name: str, bounds: Any) -> tuple[float, float]:
@@ -204,10 +185,10 @@ def _bounds(name: str, bounds: Any) -> tuple[float, float]:
 
 def _verdict_marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
     """Yield the markers that give verdicts; none for a practice experiment, whose module may have some for others."""
-    return iter(()) if is_practice(item) else _marks(item, name)
+    return iter(()) if is_practice(item) else marks_of(item, name)
 
 
-def _marks(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
+def marks_of(item: pytest.Item, name: str) -> Iterator[pytest.Mark]:
     """Yield markers in the order of the source: pytest lists decorators bottom up, a module's `pytestmark` in its own order."""
     for node in item.listchain():
         marks = [mark for mark in node.own_markers if mark.name == name]
@@ -238,6 +219,6 @@ def check_spelling(item: pytest.Item) -> None:
     registered = {line.partition(":")[0].partition("(")[0].strip() for line in item.config.getini("markers")}
     names_of_features = [name for feature in all_features() for name in feature.marker_names]
     for mark in item.own_markers:
-        near = closest_name(mark.name, (*JUDGING, "data_check", *names_of_features), cutoff=0.8)
+        near = closest_name(mark.name, (*JUDGING, *names_of_features), cutoff=0.8)
         if near is not None and mark.name not in registered:
             raise SpecError(f"@pytest.mark.{mark.name} is not a marker: did you mean @pytest.mark.{near}?")

@@ -30,6 +30,8 @@ class Messages:
     """Whether an experiment is in the run store. Without one there is no run to conclude."""
     expected_verdicts: int = 0
     """Verdicts that are counted as tests already."""
+    further_reports: int = 0
+    """Test reports of features, which are counted as tests, too."""
 
     @property
     def errors(self) -> list[str]:

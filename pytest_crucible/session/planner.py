@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -12,13 +12,11 @@ from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
 from pytest_crucible.metrics import Metric
-from pytest_crucible.metrics.ensemble_members import ensemble_facts
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
 from pytest_crucible.records import Exclusion, Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.checked_data import CheckedData, CheckedDatasets
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
 from pytest_crucible.session.experiment_checks import (
     check_adapter,
@@ -27,6 +25,7 @@ from pytest_crucible.session.experiment_checks import (
     check_pooling,
     check_return,
 )
+from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.experiment_draft import ExperimentDraft, PromptTexts
 from pytest_crucible.session.experiment_metrics import find_metrics
 from pytest_crucible.session.item_plan import fingerprint_of, make_plan
@@ -43,7 +42,7 @@ class ExperimentPlanner:
         config: pytest.Config,
         settings: Settings,
         opened_arms: tuple[OpenedArm, ...],
-        data: CheckedDatasets,
+        data: SessionDatasets,
     ) -> None:
         self._settings = settings
         self._opened_arms = opened_arms
@@ -69,7 +68,7 @@ class ExperimentPlanner:
             opened_arms=arms,
             timeout_s=draft.timeout_s,
             is_async=inspect.iscoroutinefunction(function),
-            warnings=_list_warnings(arms if uses_sampler else (), draft.data),
+            warnings=(*(_coverage(draft) if uses_sampler else ()), *draft.data.warnings),
             reasoning=self._settings.reasoning,
             prompts=draft.prompts.texts,
             arm_prompts=draft.prompts.arm_texts,
@@ -77,6 +76,7 @@ class ExperimentPlanner:
             variant_metrics=draft.variant_metrics,
             late_variants=draft.late_variants,
             arguments=draft.arguments,
+            further_scores=tuple(draft.further_scores),
         )
 
     def _read_declarations(self, item: pytest.Function, function: Callable[..., Any]) -> ExperimentDraft:
@@ -86,7 +86,7 @@ class ExperimentPlanner:
             check_adapter(self._opened_arms)
         arms = self._arms_to_query(item)
         prompts = _read_prompts(item, function, mark, arms)
-        data = self._data.check_data(item, mark)
+        data = self._data.select(item, mark)
         own_variants = sample_variants(data.dataset.samples)
         check_members([variant.name for variant in own_variants], [arm.arm for arm in arms])
         return ExperimentDraft(
@@ -107,13 +107,12 @@ class ExperimentPlanner:
 
     def _make_plan(self, draft: ExperimentDraft) -> Plan:
         mark, arms, dataset, scored = draft.mark, draft.arms, draft.data.dataset, draft.scored
-        members = dict.fromkeys(name for arm in arms for name in arm.arm.members)
         return make_plan(
             draft.item,
             arms,
             dataset,
             declared=scored.facts,
-            further=(*ensemble_facts(scored.facts, members), *draft.facts),
+            further=draft.facts,
             names=draft.names,
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),
@@ -128,7 +127,7 @@ class ExperimentPlanner:
             **self._data.samples_facts(draft.data),
             **self._repeats_facts(mark),
             **draft.fields,
-            features=draft.values,
+            features=draft.data.values,
         )
 
     def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
@@ -190,7 +189,6 @@ def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
     return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
 
 
-def _list_warnings(arms: Sequence[OpenedArm], data: CheckedData) -> tuple[str, ...]:
-    """Return the warnings about recorded replies of the arms, and those of data checks."""
-    coverage = coverage_warnings(arms, data.selected.all_ids, data.dataset) if arms else ()
-    return (*coverage, *(result.sentence for result in data.results if result.state == "warned"))
+def _coverage(draft: ExperimentDraft) -> Iterable[str]:
+    """Return the warnings about recorded replies of the arms."""
+    return coverage_warnings(draft.arms, draft.data.selected.all_ids, draft.data.dataset) if draft.arms else ()

@@ -14,10 +14,8 @@ from pytest_crucible.records.errors import StoreError
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.gc_tuning import collecting_seldom
-from pytest_crucible.session.check_items import CheckItems
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.conclusion import Conclusion
-from pytest_crucible.session.data_checks import open_data_checks
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.expected_failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.experiment_items import ExperimentItems, observation_hook
@@ -81,8 +79,7 @@ class CrucibleSession:
         self.resources = open_resources(config, self.settings, self.run, self._publisher)
         seconds, text = self.settings.deadline_s, self.settings.deadline or ""
         self._deadline = None if seconds is None else Deadline.after(seconds, text)
-        checks = open_data_checks(config, self.run)
-        self.collection = ExperimentCollection(config, self.settings, self.resources, checks)
+        self.collection = ExperimentCollection(config, self.settings, self.resources)
         self.xfail_items: set[str] = set()
         """The node ids of the items whose misses are expected failures."""
         self._joined = JoinedItems(self.collection, self.resources, self._publisher, self._deadline)
@@ -98,10 +95,6 @@ class CrucibleSession:
             messages=self.messages,
             interruptions=self.interruptions,
             deadline=self._deadline,
-        )
-        only = self.settings.checks == "only"
-        self._check_items = CheckItems(
-            config, self.run, checks.results, self.collection.marked.experiment_of, only, self.messages.lines
         )
         self.workers = WorkerReports(config, self.messages)
         self.conclusion = Conclusion(
@@ -124,8 +117,7 @@ class CrucibleSession:
             self.config.hook.pytest_runtest_logreport(report=report)
 
     def register_plugins(self) -> None:
-        """Register the plugins that this session has: its data checks and messages."""
-        self.config.pluginmanager.register(self._check_items, "crucible-checks")
+        """Register the plugins that this session has: its messages, and the errors of its run store."""
         self.config.pluginmanager.register(self.collection.unusable_store, "crucible-unusable-store")
         notifier = open_notifier(
             self.config, self.run, self.messages, self.resources, sends=self.settings.sample is None
@@ -147,6 +139,7 @@ class CrucibleSession:
             self.collection.plan_items(session.items)
             self.messages.begun = self.collection.store_plans(self.run)
         self.messages.expected_verdicts = self._count_verdicts()
+        self.messages.further_reports = sum(self.config.hook.pytest_crucible_count_reports(config=self.config))
         self.xfail_items = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
         if self.messages.begun:
             self.config.hook.pytest_crucible_begin(session=self, items=session.items)
@@ -154,9 +147,8 @@ class CrucibleSession:
         if self.messages.begun and not problems:
             self._publisher.recorder.open(self.resources.writer)
         if self.is_worker:
-            verdicts = self.messages.expected_verdicts
-            message = {"run": self.run, "begun": self.messages.begun, "verdicts": verdicts}
-            announce_experiments(self.config, message)
+            counts = {"verdicts": self.messages.expected_verdicts, "reports": self.messages.further_reports}
+            announce_experiments(self.config, {"run": self.run, "begun": self.messages.begun, **counts})
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
             raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
@@ -240,13 +232,12 @@ class CrucibleSession:
     # -- counting -----------------------------------------------------------------------------------------------
 
     def expect_verdicts(self, session: pytest.Session) -> None:
-        """Count the verdicts to come as tests: the progress in percent would fall when they are reported."""
+        """Count the reports to come as tests: the progress in percent would fall when they are reported."""
         # xdist sets the number again whenever a worker has collected.
         if not self.is_worker and session.testscollected != self._tests_and_verdicts:
-            session.testscollected += self.messages.expected_verdicts
+            session.testscollected += self.messages.expected_verdicts + self.messages.further_reports
             self._tests_and_verdicts = session.testscollected
 
     def _count_verdicts(self) -> int:
         plans = self.collection.plans() if self.messages.begun else []
-        verdicts = sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
-        return verdicts + sum(map(len, self._check_items.results.values()))
+        return sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)

@@ -19,11 +19,12 @@ TABLES = ("scorers", "antagonist", "attacks")
 
 def session_demands(config: pytest.Config, settings: Settings) -> dict[str, str]:
     """Return the demands of a session that all of its experiments share."""
+    hook = config.hook.pytest_crucible_session_demands
     values = {
         "alpha": repr(settings.alpha),
         "strict": "yes" if settings.strict else "no",
         "early stop": "yes" if settings.option("stop") else "no",
-        "data checks": "no" if settings.checks == "off" else "yes",
+        **{name: text for demands in hook(settings=settings) for name, text in demands.items()},
         "memory": settings.memory,
         "reasoning": settings.reasoning,
         "stages": _stages_text(settings),

@@ -34,7 +34,14 @@ def run_single_sample(item: pytest.Function, experiment: Experiment, position: i
         elif returned is not None:
             outcome.reply = Reply(text=str(returned), value=returned)
         set_current_reply(experiment.plan.nodeid, sample.id, outcome.unit.repeat)
-        return score_outcome(outcome, experiment.metrics, sample, passed=False, reasoning=experiment.reasoning)
+        return score_outcome(
+            outcome,
+            experiment.metrics,
+            sample,
+            passed=False,
+            reasoning=experiment.reasoning,
+            further=experiment.further_scores,
+        )
 
     async def call_and_score() -> Scored:
         return await score_returned(await call.function(**arguments))

@@ -10,8 +10,8 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from pytest_crucible.records.model_gates import Demands, SuiteRecord
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.checked_data import CheckedDatasets
 from pytest_crucible.session.demands import experiment_demands, joined_demands
+from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.joined_tests import function_nodeid, group_by_function
 from pytest_crucible.session.marks import comparisons, experiment_mark, targets
 from pytest_crucible.session.session_demands import session_demands
@@ -25,7 +25,7 @@ def record_suite(
     settings: Settings,
     items: Iterable[pytest.Item],
     functions: Mapping[str, Callable[..., Any]],
-    data: CheckedDatasets,
+    data: SessionDatasets,
     left_out: Mapping[str, str],
 ) -> SuiteRecord:
     """Return the record of the items that are run. `functions` are those of experiments as they were written, by nodeid.
@@ -34,7 +34,7 @@ def record_suite(
     """
     tests = [item for item in items if isinstance(item, pytest.Function)]
     judged = [item for item in tests if has_verdicts(item)]
-    # Before a check drops samples: a session that runs no checks has all of them.
+    # Before a feature leaves samples out: another session may keep them.
     experiments = {item.nodeid: item for item in judged if item.nodeid in functions}
     demands: dict[str, Demands] = {
         nodeid: experiment_demands(item, functions[nodeid], data.whole(item, experiment_mark(item))[1], settings)

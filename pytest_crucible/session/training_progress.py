@@ -11,8 +11,8 @@ import pytest
 
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.session.redaction import key_redactor
+from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
     from pytest_crucible.training import Recipe, TrainingLog

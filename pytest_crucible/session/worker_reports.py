@@ -26,8 +26,9 @@ class WorkerReports:
         announced = link.announced or {}
         self._links.append(link)
         self._messages.begun |= announced["begun"]
-        # Every worker plans all experiments, so each announces the same number.
+        # Every worker plans all experiments, so each announces the same numbers.
         self._messages.expected_verdicts = announced["verdicts"]
+        self._messages.further_reports = announced["reports"]
 
     def receive(self, report: Any) -> None:
         """Record the message of a report: the experiment that the worker started, or why it sends no requests."""

@@ -33,8 +33,7 @@ def finite(values: npt.ArrayLike, *, name: str = "values") -> Array:
     strange = array.size - int(np.isfinite(array).sum())
     if strange:
         raise ValueError(
-            f"{strange} of {array.size} {name} are NaN or infinite; drop or replace them first"
-            " (stats.drop_incomplete, stats.fill_worst)"
+            f"{strange} of {array.size} {name} are NaN or infinite; drop them, or replace them by the worst value, first"
         )
     return array
 
@@ -47,17 +46,6 @@ def paired_arrays(
     if first.size != second.size:
         raise ValueError(f"pairs need equal lengths: {first.size} {names[0]} values, {second.size} {names[1]} values")
     return first, second
-
-
-def finite_groups(groups: Sequence[npt.ArrayLike], *, fewest: int = 2) -> list[Array]:
-    """Return each group as a finite array. Raises ValueError below `fewest` groups and for an empty group."""
-    arrays = [finite(group, name=f"values of group {number}") for number, group in enumerate(groups, 1)]
-    empty = [number for number, array in enumerate(arrays, 1) if not array.size]
-    if len(arrays) < fewest or empty:
-        raise ValueError(
-            f"expected at least {fewest} groups with values, not {len(arrays)} of which {len(empty)} are empty"
-        )
-    return arrays
 
 
 def finite_matrix(matrix: npt.ArrayLike, *, rows: str = "subjects", columns: str = "conditions") -> Array:
@@ -190,3 +178,38 @@ def is_finite_range(bounds: Range | None) -> bool:
     if not bounds[0] < bounds[1]:
         raise ValueError(f"the low bound must be below the high bound, not {bounds!r}")
     return math.isfinite(bounds[0]) and math.isfinite(bounds[1])
+
+
+def align_pairs(
+    candidate: npt.ArrayLike, baseline: npt.ArrayLike, clusters: Labels | None
+) -> tuple[npt.ArrayLike, npt.ArrayLike, Labels | None]:
+    """Return the baseline, and the clusters, in the order of the candidate's index; values other than Series unchanged.
+
+    Raises ValueError if two Series have different labels, or labels that occur twice in another order.
+    """
+    if not _has_index(candidate):
+        return candidate, baseline, clusters
+    return candidate, _align(candidate, baseline, "baseline"), _align(candidate, clusters, "clusters")
+
+
+def _has_index(values: Any) -> bool:
+    return hasattr(values, "reindex") and hasattr(values, "index")
+
+
+def _align(candidate: Any, other: Any, name: str) -> Any:
+    if not _has_index(other) or candidate.index.equals(other.index):
+        return other
+    candidate_only, other_only = candidate.index.difference(other.index), other.index.difference(candidate.index)
+    for labels, where, absent in ((candidate_only, "candidate", name), (other_only, name, "candidate")):
+        if len(labels):
+            raise ValueError(
+                f"the indexes of candidate and {name} differ: "
+                f"{labels[0]!r} is in that of the {where} and not in that of the {absent} "
+                f"({len(candidate_only)} labels in the candidate's only, {len(other_only)} in the other only); "
+                "give both the samples' ids as index, or pass .to_numpy() to pair by position"
+            )
+    if not (candidate.index.is_unique and other.index.is_unique):
+        raise ValueError(
+            f"candidate and {name} cannot be aligned: labels of the index occur more than once; average repeats first"
+        )
+    return other.reindex(candidate.index)

@@ -10,33 +10,29 @@ from typing import cast, get_args
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.alignment import align_pairs
-from pytest_crucible.stats.arrays import Alternative, Labels, Range, check_choice, check_share, is_constant
-from pytest_crucible.stats.assumptions import MANY_CLUSTERS, comparison_assumptions
-from pytest_crucible.stats.choose import Design, Question, Row, find_row
+from pytest_crucible.stats.arrays import Alternative, Labels, Range, align_pairs, check_choice, check_share, is_constant
+from pytest_crucible.stats.choose import Design, Question, Row, Validity, find_row, validity_question
+from pytest_crucible.stats.comparison_result import ComparisonResult, Direction, Estimand
 from pytest_crucible.stats.estimating import (
+    MANY_CLUSTERS,
     NO_END,
     NO_VARIATION,
     average_repeats,
     clip,
     clip_interval,
+    comparison_assumptions,
     deviation_for_power,
     refusal_status,
     resolve_kind,
 )
 from pytest_crucible.stats.inputs import OPEN, Arms, Kind, Scale, declare_arms, declare_pairs, mean
-from pytest_crucible.stats.means.point_mass import distance
-from pytest_crucible.stats.methods.pairs import t_interval_of_pairs
-from pytest_crucible.stats.methods.ratios import check_positive, geometric_mean, logarithms
-from pytest_crucible.stats.methods.two_arms import t_interval_of_arms
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
-from pytest_crucible.stats.results import Bounds, ComparisonResult, Direction, Estimand, Significance, Status
-from pytest_crucible.stats.sensitivity import OpinionRequest, second_opinions
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.moments import distance, tail_share
+from pytest_crucible.stats.means.ratios import check_positive, geometric_mean, logarithms
+from pytest_crucible.stats.methods import t_interval_of_arms, t_interval_of_pairs
+from pytest_crucible.stats.resampling.draws import MonteCarlo
+from pytest_crucible.stats.results import Bounds, Significance, Status
 from pytest_crucible.stats.sizes import effect_sizes
-from pytest_crucible.stats.tails import tail_share
-from pytest_crucible.stats.validity import Validity, validity_question
 
 RATIO: Range = (0.0, math.inf)
 NO_BOUND = "the interval is approximate: without bounds one rare value could move the mean anywhere"
@@ -58,7 +54,6 @@ def compare(
     estimand: Estimand = "difference",
     direction: Direction = "higher",
     validity: Validity = "standard",
-    sensitivity: bool = False,
     rng: int | np.random.Generator = 0,
     reach: float | None = None,
 ) -> ComparisonResult:
@@ -74,9 +69,8 @@ def compare(
     both; an equal label in both arms is the same cluster. `margin` is how much worse is still acceptable; it adds the
     one-sided bounds that decide `non_inferior` and `equivalent`. For a ratio it is a share: with `direction="lower"`,
     0.1 accepts up to 1.1 times the baseline; with `direction="higher"`, down to 1 / 1.1 times. `validity="guaranteed"`
-    uses bounds that never err too often, at a cost in power. `sensitivity=True` adds the results of other methods;
-    random ones draw from `rng`. `reach` is the largest change of one pair that is possible, declared before the data were seen:
-    it makes bounds narrower, and gives scores without bounds some.
+    uses bounds that never err too often, at a cost in power. `reach` is the largest change of one pair that is possible,
+    declared before the data were seen: it makes bounds narrower, and gives scores without bounds some.
 
     `p_value` is of a permutation test that the arms are alike, with `rng` as its seed above 13 pairs or clusters; interval and
     `proof_p` are of the bounds of the mean (see `ComparisonResult`).
@@ -99,9 +93,6 @@ def compare(
     if margin is not None:
         _check_margin(margin, arms, estimand)
         answer = replace(answer, margin=float(margin), bounds=_bounds(arms, alpha, estimand, validity))
-    if sensitivity:
-        opinions = second_opinions(OpinionRequest(arms, alternative, alpha, rng, estimand))
-        answer = replace(answer, sensitivity=opinions, seed=None if isinstance(rng, np.random.Generator) else int(rng))
     return answer
 
 
@@ -136,7 +127,7 @@ def compare_declared_arms(
     estimand: Estimand = "difference",
     repeats: tuple[int, ...] = (1,),
 ) -> ComparisonResult:
-    """Compare arms that are already checked, without margin and sensitivity."""
+    """Compare arms that are already checked, without a margin."""
     row = choose_row("ratio" if estimand == "ratio" else "compare", arms, estimand)
     if estimand == "ratio":
         check_positive(arms)

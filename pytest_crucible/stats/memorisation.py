@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 
 LOWEST = 0.2
 """Share of the tokens that min-K% averages over, as Shi et al. (2024) recommend."""

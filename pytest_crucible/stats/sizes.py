@@ -9,21 +9,19 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.counts.ratios import ratio_of_totals
-from pytest_crucible.stats.effects.noncentral import noncentral_t_limits
-from pytest_crucible.stats.effects.proportions import proportion_effects
-from pytest_crucible.stats.effects.standardized import cohens_dav, cohens_dz, hedges_g
+from pytest_crucible.stats.comparison_result import Estimand
+from pytest_crucible.stats.effects import cohens_dav, cohens_dz, hedges_g, noncentral_t_limits, proportion_effects
 from pytest_crucible.stats.inputs import Arms, Kind
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means import ratios
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
-from pytest_crucible.stats.methods import ratios
-from pytest_crucible.stats.methods.pairs import differences
+from pytest_crucible.stats.means.ratios import ratio_of_totals
+from pytest_crucible.stats.methods import differences
 from pytest_crucible.stats.proportions.paired import discordant_odds
 from pytest_crucible.stats.ranks.superiority import cles, paired_superiority
-from pytest_crucible.stats.results import Effect, Estimand, Significance
+from pytest_crucible.stats.results import Effect, Significance
 
 Size = Callable[[Arms, float], Effect]
 

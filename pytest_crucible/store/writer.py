@@ -17,7 +17,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from pytest_crucible.records import Event, Lost, Observation, Outcome
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.bulk_insert import insert_many
 from pytest_crucible.store.call_rows import CallRows, StoredUnit

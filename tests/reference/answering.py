@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.records import Interval
+from pytest_crucible.stats.interval import Interval
 
 Case = Mapping[str, Any]
 Answer = dict[str, Any]

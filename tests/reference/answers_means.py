@@ -3,43 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 from answering import Answer, Case, ends, level, numbers
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.counts.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
-from pytest_crucible.stats.means.augmented import augmented_t_bound, augmented_t_interval
-from pytest_crucible.stats.means.cluster_design import cluster_effect
-from pytest_crucible.stats.means.clustered import clustered_mean
-from pytest_crucible.stats.means.clustered_arms import clustered_arms
-from pytest_crucible.stats.means.clustered_tests import clustered_t
-from pytest_crucible.stats.means.pairing import pairing_gain
-from pytest_crucible.stats.means.repeated_success import RepeatedSuccess, pass_at_k, pass_hat_k
-from pytest_crucible.stats.means.repeats import variance_components
-from pytest_crucible.stats.means.student import bounds_of_difference, one_sample_t, paired_differences, paired_t
-from pytest_crucible.stats.means.trimmed import paired_trimmed_t, yuen_welch
-from pytest_crucible.stats.means.two_samples import student_t, welch_t
-from pytest_crucible.stats.missing import drop_incomplete, fill_worst
-from pytest_crucible.stats.planning.equivalence import Equivalence, tost_paired, tost_welch
-from pytest_crucible.stats.planning.noninferiority import (
-    NonInferiority,
-    noninferiority_paired,
-    noninferiority_paired_proportions,
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.clustered import clustered_arms, clustered_interval, clustered_mean, clustered_p_value
+from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
+from pytest_crucible.stats.means.repeats import (
+    RepeatedSuccess,
+    cluster_effect,
+    pass_at_k,
+    pass_hat_k,
+    variance_components,
 )
-from pytest_crucible.stats.proportions.paired import count_discordant
+from pytest_crucible.stats.means.t_tests import one_sample_t, paired_differences, paired_t, student_t, welch_t
 from pytest_crucible.stats.results import Significance
 
 NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}
 
 
-def test_options(options: Case) -> dict[str, Any]:
+def asked(options: Case) -> dict[str, Any]:
     return {"alternative": options.get("alternative", "two-sided"), "level": level(options)}
 
 
-def dof(result: Significance | Equivalence | NonInferiority) -> float | None:
+def dof(result: Significance) -> float | None:
     return result.dof[0] if result.dof else None
 
 
@@ -62,97 +51,55 @@ def or_too_few(test: Callable[[], Significance], estimate: Callable[[], float]) 
         return NOTHING | {"status": "insufficient_data", "estimate": float(estimate())}
 
 
-def t_one_sample(data: Case, options: Case) -> Answer:
-    values, bounds = numbers(data["x"]), data.get("bounds") or options.get("bounds")
-    test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **test_options(options))  # noqa: E731
+def t_one_sample(inputs: Case, options: Case) -> Answer:
+    values, bounds = numbers(inputs["x"]), inputs.get("bounds") or options.get("bounds")
+    test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **asked(options))  # noqa: E731
     return or_too_few(test, lambda: np.mean(values))
 
 
-def t_paired(data: Case, options: Case) -> Answer:
-    x, y, decided = complete(data, options.get("nan_policy", "raise"), options.get("worst", 0.0))
-    bounds = data.get("bounds") or options.get("bounds")
-    test = lambda: paired_t(x, y, bounds=bounds, **test_options(options))  # noqa: E731
-    return or_too_few(test, lambda: paired_differences(x, y).mean()) | decided
-
-
-def complete(data: Case, nan_policy: str, worst: float) -> tuple[Any, Any, Answer]:
-    """Both arms after the decision about missing values, and what the decision did."""
-    x, y = numbers(data["x"]), numbers(data["y"])
-    if nan_policy == "omit":
-        complete_pairs = drop_incomplete(x, y)
-        return (
-            complete_pairs.candidate,
-            complete_pairs.baseline,
-            {"n_dropped": complete_pairs.dropped},
-        )
-    if nan_policy == "worst":
-        first, second = fill_worst(x, worst), fill_worst(y, worst)
-        return first.values, second.values, {"n_imputed": first.filled + second.filled}
-    return x, y, {}
+def t_paired(inputs: Case, options: Case) -> Answer:
+    x, y = numbers(inputs["x"]), numbers(inputs["y"])
+    bounds = inputs.get("bounds") or options.get("bounds")
+    test = lambda: paired_t(x, y, bounds=bounds, **asked(options))  # noqa: E731
+    return or_too_few(test, lambda: paired_differences(x, y).mean())
 
 
 def two_arms(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(data: Case, options: Case) -> Answer:
-        x, y = numbers(data["x"]), numbers(data["y"])
-        return or_too_few(lambda: test(x, y, **test_options(options)), lambda: np.mean(x) - np.mean(y))
+    def answer(inputs: Case, options: Case) -> Answer:
+        x, y = numbers(inputs["x"]), numbers(inputs["y"])
+        return or_too_few(lambda: test(x, y, **asked(options)), lambda: np.mean(x) - np.mean(y))
 
     return answer
 
 
-def trimmed_test(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(data: Case, options: Case) -> Answer:
-        result = test(data["x"], data["y"], trim=options.get("trim", 0.2), **test_options(options))
-        return significance(result) | {"diff": result.estimate, "trimmed_mean": result.estimate}
-
-    return answer
-
-
-def augmented_t(data: Case, options: Case) -> Answer:
-    values, bounds = np.array(numbers(data["x"])), tuple(options["bounds"])
-    plain, augmented = values, np.append(values, bounds)
-    if "y" in data:
-        values, bounds = paired_differences(values, numbers(data["y"])), bounds_of_difference(bounds)
-        plain, augmented = values, np.append(values, bounds)
-    interval = augmented_t_interval(plain, bounds=bounds, level=level(options))
-    whole = one_sample_t(augmented)
-    return ends(interval) | {
-        "estimate": float(plain.mean()),
-        "center": whole.estimate,
-        "se": whole.se,
-        "df": whole.dof[0],
-        "one_sided_low": augmented_t_bound(plain, bounds=bounds, alpha=1 - level(options), side="lower"),
-    }
-
-
-def clustered_test(values: Any, labels: list[Any], options: Case) -> Answer:
+def clustered(values: Any, labels: list[Any], options: Case) -> Answer:
     try:
-        tests = {kind: clustered_t(values, labels, variance=kind, fewest=2, level=level(options)) for kind in KINDS}
+        means = {kind: clustered_mean(values, labels, variance=kind, fewest=2) for kind in KINDS}
     except NotEnoughData:
-        refused = {f"{key}_{kind}": None for kind in KINDS for key in ("se", "ci_low", "ci_high", "p_value")}
-        return refused | {"status": "insufficient_clusters", "estimate": float(np.mean(values))}
+        empty = {f"{key}_{kind}": None for kind in KINDS for key in ("se", "ci_low", "ci_high", "p_value")}
+        return empty | {"estimate": float(np.mean(values))}
     effect = cluster_effect(values, labels)
-    shared: Answer = {
-        "status": tests["cr2"].status,
-        "estimate": tests["cr2"].estimate,
+    answer: Answer = {
+        "estimate": means["cr2"].estimate,
         "n_clusters": effect.clusters,
         "se_naive": effect.se_naive,
         "icc_anova": effect.icc,
         "n0": effect.size,
-        "df_satterthwaite": dof(tests["cr2"]),
+        "df_satterthwaite": means["cr2"].dof,
     }
-    for kind, test in tests.items():
-        shared |= {f"se_{kind}": clustered_mean(values, labels, variance=kind, fewest=2).se}
-        shared |= {f"p_value_{kind}": test.p_value}
-        shared |= {f"{end}_{kind}": value for end, value in ends(test.interval).items()}
-    return shared
+    for kind, mean in means.items():
+        interval = clustered_interval(mean, level=level(options))
+        answer |= {f"se_{kind}": mean.se, f"p_value_{kind}": clustered_p_value(mean)}
+        answer |= {f"{end}_{kind}": value for end, value in ends(interval).items()}
+    return answer
 
 
 KINDS = ("cr0", "cr1", "cr2", "cr3")
 
 
-def clustered_two_sample(data: Case, options: Case) -> Answer:
-    arms = numbers(data["x"]), numbers(data["y"]), data["clusters_x"], data["clusters_y"]
-    tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **test_options(options)) for kind in KINDS}
+def clustered_two_sample(inputs: Case, options: Case) -> Answer:
+    arms = numbers(inputs["x"]), numbers(inputs["y"]), inputs["clusters_x"], inputs["clusters_y"]
+    tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **asked(options)) for kind in KINDS}
     return {
         "estimate": tests["cr2"].estimate,
         "df_satterthwaite": dof(tests["cr2"]),
@@ -162,8 +109,8 @@ def clustered_two_sample(data: Case, options: Case) -> Answer:
     }
 
 
-def components(data: Case, options: Case) -> Answer:
-    parts = variance_components(data["groups"])
+def components(inputs: Case, options: Case) -> Answer:
+    parts = variance_components(inputs["groups"])
     return {
         "mean": parts.mean,
         "var_between": parts.between,
@@ -174,68 +121,20 @@ def components(data: Case, options: Case) -> Answer:
     }
 
 
-def miller_se_paired(data: Case, options: Case) -> Answer:
-    gain = asdict(pairing_gain(numbers(data["x"]), numbers(data["y"])))
-    names = {"se_x": "se_candidate", "se_y": "se_baseline", "corr": "correlation"}
-    return gain | {ours: gain[name] for ours, name in names.items()}
-
-
-def repeated_test(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
-    def answer(data: Case, options: Case) -> Answer:
-        result = function(data["n"], data["c"], options["k"], level=level(options))
+def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
+    def answer(inputs: Case, options: Case) -> Answer:
+        result = function(inputs["n"], inputs["c"], options["k"], level=level(options))
         return ends(result.interval) | {"per_question": list(result.per_sample), "mean": result.mean}
 
     return answer
 
 
 def ratio(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
-    def answer(data: Case, options: Case) -> Answer:
-        result = significance(test(numbers(data["x"]), numbers(data["y"]), **test_options(options)))
+    def answer(inputs: Case, options: Case) -> Answer:
+        result = significance(test(numbers(inputs["x"]), numbers(inputs["y"]), **asked(options)))
         return result | {"ratio": result["estimate"]}
 
     return answer
-
-
-def tost(test: Callable[..., Equivalence]) -> Callable[[Case, Case], Answer]:
-    def answer(data: Case, options: Case) -> Answer:
-        result = test(
-            numbers(data["x"]),
-            numbers(data["y"]),
-            low=options["low"],
-            high=options["high"],
-            alpha=options.get("alpha", 0.05),
-        )
-        return ends(result.interval) | {
-            "t_low": result.statistic_low,
-            "t_high": result.statistic_high,
-            "p_low": result.p_low,
-            "p_high": result.p_high,
-            "p_value": result.p_value,
-            "df": dof(result),
-            "estimate": result.estimate,
-        }
-
-    return answer
-
-
-def mean_not_inferior(data: Case, options: Case) -> Answer:
-    result = noninferiority_paired(
-        numbers(data["x"]), numbers(data["y"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
-    )
-    return ends(result.interval) | {
-        "statistic": result.statistic,
-        "df": dof(result),
-        "p_value": result.p_value,
-        "estimate": result.estimate,
-    }
-
-
-def rate_not_inferior(data: Case, options: Case) -> Answer:
-    gained, lost = count_discordant(data["x"], data["y"])
-    result = noninferiority_paired_proportions(
-        gained, lost, len(data["x"]), margin=options["margin"], alpha=options.get("alpha", 0.05)
-    )
-    return ends(result.interval) | {"z": result.statistic, "p_value": result.p_value, "estimate": result.estimate}
 
 
 PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
@@ -243,22 +142,14 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "t_paired": t_paired,
     "t_welch": two_arms(welch_t),
     "t_student": two_arms(student_t),
-    "yuen_welch": trimmed_test(yuen_welch),
-    "trimmed_mean_test_paired": trimmed_test(paired_trimmed_t),
-    "augmented_t": augmented_t,
-    "clustered_mean": lambda data, options: clustered_test(numbers(data["x"]), data["clusters"], options),
-    "clustered_paired_diff": lambda data, options: clustered_test(
-        paired_differences(numbers(data["x"]), numbers(data["y"])), data["clusters"], options
+    "clustered_mean": lambda inputs, options: clustered(numbers(inputs["x"]), inputs["clusters"], options),
+    "clustered_paired_diff": lambda inputs, options: clustered(
+        paired_differences(numbers(inputs["x"]), numbers(inputs["y"])), inputs["clusters"], options
     ),
     "clustered_two_sample": clustered_two_sample,
     "variance_components": components,
-    "miller_se_paired": miller_se_paired,
-    "pass_at_k": repeated_test(pass_at_k),
-    "pass_hat_k": repeated_test(pass_hat_k),
+    "pass_at_k": repeated(pass_at_k),
+    "pass_hat_k": repeated(pass_hat_k),
     "geometric_mean_ratio_paired": ratio(geometric_mean_ratio_paired),
     "geometric_mean_ratio_welch": ratio(geometric_mean_ratio_welch),
-    "tost_paired": tost(tost_paired),
-    "tost_welch": tost(tost_welch),
-    "noninferiority_paired": mean_not_inferior,
-    "noninferiority_paired_binary": rate_not_inferior,
 }

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.measures import auroc, delong
-from pytest_crucible.stats.measures.row import Prepared
+from pytest_crucible.measures import auroc
+from pytest_crucible.measures.row import Prepared
 
 CASES = json.loads((Path(__file__).parent / "auroc_reference.json").read_text())
 
@@ -18,7 +18,7 @@ CASES = json.loads((Path(__file__).parent / "auroc_reference.json").read_text())
 def test_delong_equals_proc(case):
     labels = np.array(case["label"], dtype=float)
     arms = [Prepared(values=np.array(case[name], dtype=float), strata=labels) for name in ("first", "second")]
-    areas = [delong.estimate_area(arm) for arm in arms]
+    areas = [auroc.estimate_area(arm) for arm in arms]
     difference = auroc.compare(*arms, 0.05)
 
     assert [area.value for area in areas] == pytest.approx(case["areas"], rel=1e-12)

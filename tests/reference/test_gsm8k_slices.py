@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.slices.candidates import candidate_slices, find_features
+from pytest_crucible.features.slices.candidates import candidate_slices, find_features
 from pytest_crucible.stats.slices.search import search_slices
 
 DATA = os.environ.get("CRUCIBLE_DATA")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible.stats import marginal_means
-from pytest_crucible.stats.factors.trainings import trainings_source
+from pytest_crucible.stats.factors.marginal_means import trainings_source
 
 REFERENCE = json.loads(Path(__file__).with_name("marginal_means_reference.json").read_text(encoding="utf-8"))
 SAMPLES = 3

@@ -15,7 +15,7 @@ from scipy.special import stdtr
 
 from pytest_crucible.stats import gaffke_p_value
 from pytest_crucible.stats.inputs import OPEN
-from pytest_crucible.stats.methods.ratios import log_reach
+from pytest_crucible.stats.means.ratios import log_reach
 
 Array = npt.NDArray[np.float64]
 Draw = Callable[[np.random.Generator, int], tuple[Array, float]]

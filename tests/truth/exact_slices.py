@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.stats import binom
 
-from pytest_crucible.stats.slices.melded_pairs import melded_lower_ratio, melded_upper
-from pytest_crucible.stats.slices.met_bounds import SMALL, Counts, Extreme, exact_bound, score_bounds
+from pytest_crucible.stats.slices.pair_scores import melded_lower_ratio, melded_upper
+from pytest_crucible.stats.slices.pairs import SMALL, Counts, Extreme, exact_bound, score_bounds
 
 Clears = Callable[[Extreme, Counts, float], np.ndarray]
 RATES = np.arange(0.0, 1.0001, 0.01)

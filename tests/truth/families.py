@@ -20,10 +20,10 @@ from pytest_crucible.records import (
     Contrast,
     Evidence,
     Fingerprint,
-    Interval,
     Plan,
     Verdict,
 )
+from pytest_crucible.stats.interval import Interval
 
 ALPHA, MARGIN = 0.05, 0.05
 ONE_SIDED = 1.6448536269514722

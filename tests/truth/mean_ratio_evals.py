@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from pytest_crucible.stats.means.ratio_bounds import mean_ratio_p_value
 from pytest_crucible.stats.resampling.alikeness import flip_signs
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 
 Array = npt.NDArray[np.float64]
 Pair = tuple[Array, Array]

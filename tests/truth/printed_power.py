@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.analyse.next_run import detectable_difference
+from pytest_crucible.measures.means import compare_means
+from pytest_crucible.measures.row import Difference, Prepared
 from pytest_crucible.stats import gaffke_bound, samples_by_gaffke
-from pytest_crucible.stats.measures.means import compare_means
-from pytest_crucible.stats.measures.row import Difference, Prepared
-from pytest_crucible.stats.planning.falls import detectable_by_falls
+from pytest_crucible.stats.planning.proof import detectable_by_falls
 
 Array = np.ndarray
 ALPHA = 0.05

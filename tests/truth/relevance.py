@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.gate.decide import AdjustedPValues, decide_comparison, proves_equivalence
+from pytest_crucible.measures.row import Prepared
+from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.records import BoundedValue, Contrast, MetricFacts
-from pytest_crucible.stats.measures.row import Prepared
-from pytest_crucible.stats.measures.table import comparison_row
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 
 ALPHA = 0.05
 # With the observed arrangement 1,000, of which alpha is a whole number.

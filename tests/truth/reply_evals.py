@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from pytest_crucible.measures.row import Column, Observations, Prepared
+from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.targets import parse_measure
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.stats.measures.row import Column, Observations, Prepared
-from pytest_crucible.stats.measures.table import STATISTICS
 
 ALPHA = 0.05
 REPEATS = 5

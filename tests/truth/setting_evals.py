@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import MarginalMeans, marginal_means
+from pytest_crucible.stats.interval import NotEnoughData
 
 Array = npt.NDArray[np.float64]
 STEPS, RANKS = (1, 2, 3), (1, 2)

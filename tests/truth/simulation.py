@@ -9,11 +9,11 @@ from typing import Any
 
 from evals import Array, Drawn, Eval
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import TABLE
 from pytest_crucible.stats.choose import Row
 from pytest_crucible.stats.inputs import OPEN, Arms, Observed, declare_arm, declare_arms, declare_pairs
-from pytest_crucible.stats.resampling.monte_carlo import MonteCarlo
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.resampling.draws import MonteCarlo
 
 ALPHA = 0.05
 

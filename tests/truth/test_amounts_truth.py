@@ -15,11 +15,11 @@ from test_sessions import ALPHA, answers, plan
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.analyse.next_run import detectable_difference
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
+from pytest_crucible.measures import ratios
+from pytest_crucible.measures.row import Prepared
 from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.stats.measures import geometric
-from pytest_crucible.stats.measures.row import Prepared
 
 pytestmark = pytest.mark.slow
 
@@ -73,7 +73,7 @@ def test_power_at_the_printed_ratio_is_80_per_cent(n):
 
 def compare(logs):
     arms = (Prepared(values=np.exp(values), kind="positive", bounds=(0.0, math.inf)) for values in (logs, 0 * logs))
-    return geometric.compare(*arms, ALPHA)
+    return ratios.compare_geometric_means(*arms, ALPHA)
 
 
 # -- whole sessions ------------------------------------------------------------------------------------------------

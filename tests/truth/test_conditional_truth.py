@@ -10,8 +10,8 @@ import pytest
 from run_sizes import choose_runs
 from simulation import ALPHA, at_least, at_most
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.means.ratio_differences import RatioArm, ratio_difference_p_value
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_p_value
 from pytest_crucible.stats.resampling.arm_swaps import swap_arms
 
 pytestmark = pytest.mark.slow

@@ -12,7 +12,7 @@ from simulation import at_most, show_share
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import load_local, open_engine
-from pytest_crucible.runs.memorisation import run_order_test
+from pytest_crucible.features.contamination.memorisation import run_order_test
 from pytest_crucible.stats import holm
 from pytest_crucible.stats.data_drift import compare_categories, compare_numbers, compare_vectors, decide_margin
 

@@ -12,7 +12,7 @@ import pytest
 from scipy.special import ndtri
 from simulation import at_least
 
-from pytest_crucible.stats.ensembles.phi import error_correlation
+from pytest_crucible.stats.ensembles import error_correlation
 
 pytestmark = pytest.mark.slow
 

@@ -21,7 +21,7 @@ from pytest_crucible.stats import (
     tango_p_value,
     two_exact_p_value,
 )
-from pytest_crucible.stats.proportions import paired_exact
+from pytest_crucible.stats.proportions import exact as paired_exact
 
 pytestmark = pytest.mark.slow
 

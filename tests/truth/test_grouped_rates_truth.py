@@ -14,7 +14,7 @@ from run_sizes import choose_runs
 from simulation import ALPHA, at_most
 
 from pytest_crucible.stats import mean_bound
-from pytest_crucible.stats.ranks.clustered_quantiles import clustered_quantile_bound, clustered_shares
+from pytest_crucible.stats.ranks.quantiles import clustered_quantile_bound, clustered_shares
 
 pytestmark = pytest.mark.slow
 

@@ -11,10 +11,9 @@ from scipy.special import ndtr
 from simulation import ALPHA, at_most, show_share
 from test_measures_truth import area_sample, shift
 
-from pytest_crucible.stats.classifiers import curves, pooled
-from pytest_crucible.stats.classifiers.thresholds import choose_threshold
-from pytest_crucible.stats.measures import auroc
-from pytest_crucible.stats.measures.row import Prepared
+from pytest_crucible.measures import auroc, average_precision, pooled
+from pytest_crucible.measures.row import Prepared
+from pytest_crucible.stats.classifiers import choose_threshold
 
 pytestmark = pytest.mark.slow
 
@@ -106,7 +105,7 @@ def test_equal_arms_seldom_differ_in_average_precision(n, area):
     rng, alarms = np.random.default_rng([n, int(100 * area), 8]), 0
     for _ in range(runs):
         ours, theirs = area_sample(rng, (n // 3, n - n // 3), [shift(area)] * 2)
-        alarms += curves.compare(ours, theirs, ALPHA).p_value <= ALPHA
+        alarms += average_precision.compare(ours, theirs, ALPHA).p_value <= ALPHA
 
     assert at_most(alarms, runs, MISSES)
 

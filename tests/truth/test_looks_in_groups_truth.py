@@ -10,8 +10,8 @@ import pytest
 from run_sizes import choose_runs
 from simulation import at_least, at_most
 
-from pytest_crucible.stats.measures.row import Prepared
-from pytest_crucible.stats.measures.sequences import wealth_against
+from pytest_crucible.measures.row import Prepared
+from pytest_crucible.measures.sequences import wealth_against
 
 pytestmark = pytest.mark.slow
 

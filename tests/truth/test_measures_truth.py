@@ -13,9 +13,9 @@ from run_sizes import choose_runs
 from scipy.special import ndtri
 from simulation import ALPHA, at_most
 
-from pytest_crucible.stats.measures import auroc, calibration
-from pytest_crucible.stats.measures.confidence_bins import confidence_bins
-from pytest_crucible.stats.measures.row import Prepared
+from pytest_crucible.measures import auroc, calibration
+from pytest_crucible.measures.row import Prepared
+from pytest_crucible.stats.slices.reliability import confidence_bins
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,7 @@ from simulation import ALPHA, at_most
 
 from pytest_crucible.stats.slices.changes import arm_means, change_of_extreme
 from pytest_crucible.stats.slices.extremes import bound_extreme
-from pytest_crucible.stats.slices.means import slice_means
-from pytest_crucible.stats.slices.slicing import Slicing
+from pytest_crucible.stats.slices.slicing import Slicing, slice_means
 
 pytestmark = pytest.mark.slow
 

@@ -15,9 +15,9 @@ from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.analyse.targets import estimate_mean
 from pytest_crucible.features.cns3.antagonist import METRIC, Flagged, Severity, from_text
 from pytest_crucible.records import Claim, ColumnKind, Estimate, ExportTable, MetricFacts, Row, Table, View
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import UNIT, labels
 

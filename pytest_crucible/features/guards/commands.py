@@ -197,7 +197,7 @@ def find_threshold(run: str, false_alarms: float, output: str, store: str, as_js
     """
     # Imported here: the other commands on guards need no statistics.
     from pytest_crucible.features.guards.normalise import ThresholdFile, write_threshold
-    from pytest_crucible.stats.classifiers.thresholds import benign_texts_needed, choose_threshold
+    from pytest_crucible.stats.classifiers import benign_texts_needed, choose_threshold
 
     if not 0 < false_alarms < 1:
         raise SpecError(f"--false-alarms {false_alarms:g}: expected a rate between 0 and 1, for example 0.01")
@@ -236,7 +236,7 @@ def find_threshold(run: str, false_alarms: float, output: str, store: str, as_js
 
 
 def _too_few(benign: BenignScores, false_alarms: float, needed: int, run: str) -> str:
-    from pytest_crucible.stats.classifiers.thresholds import smallest_rate
+    from pytest_crucible.stats.classifiers import smallest_rate
 
     n = len(benign.scores)
     advice = f"add {benign.unit}s"

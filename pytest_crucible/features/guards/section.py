@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible.analyse.statistics import estimate_values, mean_of
-from pytest_crucible.records import Claim, Interval, Measure, Note, Row, Table, View
-from pytest_crucible.records.number_format import with_interval
+from pytest_crucible.measures.row import Clusters, Flags, Floats, Measured
+from pytest_crucible.records import Claim, Measure, Note, Row, Table, View
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.views import Curve, Curves
 from pytest_crucible.sections.inputs import SectionInputs
-from pytest_crucible.stats.measures.row import Clusters, Flags, Floats, Measured
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
 
@@ -64,7 +65,7 @@ def claims(detectors: Sequence[Detector]) -> Sequence[Claim]:
 
 def _detector(inputs: SectionInputs, arm: int) -> Detector:
     # Sessions without a guard do not load it.
-    from pytest_crucible.stats.classifiers.curves import precision_recall_points, roc_points
+    from pytest_crucible.stats.classifiers import precision_recall_points, roc_points
 
     attacks, benign = (inputs.scores[name][arm].seen for name in (CAUGHT, ALARM))
     values = inputs.scores[SCORE][arm].values

@@ -23,9 +23,9 @@ from pytest_crucible.features.robustness.records import (
     WORST,
     PlannedAttack,
 )
+from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
 from pytest_crucible.records.variant_views import BROKEN, term_facts
-from pytest_crucible.stats.measures.row import Measured
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -214,7 +214,15 @@ async def _value(call: FunctionCall, outcome: Outcome, metric: Metric, sample: S
     if outcome.lost or outcome.reply is None:
         return None
     scored = Outcome(outcome.unit, reply=outcome.reply)
-    observations, _ = await score_outcome(scored, [metric], sample, passed=False, reasoning=call.experiment.reasoning)
+    experiment = call.experiment
+    observations, _ = await score_outcome(
+        scored,
+        [metric],
+        sample,
+        passed=False,
+        reasoning=experiment.reasoning,
+        further=experiment.further_scores,
+    )
     value = next((entry.value for entry in observations if entry.metric == metric.name), None)
     return None if value is None or isinstance(value, str) else sign * float(value)
 

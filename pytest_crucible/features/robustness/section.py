@@ -30,12 +30,12 @@ from pytest_crucible.features.robustness.section_tables import (
     slice_note,
     slice_table,
 )
+from pytest_crucible.measures.row import Measured
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
-from pytest_crucible.records.number_format import p_value, with_interval
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
-from pytest_crucible.stats.measures.row import Measured
+from pytest_crucible.stats.number_format import p_value, with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pytest_crucible.analyse.scores import Flags
+from pytest_crucible.analyse.slices import GROUP, flag_field, flag_groups
 from pytest_crucible.features.robustness.drops import Drop, VariantData, attack_variants, compute_slice_drops
 from pytest_crucible.features.robustness.labelled_drops import Corrected, Uncorrected
 from pytest_crucible.records import Note, Row, Table
-from pytest_crucible.records.number_format import with_interval
 from pytest_crucible.records.slices import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
-from pytest_crucible.sections.slices import GROUP, flag_field, flag_groups
+from pytest_crucible.stats.number_format import with_interval
 
 _ASSUMPTION = (
     "The judge's errors on samples with labels correct the others (prediction-powered inference), if the labelled samples are a "
@@ -140,10 +140,10 @@ def slice_document(sliced: SlicedDrops) -> Iterator[dict[str, object]]:
 def _shown_fields(inputs: SectionInputs) -> Iterator[tuple[str, Mapping[str, Flags]]]:
     """Yield the title and the slices of each field that the section on slices shows."""
     for by in inputs.slicings:
-        labels = flag_field(inputs, by)
+        labels = flag_field(inputs.slicings.get(by), inputs.samples)
         if labels is not None:
             yield by.title, labels
-    groups = flag_groups(inputs)
+    groups = flag_groups(inputs.groups)
     if groups is not None:
         yield GROUP, groups
 

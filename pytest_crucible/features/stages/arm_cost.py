@@ -15,7 +15,7 @@ from pytest_crucible.features.stages.cost import (
     scale,
 )
 from pytest_crucible.features.stages.forecasts import UNITS, Amounts, ArmEstimate, Forecast
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 
 class Usage(Protocol):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pytest_crucible.features.stages.forecasts import ArmEstimate, Forecast
-from pytest_crucible.records.number_format import dollars, quantity, seconds, three_digits
 from pytest_crucible.report.printable import aligned_lines
+from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
 
 HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pytest_crucible.features.stages.cost import predict_total, scale
 from pytest_crucible.features.stages.forecasts import UNITS, Amounts, ArmEstimate, Forecast
-from pytest_crucible.records.number_format import quantity
+from pytest_crucible.stats.number_format import quantity
 
 
 def estimate_further(

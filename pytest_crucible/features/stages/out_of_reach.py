@@ -11,8 +11,8 @@ from dataclasses import replace
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
 from pytest_crucible.analyse.statistics import inapplicable_samples, prepare, row_of
 from pytest_crucible.analyse.stopping import keep_answers
+from pytest_crucible.measures.possible_values import bounds_problem
 from pytest_crucible.records import Target
-from pytest_crucible.stats.measures.possible_values import bounds_problem
 
 STATISTICS = ("mean", "rate", "count")
 """Statistics whose extremes are those of the single scores."""

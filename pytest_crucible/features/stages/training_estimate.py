@@ -10,7 +10,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.untrained import untrained_recipes
 from pytest_crucible.features.stages.cost import predict_total
 from pytest_crucible.features.stages.estimate_lines import forecast_text
-from pytest_crucible.records.number_format import quantity, seconds
+from pytest_crucible.stats.number_format import quantity, seconds
 
 
 def training_lines(arms: Sequence[OpenedArm], further: int, folder: Path) -> Iterator[str]:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData, SpecError
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats import p_below_best
 from pytest_crucible.stats.arrays import Labels
+from pytest_crucible.stats.interval import NotEnoughData
 
 FEWEST_SAMPLES = 20
 """In each half: fewer choose and prove hardly anything."""

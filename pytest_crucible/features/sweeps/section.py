@@ -14,10 +14,10 @@ from pytest_crucible.features.sweeps.setting_tables import setting_document, set
 from pytest_crucible.features.sweeps.sweep_members import SweepMembers, choosing_inputs, compare_members
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
-from pytest_crucible.records.number_format import number, quantity, with_interval
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.sections.many_arms import METHOD, arm_document, distance_text, not_worse_text, rank_text
+from pytest_crucible.stats.number_format import number, quantity, with_interval
 
 decides = False  # no claim of it can fail the session
 

@@ -13,8 +13,8 @@ from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.arrays import is_finite_range
+from pytest_crucible.stats.interval import NotEnoughData
 
 SEED = "seed"
 SAMPLED_ONLY = ("at", "parameters", "variables")

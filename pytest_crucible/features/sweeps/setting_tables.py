@@ -7,8 +7,8 @@ from typing import Any
 from pytest_crucible import stats
 from pytest_crucible.features.sweeps.setting_means import SettingMeans
 from pytest_crucible.records import Note, Row, Statement, Table
-from pytest_crucible.records.number_format import p_value, quantity, with_interval
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.stats.number_format import p_value, quantity, with_interval
 
 METHOD = Statement(
     text="Levels of a setting are compared over the combinations of the other settings in which both were run to the end, with "

@@ -15,8 +15,8 @@ from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.stopping import keep_samples
 from pytest_crucible.features.sweeps.records import ChoosingHalf, Sweep
 from pytest_crucible.features.sweeps.setting_means import SettingMeans, compare_settings
-from pytest_crucible.records import Interval, MetricFacts
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.records import MetricFacts
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 
 SEARCHED = "a search proposes settings by the scores of earlier ones, so that its trials are not a sample of settings"
 

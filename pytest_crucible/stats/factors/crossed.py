@@ -1,25 +1,60 @@
-"""Means and differences of scores whose prompts, trainings and rounds are random factors, crossed with the samples.
+"""Means and differences of scores over crossed random factors, with their tests, bounds and variances.
 
+Means and differences of scores whose prompts, trainings and rounds are random factors, crossed with the samples.
 score[sample, prompt, round] = mean + sample + prompt + round + their interactions and noise. Each factor's part of the
 mean's variance is that of its level means, s^2 / levels: in a complete design the mean square of the analysis of
 variance, over the number of scores (Searle, Casella & McCulloch 1992, ch. 4; Brennan 2001, ch. 3). The samples' part is
 that of the sample means, or CR2 over clusters. The interaction of two factors is contained in both their parts and
 counted twice, which errs on the safe side.
+
+Interval, p-values and one-sided bounds of a mean over crossed random factors.
+Bounds of bounded values hold for levels of any distribution (`sources`), and intervals are such bounds. The p-value of a
+regression gate, and everything about values without bounds, takes the levels of each factor for normal (`sources`).
+
+The variance of single scores by source: samples, each factor, and the residual, each with an interval.
+Moment estimates, and REML ones (R: lme4::lmer(y ~ 1 + (1|s) + (1|p) + (1|s:p)), for a second factor + (1|r) + (1|s:r))
+where the design is complete and no estimate is below 0. Intervals are Williams's (1962, Biometrika 49:278).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import scipy
 
-from pytest_crucible.stats.arrays import ROUNDING, Array, Labels, Range
-from pytest_crucible.stats.factors.level_bounds import LevelMeans, means_of_levels
-from pytest_crucible.stats.factors.levels import level_means, level_source, mean_over, sample_means, samples_source
-from pytest_crucible.stats.factors.sources import Source
+from pytest_crucible.stats.arrays import (
+    ROUNDING,
+    Array,
+    Labels,
+    Range,
+    Side,
+    check_share,
+    is_finite_range,
+)
+from pytest_crucible.stats.factors.sources import (
+    SAMPLES,
+    LevelMeans,
+    Source,
+    bound_distance,
+    half_width,
+    level_effects,
+    level_means,
+    level_source,
+    mean_over,
+    means_of_levels,
+    p_value,
+    sample_means,
+    samples_source,
+    tail_of_distance,
+)
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.means.moments import equal_differences_p_value, point_mass_p_value
+from pytest_crucible.stats.results import Bounds
 
 Flags = npt.NDArray[np.bool_]
 
@@ -156,3 +191,169 @@ def _scored_samples(cells: Array) -> Flags:
 
 def _labels_at(clusters: Labels | None, scored: Flags) -> Labels | None:
     return None if clusters is None else [label for label, flag in zip(clusters, scored, strict=True) if flag]
+
+
+NORMAL = "crossed t"
+BY_LEVELS = "gaffke over levels"
+_SIDES: tuple[Side, ...] = ("lower", "upper")
+
+
+def crossed_interval(mean: CrossedMean, *, level: float = 0.95, bounds: Range | None = None) -> Interval | None:
+    """Return the two-sided interval: the bounds at half of the error rate each. None if nothing varies and no bounds are known."""
+    check_share(level, "level")
+    ends = crossed_bounds(mean, alpha=(1 - level) / 2, bounds=bounds)
+    if ends.low is None or ends.high is None:
+        return None
+    return Interval(low=ends.low, high=ends.high, level=level, method=ends.method)
+
+
+def crossed_p_value(mean: CrossedMean, *, bounds: Range | None = None) -> float:
+    """Return the two-sided p-value of "the mean is 0" for normal levels; where nothing varies, that of equal differences."""
+    if not _is_constant(mean):
+        return p_value(mean.sources, mean.estimate)
+    flipped = equal_differences_p_value(mean.estimate, _units(mean))
+    if bounds is None or not is_finite_range(bounds):
+        return flipped
+    return max(flipped, point_mass_p_value(mean.estimate, _units(mean), bounds=bounds))
+
+
+def crossed_proof_p(mean: CrossedMean, *, bounds: Range) -> float:
+    """Return the two-sided p-value of `crossed_bounds` for "the mean is 0": twice the smaller one of the two bounds, at most 1.
+
+    Raises ValueError for infinite bounds, with which nothing is proven.
+    """
+    if not is_finite_range(bounds):
+        raise ValueError(f"a proof needs finite bounds of the values, not {bounds!r}")
+    if not mean.estimate:
+        return 1.0
+    side: Side = "lower" if mean.estimate > 0 else "upper"
+    return min(1.0, 2 * tail_of_distance(mean.parts, side, abs(mean.estimate), bounds))
+
+
+def crossed_bounds(mean: CrossedMean, *, alpha: float, bounds: Range | None = None) -> Bounds:
+    """Return the two one-sided bounds at `alpha` each, by which a margin or a target is decided.
+
+    With finite `bounds` of the values they hold for any distribution of samples and levels; without, for normal ones. None if
+    nothing varies and no bounds are known.
+    """
+    check_share(alpha, "alpha")
+    if bounds is not None and is_finite_range(bounds):
+        below, above = (bound_distance(mean.parts, side, alpha, bounds) for side in _SIDES)
+        low, high = max(mean.estimate - below, bounds[0]), min(mean.estimate + above, bounds[1])
+        return Bounds(low=low, high=high, method=BY_LEVELS)
+    if _is_constant(mean):
+        return Bounds(low=None, high=None, method=NORMAL)
+    half = half_width(mean.sources, min(2 * alpha, 0.999))
+    low, high = mean.estimate - half, mean.estimate + half
+    if bounds is not None:
+        low, high = max(low, bounds[0]), min(high, bounds[1])
+    return Bounds(low=low, high=high, method=NORMAL)
+
+
+def _is_constant(mean: CrossedMean) -> bool:
+    return not any(source.variance for source in mean.sources)
+
+
+def _units(mean: CrossedMean) -> int:
+    return mean.sources[0].levels
+
+
+RESIDUAL = "residual"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """The variance of a single score that one source explains."""
+
+    name: str
+    levels: int
+    """Number of levels: of samples, of prompts. Of the residual, the number of scores."""
+    variance: float
+    """Never below 0: an estimate below 0 means that the levels differ less than chance explains."""
+    low: float
+    high: float
+
+
+def variance_table(scores: npt.ArrayLike, factors: Sequence[str], *, level: float = 0.95) -> tuple[Component, ...]:
+    """Return the components of scores: samples (the first axis), the named factors (further axes), and the residual.
+
+    The residual contains noise and all interactions. NaN is a lost score.
+
+    >>> for part in variance_table([[0.9, 0.7, 0.8], [0.5, 0.4, 0.3], [0.7, 0.6, 0.8], [0.6, 0.3, 0.6]], ["prompts"]):
+    ...     print(part.name, round(part.variance, 4), round(part.low, 4), round(part.high, 4))
+    samples 0.0303 0.0076 0.4603
+    prompts 0.0058 0.0 0.3186
+    residual 0.0092 0.0038 0.0445
+    """
+    check_share(level, "level")
+    cells = np.asarray(scores, dtype=np.float64)
+    cells = cells[~np.isnan(cells).reshape(len(cells), -1).all(axis=1)]
+    parts = [level_source(level_means(cells, axis), name) for axis, name in enumerate(factors, 1)]
+    noise, dof = _interaction_free_noise(cells)
+    cells_per_sample = math.prod(cells.shape[1:])
+    # The part of a sample's mean that comes from each factor's floor and the noise; the noise is in every floor.
+    within = len(cells) * sum(part.floor for part in parts) - (len(parts) - 1) * noise / cells_per_sample
+    means = sample_means(cells)
+    samples = component(SAMPLES, len(cells), float(means.var(ddof=1)), len(cells) - 1.0, within, level)
+    residual = noise + sum(
+        max(len(cells) * part.floor * part.levels - noise * part.levels / cells_per_sample, 0.0) for part in parts
+    )
+    seen = int((~np.isnan(cells)).sum())
+    return (
+        samples,
+        *(factor_component(part, level) for part in parts),
+        component(RESIDUAL, seen, residual, max(dof, 1.0), 0.0, level),
+    )
+
+
+def variances_of_mean(mean: CrossedMean, factors: Sequence[str], *, level: float = 0.95) -> tuple[Component, ...]:
+    """Return the components of the scores (differences) that a crossed mean is of; `factors` name its further axes.
+
+    Factors with one level are left out; the trainings of single arms, over which cells are averaged, go before the residual.
+    Where no factor is left, the samples contain the residual.
+    """
+    shape = mean.cells.shape
+    several = [name for name, levels in zip(factors, shape[1:], strict=True) if levels > 1]
+    cells = mean.cells.reshape(len(mean.cells), *(levels for levels in shape[1:] if levels > 1))
+    own = [source for source in mean.sources if source.name != SAMPLES and source.name not in several]
+    *parts, residual = variance_table(cells, several, level=level)
+    ending = (residual,) if several else ()
+    return (*parts, *(factor_component(source, level) for source in own), *ending)
+
+
+def factor_component(part: Source, level: float) -> Component:
+    """Return the component of one factor from its part of a mean's variance."""
+    return component(part.name, part.levels, part.variance * part.levels, part.dof, part.floor * part.levels, level)
+
+
+def component(name: str, levels: int, mean_square: float, dof: float, floor: float, level: float) -> Component:
+    """Return mean_square - floor with Williams's interval, which takes `mean_square` as chi-squared and the floor as known."""
+    tails = (1 + level) / 2, (1 - level) / 2
+    low, high = (dof * mean_square / (2 * float(scipy.special.gammaincinv(dof / 2, tail))) - floor for tail in tails)
+    return Component(
+        name=name,
+        levels=levels,
+        variance=max(mean_square - floor, 0.0),
+        low=max(low, 0.0),
+        high=max(high, 0.0),
+    )
+
+
+def _interaction_free_noise(cells: Array) -> tuple[float, float]:
+    """Return the variance within samples after the means of each sample's levels are removed, and its dof.
+
+    With one factor nothing would remain, so the level means over all samples are removed instead.
+    """
+    seen = ~np.isnan(cells)
+    if cells.ndim == 2:
+        left = level_effects(cells)[1]
+        dof = float(seen.sum() - len(cells) - (cells.shape[1] - 1))
+    else:
+        centred = cells - np.expand_dims(sample_means(cells), tuple(range(1, cells.ndim)))
+        tables = [(axis, level_means(centred, axis)) for axis in range(1, cells.ndim)]
+        left = centred - sum(
+            np.expand_dims(table, tuple(other for other in range(1, cells.ndim) if other != axis))
+            for axis, table in tables
+        )
+        dof = float(seen.sum() - len(cells) - sum((~np.isnan(table)).sum() - len(cells) for _, table in tables))
+    return (float(np.nansum(np.square(left))) / dof if dof > 0 else 0.0), dof

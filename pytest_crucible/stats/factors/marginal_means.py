@@ -9,20 +9,112 @@ samples, combined as in `sources`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.arrays import Array, Labels, Range, check_share, finite_matrix, is_finite_range
-from pytest_crucible.stats.factors.grids import Grid, Point, arrange_grid
-from pytest_crucible.stats.factors.levels import samples_source
-from pytest_crucible.stats.factors.sources import half_width, p_value
-from pytest_crucible.stats.factors.trainings import trainings_source
-from pytest_crucible.stats.multiplicity.adjust import holm
+from pytest_crucible.stats.arrays import (
+    Array,
+    Labels,
+    Range,
+    check_share,
+    finite_matrix,
+    is_finite_range,
+)
+from pytest_crucible.stats.factors.sources import Source, half_width, level_source, p_value, samples_source
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.multiplicity import holm
+
+Point = Mapping[str, Hashable]
+Cell = tuple[Hashable, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grid:
+    """The members of a sweep by the cell that their settings name, replicates (trainings of other seeds) together."""
+
+    settings: tuple[str, ...]
+    """Settings with two levels or more, the replicates' own not among them."""
+    cells: Mapping[Cell, tuple[int, ...]]
+    """The levels of the settings, in their order -> positions of the members."""
+    incomplete: frozenset[Cell] = field(default=frozenset())
+    """Cells with a member that lacks data. The rest of such a cell may be the luckier part."""
+
+    def levels(self, setting: str) -> tuple[Hashable, ...]:
+        """Return the levels of a setting that have a whole cell, in the order of the grid."""
+        place = self.settings.index(setting)
+        return tuple(dict.fromkeys(cell[place] for cell in self.cells if cell not in self.incomplete))
+
+    def blocks(self, setting: str, levels: Sequence[Hashable]) -> dict[Hashable, list[tuple[int, ...]]]:
+        """Return each level's cells, where the other settings are alike: only combinations in which all levels are whole.
+
+        >>> points = [{"steps": steps, "rank": rank, "seed": 1} for steps in (9, 30) for rank in (8, 32)]
+        >>> grid = arrange_grid(points, "seed", [True, True, True, False])
+        >>> grid.blocks("steps", [9, 30])
+        {9: [(0,)], 30: [(2,)]}
+        """
+        place = self.settings.index(setting)
+        whole: dict[Cell, dict[Hashable, tuple[int, ...]]] = {}
+        for cell, members in self.cells.items():
+            if cell not in self.incomplete:
+                whole.setdefault(cell[:place] + cell[place + 1 :], {})[cell[place]] = members
+        shared = [by_level for by_level in whole.values() if set(levels) <= set(by_level)]
+        return {level: [by_level[level] for by_level in shared] for level in levels}
+
+
+def arrange_grid(points: Sequence[Point], replicate: str, whole: Sequence[bool]) -> Grid:
+    """Return the grid of members with these settings; `replicate` is the setting that only repeats a training (the seed)."""
+    names = [name for name in points[0] if name != replicate] if points else []
+    settings = tuple(name for name in names if len({point[name] for point in points}) > 1)
+    cells: dict[Cell, list[int]] = {}
+    for member, point in enumerate(points):
+        cells.setdefault(tuple(point[name] for name in settings), []).append(member)
+    incomplete = (cell for cell, members in cells.items() if not all(whole[member] for member in members))
+    return Grid(
+        settings=settings,
+        cells={cell: tuple(members) for cell, members in cells.items()},
+        incomplete=frozenset(incomplete),
+    )
+
+
+def trainings_source(
+    weighted: Array, trainings: Sequence[Hashable], cells: Sequence[Hashable], clusters: Labels | None = None
+) -> Source:
+    """Return the source of variation of the sum of the columns of samples x members, by their trainings.
+
+    Columns are scores times weights, each with the label of its training and of its cell. Trainings are independent; those
+    that stand for the same cells are a sample of such trainings, and their sum over S of them varies by S s^2. Cells may
+    vary differently: the degrees of freedom are Satterthwaite's (1946, Biometrics Bulletin 2:110). Raises NotEnoughData where
+    a training is the only one for its cells.
+
+    >>> source = trainings_source(np.array([[0.2, 0.3, -0.1, -0.2]] * 5), [1, 2, 3, 4], ["a", "a", "b", "b"])
+    >>> round(source.variance, 6), source.dof
+    (0.02, 2.0)
+    """
+    members: dict[Hashable, list[int]] = {}
+    for member, training in enumerate(trainings):
+        members.setdefault(training, []).append(member)
+    alike: dict[frozenset[Hashable], list[Array]] = {}
+    for of_training in members.values():
+        alike.setdefault(frozenset(cells[member] for member in of_training), []).append(
+            weighted[:, of_training].sum(axis=1)
+        )
+    if any(len(columns) < 2 for columns in alike.values()):
+        raise NotEnoughData("one training of some settings: a claim about a setting needs several of each")
+    parts = [(len(columns), level_source(np.stack(columns, axis=1), "", clusters)) for columns in alike.values()]
+    variances = np.array([count * count * part.variance for count, part in parts])
+    total = float(variances.sum())
+    squares = float((variances**2 / [part.dof for _, part in parts]).sum())
+    return Source(
+        name="trainings",
+        levels=len(members),
+        dof=total * total / squares if squares else float(sum(part.dof for _, part in parts)),
+        variance=total,
+        floor=float(sum(count * count * part.floor for count, part in parts)),
+    )
+
 
 METHOD = "trainings and samples, t"
 

@@ -6,14 +6,13 @@ The default is the CR2 variance with Satterthwaite's degrees of freedom; see `sa
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
@@ -21,18 +20,89 @@ from pytest_crucible.stats.arrays import (
     Codes,
     Labels,
     Range,
-    Side,
     check_alternative,
+    check_choice,
     check_share,
-    check_side,
     cluster_codes,
     cluster_totals,
     finite,
 )
-from pytest_crucible.stats.means.moments import t_end
-from pytest_crucible.stats.means.point_mass import bounded_point_mass_interval, distance, equal_differences_p_value
-from pytest_crucible.stats.means.sandwich import Sandwich, robust_error
-from pytest_crucible.stats.tails import t_interval, t_p_value
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.moments import (
+    bounded_point_mass_interval,
+    constant_arms_p_value,
+    distance,
+    equal_differences_p_value,
+    t_interval,
+    t_p_value,
+    two_arms,
+)
+from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.results import Significance
+
+Sandwich = Literal["cr0", "cr1", "cr2", "cr3"]
+
+
+def robust_error(totals: Array, sizes: Array, variance: Sandwich) -> tuple[float, float]:
+    """Return standard error and degrees of freedom from residual totals and sizes, both clusters x arms (1 or 2).
+
+    CR2 has Satterthwaite's degrees of freedom (Pustejovsky & Tipton 2018), the others G - 1. R:
+    clubSandwich::coef_test(lm(score ~ arm), "CR2", clusters, "Satterthwaite").
+
+    >>> robust_error(np.array([[1.0], [-1.0], [2.0], [-2.0]]), np.full((4, 1), 2.0), "cr1")[1]
+    3.0
+    """
+    contributions, dof = robust_terms(totals, sizes, variance)
+    return root_of_squares(contributions), dof
+
+
+def root_of_squares(contributions: Array) -> float:
+    """Return the root of the sum of squares, also where the squares would underflow or overflow.
+
+    >>> round(root_of_squares(np.array([3e200, 4e200])) / 1e200, 9)
+    5.0
+    """
+    return math.hypot(*contributions.tolist())
+
+
+def robust_terms(totals: Array, sizes: Array, variance: Sandwich) -> tuple[Array, float]:
+    """Return each cluster's contribution to the error (the root of the sum of squares), and the degrees of freedom.
+
+    >>> robust_terms(np.array([[1.0], [-1.0]]), np.full((2, 1), 2.0), "cr0")[0]
+    array([ 0.25, -0.25])
+    """
+    check_choice(variance, get_args(Sandwich), "variance")
+    n = sizes.sum(axis=0)
+    scale = _correction(sizes / n, variance) / n
+    contributions = totals * scale
+    dof = _satterthwaite(sizes, scale, n) if variance == "cr2" else float(len(sizes) - 1)
+    # A cluster in both arms contributes one difference: what it shares cancels.
+    return (contributions[:, 0] - contributions[:, 1] if contributions.shape[1] == 2 else contributions[:, 0]), dof
+
+
+def _correction(leverage: Array, variance: Sandwich) -> Array:
+    """Return the factor on each cluster's residuals, which are too small because the mean was fitted to them."""
+    # Neither corrects single clusters; CR1 rescales all of them alike.
+    if variance in ("cr0", "cr1"):
+        count = len(leverage)
+        return np.full_like(leverage, math.sqrt(count / (count - 1)) if variance == "cr1" else 1.0)
+    return np.asarray(1 / np.sqrt(1 - leverage) if variance == "cr2" else 1 / (1 - leverage))
+
+
+def _satterthwaite(sizes: Array, scale: Array, n: Array) -> float:
+    """Return the degrees of freedom of a quadratic form in independent clusters.
+
+    Under equal variances its matrix is diagonal minus one rank per arm: its trace and its Frobenius norm need only
+    sums, never the matrix.
+    """
+    # Bell & McCaffrey (2002): dof = trace^2 / norm^2 of the quadratic form, under the working model of equal variances.
+    diagonal = (sizes * scale * scale).sum(axis=1)
+    factors = sizes * scale / np.sqrt(n)
+    squares = np.square(factors).sum(axis=1)
+    trace = float(diagonal.sum() - squares.sum())
+    norm = float(np.square(diagonal).sum() - 2 * (diagonal * squares).sum() + np.square(factors.T @ factors).sum())
+    return trace * trace / norm
+
 
 FEWEST_CLUSTERS = 5
 """Below this no correction repairs the variance, and every function here raises NotEnoughData."""
@@ -114,18 +184,6 @@ def clustered_p_value(mean: ClusteredMean, *, mu: float = 0.0, alternative: Alte
     return t_p_value((mean.estimate - mu) / mean.se, mean.dof, alternative)
 
 
-def clustered_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, side: Side) -> float | None:
-    """Return the one-sided CR2 bound for unbounded clustered values. None when all clusters have the same mean.
-
-    >>> round(clustered_bound([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"), alpha=0.05, side="lower"), 4)
-    0.2012
-    """
-    check_share(alpha, "alpha")
-    check_side(side)
-    mean = clustered_mean(values, clusters)
-    return None if mean.se == 0 else t_end(mean.estimate, mean.se, mean.dof, alpha=alpha, side=side)
-
-
 def check_clustered(
     values: npt.ArrayLike, clusters: Labels, *, fewest: int = FEWEST_CLUSTERS
 ) -> tuple[Array, Codes, int]:
@@ -143,3 +201,100 @@ def with_pseudo_clusters(totals: Array, counts: npt.NDArray[np.intp], bounds: Ra
     sizes = counts.astype(np.float64)
     weight = float((sizes * sizes).sum() / sizes.sum())
     return np.append(totals, [weight * bounds[0], weight * bounds[1]]), np.append(sizes, [weight, weight])
+
+
+def clustered_arms(
+    candidate: npt.ArrayLike,
+    baseline: npt.ArrayLike,
+    candidate_clusters: Labels,
+    baseline_clusters: Labels,
+    *,
+    variance: Sandwich = "cr2",
+    alternative: Alternative = "two-sided",
+    level: float = 0.95,
+    fewest: int = FEWEST_CLUSTERS,
+) -> Significance:
+    """Return the cluster-robust t test of two independent arms; an equal label in both is the same cluster.
+
+    R: clubSandwich::coef_test(lm(score ~ arm), "CR2", clusters, "Satterthwaite"). `fewest` counts the clusters of both
+    arms together; each arm needs two. When no cluster varies the status is "degenerate": p is 1 for equal arms, the
+    exact permutation p over clusters for different arms that share none, and None otherwise.
+
+    >>> arms = [0.9, 0.8, 0.7, 0.9, 0.6, 0.5], [0.4, 0.6, 0.5, 0.3, 0.2, 0.6]
+    >>> result = clustered_arms(*arms, list("aabbcc"), list("ddeeff"))
+    >>> round(result.estimate, 4), round(result.p_value, 4)
+    (0.3, 0.0383)
+    """
+    check_share(level, "level")
+    check_alternative(alternative)
+    arms = _by_cluster(candidate, baseline, candidate_clusters, baseline_clusters, fewest)
+    contributions, dof = robust_terms(arms.totals, arms.sizes, variance)
+    estimate, method = distance(*arms.means), f"clustered two-sample t, {variance}"
+    # Contributions of rounding size would give a huge t for arms that do not vary.
+    if np.all(np.abs(contributions) <= ROUNDING * arms.largest):
+        return _flat(method, estimate, arms, alternative)
+    se = root_of_squares(contributions)
+    return Significance(
+        method=method,
+        statistic=estimate / se,
+        p_value=t_p_value(estimate / se, dof, alternative),
+        dof=(dof,),
+        estimate=estimate,
+        interval=t_interval(estimate, se, dof, level=level, method=variance, alternative=alternative),
+        se=se,
+        n=arms.n,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Clusters:
+    """Two arms by cluster: residual totals and sizes are clusters x arms."""
+
+    totals: Array
+    sizes: Array
+    means: tuple[float, float]
+    n: tuple[int, int]
+    largest: float
+
+
+def _by_cluster(
+    candidate: npt.ArrayLike, baseline: npt.ArrayLike, first: Labels, second: Labels, fewest: int
+) -> _Clusters:
+    """Return residual totals and sizes of both arms by cluster. Raises NotEnoughData for too few clusters."""
+    arms = two_arms(candidate, baseline)
+    for arm, own in zip(arms, (first, second), strict=True):
+        # Each arm is checked alone: two wrong lengths could add up to the right total.
+        cluster_codes(own, arm.size)
+    n = arms[0].size, arms[1].size
+    # Both arms are numbered together, so that an equal label is the same cluster.
+    codes, count = cluster_codes([*_as_list(first), *_as_list(second)], sum(n))
+    columns = [(codes[: n[0]], arms[0]), (codes[n[0] :], arms[1])]
+    sizes = np.stack([np.bincount(own, minlength=count) for own, _ in columns], axis=1).astype(np.float64)
+    fewer = int(min((sizes > 0).sum(axis=0)))
+    if count < fewest or fewer < 2:
+        raise NotEnoughData(f"{count} clusters, {fewer} in one arm: needs at least {fewest}, and 2 in each arm")
+    totals = [np.bincount(own, weights=arm - arm.mean(), minlength=count) for own, arm in columns]
+    means = float(arms[0].mean()), float(arms[1].mean())
+    largest = max(float(np.abs(arm).max()) for arm in arms)
+    return _Clusters(totals=np.stack(totals, axis=1), sizes=sizes, means=means, n=n, largest=largest)
+
+
+def _as_list(labels: Labels) -> list[object]:
+    return labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+
+
+def _flat(method: str, estimate: float, arms: _Clusters, alternative: Alternative) -> Significance:
+    inside = arms.sizes > 0
+    # Clusters can be permuted between the arms only if no cluster is in both.
+    disjoint = bool(np.all(inside.sum(axis=1) == 1))
+    counts = int(inside[:, 0].sum()), int(inside[:, 1].sum())
+    is_exact = estimate == 0 or disjoint
+    return Significance(
+        method=method,
+        statistic=None,
+        p_value=constant_arms_p_value(estimate, counts, alternative) if is_exact else None,
+        estimate=estimate,
+        n=arms.n,
+        status="degenerate",
+        note="the clusters do not vary around the difference of the arms",
+    )

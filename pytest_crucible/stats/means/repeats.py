@@ -1,24 +1,127 @@
-"""Variance components of repeated samples, and the effect of more repeats or more samples on the standard error.
-
-Score of sample s in repeat k = mean + sample_s + noise_sk (Miller 2024, sec. 3). The sample is the unit: treating
-repeats as samples raises false positives to 15 % (five repeats) and 25 % (ten).
-"""
+"""Repeats and groups: components of the variance, the design effect, and pass@k and pass^k."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain
+from math import comb
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import number, quantity
-from pytest_crucible.stats.arrays import Array, Codes, finite, is_constant
+from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_share, finite, is_constant
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.clustered import check_clustered, clustered_interval, clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
-from pytest_crucible.stats.means.one_way import OneWay, one_way
+from pytest_crucible.stats.means.t_tests import mean_interval
+from pytest_crucible.stats.number_format import number, quantity, with_interval, with_note
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneWay:
+    """The variance of single values in two components. None if the data do not define one."""
+
+    n: int
+    groups: int
+    size: float
+    """n0 = (N - sum(n_g^2) / N) / (G - 1), the effective group size; a little below the mean size for unequal groups."""
+    within: float | None
+    """Variance between values of one group; None when every group has one value."""
+    between: float | None
+    """Variance between the true means of groups. Negative when groups differ less than by chance."""
+
+    @property
+    def icc(self) -> float | None:
+        """Share of the variance that lies between groups, ICC(1); None when undefined or nothing varies."""
+        if self.within is None or self.between is None or self.between + self.within <= 0:
+            return None
+        return self.between / (self.between + self.within)
+
+
+def one_way(values: Array, codes: Codes) -> OneWay:
+    """Return the two variance components of values in at least two groups, numbered 0, 1, ...
+
+    >>> split = one_way(np.array([1.0, 2.0, 3.0, 4.0]), np.array([0, 0, 1, 1]))
+    >>> split.within, split.between, round(split.icc, 4)
+    (0.5, 1.75, 0.7778)
+    """
+    sizes = np.bincount(codes)
+    n, count = values.size, sizes.size
+    means = np.bincount(codes, weights=values) / sizes
+    size = float((n - np.square(sizes).sum() / n) / (count - 1))
+    # One value per group: the variance within groups cannot be estimated.
+    if n == count:
+        return OneWay(n=n, groups=count, size=size, within=None, between=None)
+    within = _mean_square(values - means[codes], np.ones(n), n - count, values)
+    # The expected mean square between groups is within + n0 * between (Searle, Casella & McCulloch 1992, ch. 3).
+    between = (_mean_square(means - values.mean(), sizes, count - 1, values) - within) / size
+    return OneWay(n=n, groups=count, size=size, within=within, between=between)
+
+
+def _mean_square(distances: Array, weights: Array | Codes, dof: int, values: Array) -> float:
+    # Equal values leave rounding errors, which are not a variance.
+    if np.all(np.abs(distances) <= ROUNDING * np.abs(values).max()):
+        return 0.0
+    return float((weights * np.square(distances)).sum()) / dof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDesign:
+    """Design effect of clusters and the figures it comes from. None if the data do not define them."""
+
+    n: int
+    clusters: int
+    size: float
+    """n0, the effective cluster size of the analysis of variance."""
+    icc: float | None
+    """ICC(1), not truncated: below 0 when clusters differ less than by chance, below -1 where most have one value."""
+    design_effect: float | None
+    """Factor on the variance of the mean: 1 + (m - 1) icc with m = sum(n_g^2) / N (Kish 1965)."""
+    effective_n: float | None
+    """Number of independent values with the same standard error: n / design effect."""
+    se_naive: float
+    """Standard error of the mean under the wrong assumption that the values are independent."""
+
+    def __str__(self) -> str:
+        effect = f"design effect {number(self.design_effect)}, icc {number(self.icc)}"
+        clusters = quantity(self.clusters, "cluster")
+        return f"{effect}, n={self.n:,} in {clusters}, worth {number(self.effective_n)} independent values"
+
+
+def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
+    """Return the intraclass correlation, Kish's design effect and the effective sample size of clustered values.
+
+    They serve reading and planning; the robust standard errors of `clustered_mean` do not use them. R: ICC::ICCbare for
+    the correlation. Raises NotEnoughData below two clusters.
+
+    >>> effect = cluster_effect([1, 1, 0, 0, 1, 1, 0, 0], list("aabbccdd"))
+    >>> effect.icc, effect.design_effect, effect.effective_n
+    (1.0, 2.0, 4.0)
+    """
+    array, codes, count = check_clustered(values, clusters, fewest=2)
+    split, sizes = one_way(array, codes), np.bincount(codes)
+    # With one value per cluster the correlation is undefined, but the design effect is 1.
+    alone = array.size == count
+    effect = 1.0 if alone else None if split.icc is None else _design_effect(sizes, split.icc)
+    return ClusterDesign(
+        n=array.size,
+        clusters=count,
+        size=split.size,
+        icc=split.icc,
+        design_effect=effect,
+        effective_n=array.size / effect if effect is not None and effect > 0 else None,
+        se_naive=standard_error(array),
+    )
+
+
+def _design_effect(sizes: npt.NDArray[Any], icc: float) -> float:
+    """Return the design effect, without a check: estimates from nearly single values may lie below -1."""
+    return 1 + (float(np.square(sizes).sum() / sizes.sum()) - 1) * icc
+
 
 Repeats = Sequence[Sequence[float]] | npt.NDArray[np.float64]
 """The repeats of each sample."""
@@ -103,3 +206,127 @@ def _flatten(groups: Repeats) -> tuple[Array, Codes, Codes]:
         raise NotEnoughData(f"{quantity(sizes.size, 'sample')}: the variance between samples needs at least 2")
     values = finite(list(chain.from_iterable(rows)))
     return values, np.repeat(np.arange(sizes.size), sizes), sizes
+
+
+_UNIT = (0.0, 1.0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepeatedSuccess:
+    """The chance of success in k attempts, for each sample and on average."""
+
+    method: str
+    """"pass@k" or "pass^k", with the number."""
+    mean: float
+    interval: Interval | None
+    """None for one sample, and for too few clusters; `note` has the reason."""
+    per_sample: tuple[float, ...] = field(repr=False)
+    k: int
+    note: str = ""
+
+    def __str__(self) -> str:
+        line = f"{self.method} {with_interval(self.mean, self.interval)}, samples={len(self.per_sample):,}"
+        return with_note(line, self.note)
+
+
+def pass_at_k(
+    attempts: npt.ArrayLike,
+    successes: npt.ArrayLike,
+    k: int,
+    *,
+    clusters: Labels | None = None,
+    level: float = 0.95,
+) -> RepeatedSuccess:
+    """Return the chance that at least one of k attempts succeeds: the mean of 1 - C(n - c, k) / C(n, k) over samples.
+
+    Chen et al. (2021, arXiv 2107.03374). `attempts` is one number for each sample, or one for all. The interval is a t
+    interval over samples (CR2 with `clusters` of samples), cut to [0, 1]; a point mass where all samples agree. Raises
+    ValueError when a sample has fewer than k attempts or invalid counts, and without samples.
+
+    >>> result = pass_at_k(20, [0, 1, 5, 12, 20], 5)
+    >>> round(result.per_sample[1], 4), round(result.mean, 4)
+    (0.25, 0.6105)
+    """
+    return _success_over_samples(f"pass@{k}", _any_of, attempts, successes, k, clusters, level)
+
+
+def pass_hat_k(
+    attempts: npt.ArrayLike,
+    successes: npt.ArrayLike,
+    k: int,
+    *,
+    clusters: Labels | None = None,
+    level: float = 0.95,
+) -> RepeatedSuccess:
+    """Return the chance that all of k attempts succeed: the mean of C(c, k) / C(n, k) over samples.
+
+    Yao et al. (2024, arXiv 2406.12045). Arguments, interval and errors as in `pass_at_k`.
+
+    >>> result = pass_hat_k(20, [0, 1, 5, 12, 20], 3)
+    >>> round(result.per_sample[3], 4), round(result.mean, 4)
+    (0.193, 0.2404)
+    """
+    return _success_over_samples(f"pass^{k}", _all_of, attempts, successes, k, clusters, level)
+
+
+def _success_over_samples(
+    method: str,
+    chance: Callable[[int, int, int], float],
+    attempts: npt.ArrayLike,
+    successes: npt.ArrayLike,
+    k: int,
+    clusters: Labels | None,
+    level: float,
+) -> RepeatedSuccess:
+    check_share(level, "level")
+    counts = _counts(attempts, successes, k)
+    # A thousand samples with twenty attempts have only 21 different chances.
+    cached_chance = cache(chance)
+    chances = np.array([cached_chance(n, succeeded, k) for n, succeeded in counts], dtype=np.float64)
+    interval, note = _interval(chances, clusters, level)
+    per_sample = tuple(chances.tolist())
+    return RepeatedSuccess(
+        method=method, mean=float(chances.mean()), interval=interval, per_sample=per_sample, k=k, note=note
+    )
+
+
+def _any_of(n: int, succeeded: int, k: int) -> float:
+    # Exact whole numbers, divided once: neither a chance near 0 nor one near 1 loses digits.
+    return (comb(n, k) - comb(n - succeeded, k)) / comb(n, k)
+
+
+def _all_of(n: int, succeeded: int, k: int) -> float:
+    return comb(succeeded, k) / comb(n, k)
+
+
+def _counts(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> list[tuple[int, int]]:
+    succeeded = np.asarray(successes)
+    tried = np.asarray(attempts)
+    if succeeded.ndim != 1 or not succeeded.size or tried.shape not in ((), succeeded.shape):
+        raise ValueError(
+            f"attempts and successes need one number for each sample, not shapes {tried.shape}, {succeeded.shape}"
+        )
+    tried = np.broadcast_to(tried, succeeded.shape)
+    whole = (tried == np.floor(tried)) & (succeeded == np.floor(succeeded))
+    strange = int((~(whole & (succeeded >= 0) & (succeeded <= tried))).sum())
+    if strange:
+        raise ValueError(f"{strange} of {succeeded.size} samples have counts that are not 0 <= successes <= attempts")
+    short = int((tried < k).sum())
+    if k < 1 or short:
+        raise ValueError(f"k={k} must be at least 1, and {short} of {succeeded.size} samples have fewer attempts")
+    return [(int(n), int(count)) for n, count in zip(tried.tolist(), succeeded.tolist(), strict=True)]
+
+
+def _interval(chances: Array, clusters: Labels | None, level: float) -> tuple[Interval | None, str]:
+    try:
+        if clusters is None:
+            interval = mean_interval(chances, level=level, bounds=_UNIT)
+        else:
+            interval = clustered_interval(clustered_mean(chances, clusters), level=level, bounds=_UNIT)
+    except NotEnoughData as refusal:
+        return None, str(refusal)
+    if interval is None:
+        return None, ""
+    # A t interval can leave [0, 1]; a chance cannot.
+    low, high = max(interval.low, 0.0), min(interval.high, 1.0)
+    return Interval(low=low, high=high, level=level, method=interval.method), ""

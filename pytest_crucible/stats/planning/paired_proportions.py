@@ -14,7 +14,7 @@ import numpy.typing as npt
 from scipy.special import bdtr, gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from pytest_crucible.stats.arrays import Array, check_choice, check_share
-from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, rising_root, round_up, smallest_integer
+from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, round_up, smallest_integer
 
 McNemar = Literal["connor", "exact", "mid-p", "asymptotic"]
 """Connor's formula for the asymptotic test, or a test whose rejections are enumerated."""
@@ -131,29 +131,6 @@ def samples_for_mcnemar(
         return NEVER
     reached = power_mcnemar(ceiling, gained_rate, lost_rate, method=method, alpha=alpha)
     return SampleSize(n=n, ceiling=ceiling, power=reached)
-
-
-def detectable_mcnemar(
-    n: int, discordance: float, *, method: McNemar = "mid-p", alpha: float = 0.05, power: float = 0.8
-) -> float | None:
-    """Return the smallest difference that McNemar's two-sided test on n pairs detects, or None.
-
-    >>> round(detectable_mcnemar(200, 0.2, method="connor"), 3), round(detectable_mcnemar(200, 0.2, method="exact"), 3)
-    (0.088, 0.091)
-    """
-    check_power(power, alpha)
-    check_choice(method, get_args(McNemar), "method")
-    _check_discordance(discordance)
-    if method == "connor":
-        return detectable_paired_proportions(n, discordance, alpha=alpha, power=power)
-
-    def shortfall(difference: float) -> float:
-        half = difference / 2
-        return power_mcnemar(n, discordance / 2 + half, discordance / 2 - half, method=method, alpha=alpha) - power
-
-    if discordance == 0 or shortfall(discordance) < 0:
-        return None
-    return rising_root(shortfall, 0.0, most=discordance)
 
 
 def _connor_pairs(difference: float, discordance: float, alpha: float, power: float) -> float:

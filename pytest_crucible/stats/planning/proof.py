@@ -1,25 +1,42 @@
-"""Sample sizes that prove a target with a given power, if the rate or mean is the true one."""
+"""Sample sizes that prove a target: of rates, of means by Gaffke's bound, and the losses that a run can see.
+
+Detectable means and sample sizes of Gaffke's bound, from how much a sample varies.
+The sample represents the population, and larger samples count each of its values more often. A power of 80 % is that of a sample
+whose mean is as low as one in five is.
+
+The smallest loss that a run can see where it comes as replies that fall to the worst value.
+A regression is seldom spread over all samples: more often some replies collapse, and those samples fall from the value they had to
+the worst one. The number of falls is binomial, and each makes the differences vary more: a plan from the variance of equal arms
+promises a power of 80 % and has 3 to 70 %.
+"""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+import numpy.typing as npt
 from numpy.lib.stride_tricks import sliding_window_view
-from scipy.special import bdtrc, bdtrik, betaincinv
+from scipy.special import bdtr, bdtrc, bdtrik, ndtr, ndtri, stdtrit
 
-from pytest_crucible.stats.arrays import Array, Range, Side, check_share, check_side, is_finite_range
-from pytest_crucible.stats.planning.gaffke import samples_by_gaffke
-from pytest_crucible.stats.planning.next_sample import samples_to_clear
+from pytest_crucible.stats.arrays import (
+    Array,
+    Labels,
+    Side,
+    check_share,
+    check_side,
+    cluster_codes,
+    cluster_totals,
+    finite,
+)
+from pytest_crucible.stats.means.clustered import clustered_mean
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
+from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.planning.paired_proportions import STEADY
-from pytest_crucible.stats.planning.roots import round_up, smallest_integer
+from pytest_crucible.stats.planning.roots import rising_root, round_up, smallest_integer
 
 # Up to this size, each n is computed. Beyond it the sawtooth of the power is too small to matter.
 LONGEST_SCAN = 2000
-# Quantiles that represent a beta distribution; with more of them the answer moves by less than 1 %.
-_QUANTILES = 400
-# Below it, betaincinv is not exact, and hardly any value lies between the bounds.
-_FEWEST_BETWEEN = 1e-3
 
 
 def samples_to_prove_proportion(
@@ -66,53 +83,6 @@ def _powers(first: int, end: int, rate: float, target: float, alpha: float) -> A
     return np.where(fewest > sizes, 0.0, bdtrc(np.minimum(fewest, sizes) - 1, sizes, rate))
 
 
-def samples_to_prove_mean(
-    mean: float,
-    deviation: float,
-    target: float,
-    *,
-    alpha: float = 0.05,
-    power: float = 0.8,
-    bounds: Range | None = None,
-) -> int | None:
-    """Return about how many samples prove a target by a one-sided bound with this power, if `mean` is the true mean.
-
-    The bound is on whichever side of the target the mean lies. With finite `bounds` it is Gaffke's, for values with a beta
-    distribution between them; of values that you have, `samples_by_gaffke` knows the shape. Without bounds it is the t
-    bound. None when the mean equals the target, and without bounds when the deviation is 0.
-
-    >>> samples_to_prove_mean(0.82, 0.2, 0.8), samples_to_prove_mean(0.82, 0.2, 0.8, bounds=(0, 1))
-    (620, 736)
-    """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
-    if not deviation >= 0:
-        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
-    if bounds is None or not is_finite_range(bounds):
-        return samples_to_clear((abs(mean - target),), deviation, dof_share=1.0, alpha=alpha, power=power)
-    sign, end = (1.0, bounds[0]) if mean > target else (-1.0, -bounds[1])
-    values = sign * _beta_values(mean, deviation, bounds)
-    return samples_by_gaffke(values, null=sign * target, end=end, alpha=alpha, power=power)
-
-
-def _beta_values(mean: float, deviation: float, bounds: Range) -> Array:
-    """Return quantiles of the beta distribution between the bounds that has this mean and standard deviation."""
-    low, span = bounds[0], bounds[1] - bounds[0]
-    share, spread = (mean - low) / span, deviation / span
-    most = math.sqrt(max(share * (1 - share), 0.0))
-    if spread > most:
-        raise ValueError(
-            f"values between {low:g} and {bounds[1]:g} with a mean of {mean:g} have a standard deviation of at most "
-            f"{most * span:g}, not {deviation!r}"
-        )
-    if not spread:
-        return np.full(2, mean)
-    # At the largest deviation, all values lie at the bounds, and the distribution is not a beta.
-    weight = max(share * (1 - share) / spread**2 - 1, _FEWEST_BETWEEN)
-    chances = (np.arange(_QUANTILES) + 0.5) / _QUANTILES
-    return low + span * np.asarray(betaincinv(share * weight, (1 - share) * weight, chances))
-
-
 def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:
     """Return how many samples without a failure prove a failure rate of at most `limit`.
 
@@ -124,3 +94,165 @@ def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:
     check_share(alpha, "alpha")
     check_share(limit, "limit")
     return round_up(math.log(alpha) / math.log1p(-limit))
+
+
+# A plan for more samples is reported as none.
+MOST_SAMPLES = 10_000_000
+_ROUNDING = 1e-9
+# A plan by 4,000 of 100,000 values differs by 1 % at most, and takes 5 instead of 200 ms.
+_REPRESENTATIVE = 4_000
+# Precision of a detectable mean, as a share of the range: reports show three digits.
+_PRECISION = 1e-7
+# Weight of values that an unlucky sample hardly has. At 0 they would still count as possible.
+_RAREST = 1e-9
+
+
+def detectable_by_gaffke(
+    values: npt.ArrayLike,
+    *,
+    end: float,
+    alpha: float,
+    power: float = 0.8,
+    clusters: Labels | None = None,
+    times: float = 1,
+) -> float | None:
+    """Return the smallest mean above 0 that as many values prove at a one-sided alpha; None if that takes more than -end.
+
+    `end` is the lowest value that exists. The values' own mean plays no part. Raises as `gaffke_bound`.
+
+    >>> round(detectable_by_gaffke([-0.5, 0.5] * 100, end=-3.4, alpha=0.025), 3)
+    0.126
+    """
+    check_share(alpha, "alpha")
+    check_share(power, "power")
+    array = finite(values)
+    reserve = float(ndtri(power)) * _standard_error(array, clusters) / math.sqrt(times)
+    if clusters is None:
+        array, times = _representatives(array, times)
+    centred = array - array.mean()
+
+    def excess(mean: float) -> float:
+        p_value = gaffke_p_value(centred + mean, null=0.0, end=end, side="lower", clusters=clusters, times=times)
+        return math.log(p_value) - math.log(alpha)
+
+    # The end does not move along with the values.
+    low, high = max(0.0, (end - float(centred.min())) * (1 + _ROUNDING)), -end
+    if high <= low or excess(high) > 0:
+        return None
+    return reserve + rising_root(lambda mean: -excess(mean), low, most=high, error=_PRECISION * high)
+
+
+def samples_by_gaffke(
+    values: npt.ArrayLike,
+    *,
+    null: float,
+    end: float,
+    alpha: float,
+    power: float = 0.8,
+    clusters: Labels | None = None,
+) -> int | None:
+    """Return how many values prove with this power that their mean is above `null`, if it is; None if no number does.
+
+    >>> samples_by_gaffke([0.0, 0.4] * 50, null=0.0, end=-3.4, alpha=0.025)
+    75
+    """
+    check_share(alpha, "alpha")
+    check_share(power, "power")
+    array = finite(values)
+    if clusters is None:
+        array, _ = _representatives(array, 1.0)
+    residuals = _residuals(array, clusters)
+    error = _standard_error(array, clusters)
+    # Weights of 1 + tilt * residual lower the mean by one standard error.
+    squares = float(residuals @ residuals)
+    tilt = -error * array.size / squares if squares else 0.0
+
+    def proves(samples: float) -> bool:
+        times = samples / array.size
+        weights = 1 + float(ndtri(power)) / math.sqrt(times) * tilt * residuals
+        unlucky = times * np.maximum(weights, _RAREST)
+        return gaffke_p_value(array, null=null, end=end, side="lower", clusters=clusters, times=unlucky) <= alpha
+
+    low, high = 1.0, float(MOST_SAMPLES)
+    if array.mean() <= null or not proves(high):
+        return None
+    while high > 1.001 * low + 0.5:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if proves(middle) else (middle, high)
+    return math.ceil(high)
+
+
+def _representatives(array: Array, times: float) -> tuple[Array, float]:
+    """Return quantiles that stand for many values, and how often each counts."""
+    size = array.size
+    if size <= _REPRESENTATIVE:
+        return array, times
+    quantiles = np.sort(array)[(2 * np.arange(_REPRESENTATIVE) + 1) * size // (2 * _REPRESENTATIVE)]
+    return quantiles, times * size / _REPRESENTATIVE
+
+
+def _residuals(array: Array, clusters: Labels | None) -> Array:
+    """Return how far each value, or the total of each cluster, is from the mean."""
+    residuals = array - array.mean()
+    return residuals if clusters is None else cluster_totals(cluster_codes(clusters, array.size)[0], residuals)
+
+
+def _standard_error(array: Array, clusters: Labels | None) -> float:
+    return standard_error(array) if clusters is None else clustered_mean(array, clusters).se
+
+
+# Numbers of falls beyond so many standard deviations from the mean have no weight.
+_FAR = 9.0
+# Further digits are not shown.
+_DIGITS = 1e-6
+
+
+def detectable_by_falls(
+    n: int,
+    deviation: float,
+    falls: npt.ArrayLike,
+    *,
+    dof: float | None = None,
+    alpha: float = 0.05,
+    power: float = 0.8,
+) -> float | None:
+    """Return the smallest loss that a two-sided test of n samples shows with this power, if it comes as falls.
+
+    `deviation` is that of the differences of equal arms (square root of n times the standard error), `falls` are distances of
+    samples from the worst value, of any number of samples that represent the n. None if not even a fall of all samples is seen.
+
+    >>> round(detectable_by_falls(200, 0.1, [0.6, 1.0]), 3), round(detectable_by_falls(200, 0.1, [0.6, 1.0], alpha=0.005), 3)
+    (0.037, 0.057)
+    """
+    check_share(alpha, "alpha")
+    check_share(power, "power")
+    sizes = finite(falls, name="falls")
+    if n < 2 or not sizes.mean() > 0:
+        return None
+    freedom = n - 1.0 if dof is None else dof
+
+    def excess(share: float) -> float:
+        return power_of_falls(n, share, deviation, sizes, dof=freedom, alpha=alpha) - power
+
+    return None if excess(1.0) < 0 else float(sizes.mean()) * rising_root(excess, _DIGITS, most=1.0)
+
+
+def power_of_falls(n: int, share: float, deviation: float, sizes: Array, *, dof: float, alpha: float) -> float:
+    """Return the chance that a two-sided test shows a loss if each sample falls with this probability."""
+    spread = math.sqrt(n * share * (1 - share))
+    first, last = math.floor(n * share - _FAR * spread) - 1, math.ceil(n * share + _FAR * spread)
+    falls = np.arange(max(0, first), min(n, last) + 1, dtype=np.float64)
+    fewer = bdtr(falls[0] - 1, n, share) if falls[0] else 0.0
+    weights = np.diff(bdtr(falls, n, share), prepend=fewer)
+    part, noise = falls / n, (1 - falls / n) * deviation**2
+    loss, square = part * sizes.mean(), part * np.square(sizes).mean()
+    critical = -float(stdtrit(dof, alpha / 2))
+    error = np.sqrt(np.maximum(noise + square - loss**2, 0.0) / (n - 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # A larger fall makes the error larger as well, which takes back some of what it adds to the loss.
+        taken = np.where(error > 0, critical / (2 * n * error), 0.0)
+        own = np.var(sizes) - 2 * taken * np.cov(sizes, sizes**2, bias=True)[0, 1] + taken**2 * np.var(sizes**2)
+        varies = np.hypot(np.sqrt((noise + part * own) / n), critical * np.sqrt(noise / n) / math.sqrt(2 * dof))
+        seen = np.where(varies > 0, ndtr((loss - critical * error) / varies), loss > critical * error)
+    # If all that differs is k falls, a permutation p-value is below 2^(1 - k), whatever the size of the falls.
+    return float(weights @ np.minimum(seen, alpha * 2.0 ** np.minimum(falls - 1, 60.0)))

@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_crucible.records.number_format import number
 from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
+from pytest_crucible.stats.number_format import number
 
 # No realistic run is larger; beyond it a whole number of samples is reported as None.
 MOST_SAMPLES = 10**9

@@ -9,10 +9,22 @@ from __future__ import annotations
 import math
 from statistics import NormalDist
 
+import numpy as np
+import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
-from pytest_crucible.stats.arrays import Side, check_counts, check_share, check_side
+from pytest_crucible.stats.arrays import (
+    Array,
+    Codes,
+    Labels,
+    Side,
+    check_counts,
+    check_share,
+    check_side,
+    cluster_totals,
+)
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.means.clustered import check_clustered, with_pseudo_clusters
 
 
 def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: bool = False) -> Interval:
@@ -67,52 +79,6 @@ def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -
     return beta_bound(successes, n, alpha=alpha, side=side)
 
 
-def agresti_coull_interval(successes: int, n: int, *, level: float = 0.95, clip: bool = True) -> Interval:
-    """Return the Agresti-Coull interval: Wald after adding z^2 / 2 successes and as many failures.
-
-    Agresti & Coull 1998 (Am Stat 52:119). [0, 1] when n is 0. It may extend below 0 or above 1; `clip` cuts it there.
-
-    >>> interval = agresti_coull_interval(7, 10)
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.3923, 0.8967)
-    """
-    z = _quantile_of_level(successes, n, level)
-    if n == 0:
-        return Interval(low=0.0, high=1.0, level=level, method="agresti-coull")
-    return _wald(successes + z * z / 2, n + z * z, z, level, "agresti-coull", clip)
-
-
-def jeffreys_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """Return the equal-tailed Bayesian interval under the prior Beta(1/2, 1/2). [0, 1] when n is 0.
-
-    Brown, Cai & DasGupta 2001 (Stat Sci 16:101): the low end is 0 without successes, the high end 1 without failures.
-
-    >>> interval = jeffreys_interval(7, 10)
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.3942, 0.9073)
-    """
-    _quantile_of_level(successes, n, level)
-    first, second, tail = successes + 0.5, n - successes + 0.5, (1 - level) / 2
-    low = 0.0 if successes == 0 else float(scipy.special.betaincinv(first, second, tail))
-    high = 1.0 if successes == n else float(scipy.special.betainccinv(first, second, tail))
-    return Interval(low=low, high=high, level=level, method="jeffreys")
-
-
-def wald_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
-    """Return the textbook p -+ z * sqrt(p (1 - p) / n), for comparison only. [0, 1] when n is 0.
-
-    Its coverage of a rate of .95 from 30 samples is .78, and 30 of 30 give an interval of width 0.
-
-    >>> interval = wald_interval(81, 263)
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.2522, 0.3638)
-    """
-    z = _quantile_of_level(successes, n, level)
-    if n == 0:
-        return Interval(low=0.0, high=1.0, level=level, method="wald")
-    return _wald(successes, n, z, level, "wald", True)
-
-
 def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float:
     """Return the Clopper-Pearson bound for fractional counts, as with effective sample sizes. Checks nothing."""
     if side == "lower":
@@ -139,10 +105,49 @@ def _wilson_end(successes: float, n: int, z: float) -> float:
     return (successes + z * z / 2 + z * spread) / (n + z * z)
 
 
-def _wald(successes: float, n: float, z: float, level: float, method: str, clip: bool) -> Interval:
-    rate = successes / n
-    half = z * math.sqrt(rate * (1 - rate) / n)
-    low, high = rate - half, rate + half
-    if clip:
-        low, high = max(low, 0.0), min(high, 1.0)
-    return Interval(low=low, high=high, level=level, method=method)
+def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float, side: Side) -> float:
+    """Return the one-sided Korn-Graubard bound; its design effect counts one more cluster of zeros and one of ones.
+
+    Near 0 and 1 a handful of clusters determines the design effect, and the plain bound errs in up to 10 % at a nominal
+    5 % (20 clusters of 5, rate .95); with the two pseudo-clusters it stays within alpha.
+
+    >>> round(korn_graubard_bound([1] * 40, [i // 2 for i in range(40)], alpha=0.05, side="lower"), 4)
+    0.8477
+    """
+    check_share(alpha, "alpha")
+    check_side(side)
+    array, codes, count = _binary(values, clusters)
+    rate = float(array.mean())
+    totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))
+    size = effective_size(array.size, count, _design_effect(totals, sizes), alpha)
+    return beta_bound(rate * size, size, alpha=alpha, side=side)
+
+
+def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]:
+    array, codes, count = check_clustered(values, clusters)
+    graded = int(np.sum((array != 0) & (array != 1)))
+    if graded:
+        raise ValueError(f"{graded} of {array.size} values are neither 0 nor 1")
+    return array, codes, count
+
+
+def _variance(totals: Array, sizes: Array) -> float:
+    """Return the linearised variance of the rate between clusters."""
+    n, clusters = float(sizes.sum()), sizes.size
+    residuals = totals - sizes * (float(totals.sum()) / n)
+    # Ultimate-cluster variance with the factor G / (G - 1), as in R's survey package.
+    return clusters / (clusters - 1) * float((residuals * residuals).sum()) / (n * n)
+
+
+def _design_effect(totals: Array, sizes: Array) -> float:
+    """Return the variance of the rate between clusters over the binomial one; 0 when the rate is 0 or 1."""
+    n = float(sizes.sum())
+    rate = float(totals.sum()) / n
+    return _variance(totals, sizes) * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
+
+
+def effective_size(n: int, clusters: int, effect: float, tail: float) -> float:
+    """Return the number of independent values with this precision; the t ratio pays for estimating the effect."""
+    # Korn & Graubard (1998): the squared ratio of t quantiles allows for few clusters.
+    ratio = float(scipy.special.stdtrit(n - 1, tail) / scipy.special.stdtrit(clusters - 1, tail))
+    return n / max(effect / (ratio * ratio), 1.0)

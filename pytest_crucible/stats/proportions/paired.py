@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share, paired_arrays
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.means.moments import normal_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
-from pytest_crucible.stats.results import Effect, Significance
-from pytest_crucible.stats.tails import normal_p_value
+from pytest_crucible.stats.results import Effect
 
 
 def count_discordant(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> tuple[int, int]:
@@ -96,47 +96,6 @@ def mcnemar_exact(gained: int, lost: int) -> float:
     """
     check_counts(gained + lost, gained=gained, lost=lost)
     return 1.0 if gained == lost else min(1.0, float(2 * scipy.special.bdtr(min(gained, lost), gained + lost, 0.5)))
-
-
-def mcnemar_mid_p(gained: int, lost: int) -> float:
-    """Return the mid-p McNemar p-value: the exact one less the probability of the observed split.
-
-    Fagerland, Lydersen & Laake 2013.
-
-    >>> round(mcnemar_mid_p(13, 6), 6)
-    0.115318
-    """
-    check_counts(gained + lost, gained=gained, lost=lost)
-    if gained == lost:
-        return 1.0
-    fewer, discordant = min(gained, lost), gained + lost
-    # 2 F(k) - f(k) is written as F(k) + F(k - 1), without a subtraction: far tails keep their digits.
-    below = float(scipy.special.bdtr(fewer - 1, discordant, 0.5)) if fewer else 0.0
-    return float(scipy.special.bdtr(fewer, discordant, 0.5)) + below
-
-
-def mcnemar_asymptotic(gained: int, lost: int, *, correction: bool = False) -> Significance:
-    """Return McNemar's chi-square test; R: mcnemar.test(table, correct=correction). p is 1 without discordant pairs.
-
-    Without `correction` its p-value is Tango's at 0, which is the one to use; with it the test is conservative, and
-    its size is .009 to .036 at a nominal .05 for 10 to 100 pairs.
-
-    >>> result = mcnemar_asymptotic(13, 6, correction=True)
-    >>> round(result.statistic, 6), round(result.p_value, 6)
-    (1.894737, 0.168669)
-    """
-    check_counts(gained + lost, gained=gained, lost=lost)
-    discordant = gained + lost
-    distance = max(abs(gained - lost) - correction, 0)
-    z = distance / math.sqrt(discordant) if discordant else 0.0
-    return Significance(
-        method="mcnemar chi-square, continuity-corrected" if correction else "mcnemar chi-square",
-        statistic=z * z if discordant else None,
-        p_value=normal_p_value(z),
-        dof=(1.0,),
-        status="ok" if discordant else "degenerate",
-        note="" if discordant else "no pair is discordant",
-    )
 
 
 def discordant_odds(gained: int, lost: int, *, level: float = 0.95) -> Effect:

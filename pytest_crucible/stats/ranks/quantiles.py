@@ -7,14 +7,20 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import bdtr, bdtrc
+import scipy
+from scipy.special import bdtr
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.arrays import Array, Side, check_share, check_side, finite
+from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_codes, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
+from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.proportions.one import effective_size
 
 
 def quantile_interval(values: npt.ArrayLike, q: float, *, level: float = 0.95) -> Interval:
@@ -48,22 +54,6 @@ def quantile_estimate(values: npt.ArrayLike, q: float) -> float:
     below, share = divmod((ordered.size - 1) * q, 1.0)
     low, high = ordered[int(below)], ordered[min(int(below) + 1, ordered.size - 1)]
     return float(low + share * (high - low))
-
-
-def quantile_coverage(n: int, q: float, *, level: float = 0.95) -> float:
-    """Return the exact coverage of `quantile_interval` for n values of a continuous distribution: at least `level`.
-
-    P(low rank <= B < high rank) for B ~ Binomial(n, q).
-
-    >>> round(quantile_coverage(60, 0.5), 6)
-    0.97266
-    """
-    check_share(level, "level")
-    low, high = quantile_ranks(n, q, tail=(1 - level) / 2)
-    # Both tails are small and exact; their complement is the coverage.
-    below = float(bdtr(low - 1, n, q)) if low else 0.0
-    above = float(bdtrc(high - 1, n, q)) if high <= n else 0.0
-    return 1 - below - above
 
 
 def quantile_bound(values: npt.ArrayLike, q: float, *, alpha: float, side: Side) -> float:
@@ -112,3 +102,188 @@ def _at(ordered: Array, rank: int) -> float:
     if rank < 1:
         return -math.inf
     return float(ordered[rank - 1]) if rank <= ordered.size else math.inf
+
+
+METHOD = "inverted korn-graubard and gaffke"
+
+
+@dataclass(frozen=True, slots=True)
+class ClusteredShares:
+    """The distribution function of clustered values, with the design effect of each share."""
+
+    values: Array
+    """The distinct values, rising. Infinite ones have a rank, and need no arithmetic."""
+    shares: Array
+    """0, then the share of values up to each distinct value: one entry more."""
+    effects: Array
+    codes: Codes
+    """The cluster of each value, in the order of the values."""
+    clusters: int
+
+    @property
+    def size(self) -> int:
+        return self.codes.size
+
+    def up_to(self, place: int) -> Array:
+        """Return 1 for each value that the share at this place counts, 0 for the others."""
+        counted = round(float(self.shares[place]) * self.size)
+        return (np.arange(self.size) < counted).astype(np.float64)
+
+
+def clustered_shares(values: npt.ArrayLike, clusters: Labels) -> ClusteredShares:
+    """Return the distribution function of values with one cluster label each. Raises NotEnoughData below five clusters."""
+    array = np.asarray(values, dtype=np.float64)
+    codes, count = cluster_codes(clusters, array.size)
+    if count < FEWEST_CLUSTERS:
+        raise NotEnoughData(f"{quantity(count, 'cluster')}: a cluster-robust interval needs at least {FEWEST_CLUSTERS}")
+    order = np.argsort(array, kind="stable")
+    array, codes = array[order], codes[order]
+    last = np.append(array[1:] != array[:-1], True)
+    kept = np.append(True, last)
+    shares = np.arange(array.size + 1) / array.size
+    return ClusteredShares(array[last], shares[kept], _design_effects(codes, count)[kept], codes, count)
+
+
+def clustered_quantile_bound(shares: ClusteredShares, q: float, *, alpha: float, side: Side) -> float:
+    """Return a one-sided bound for the q-quantile: an observed value, or infinite if there are too few clusters."""
+    check_share(q, "q")
+    check_share(alpha, "alpha")
+    check_side(side)
+    if side == "lower":
+        # The last value below which a share smaller than q is proven.
+        place = _first(len(shares.shares), lambda k: not _is_below(shares, k, q, alpha)) - 1
+        return -math.inf if place < 0 else float(shares.values[min(place, shares.values.size - 1)])
+    place = _first(len(shares.shares), lambda k: _is_above(shares, k, q, alpha))
+    return math.inf if place > shares.values.size else float(shares.values[max(place - 1, 0)])
+
+
+def _is_below(shares: ClusteredShares, place: int, q: float, alpha: float) -> bool:
+    """Return whether the upper bound of a share lies at q or below."""
+    size = effective_size(shares.size, shares.clusters, float(shares.effects[place]), alpha)
+    hits = float(shares.shares[place]) * size
+    return bool(
+        hits < size
+        and scipy.special.betaincc(hits + 1, size - hits, q) <= alpha
+        and gaffke_p_value(shares.up_to(place), null=q, end=1.0, side="upper", clusters=shares.codes) <= alpha
+    )
+
+
+def _is_above(shares: ClusteredShares, place: int, q: float, alpha: float) -> bool:
+    """Return whether the lower bound of a share lies at q or above."""
+    size = effective_size(shares.size, shares.clusters, float(shares.effects[place]), alpha)
+    hits = float(shares.shares[place]) * size
+    return bool(
+        hits > 0
+        and scipy.special.betainc(hits, size - hits + 1, q) <= alpha
+        and gaffke_p_value(shares.up_to(place), null=q, end=0.0, side="lower", clusters=shares.codes) <= alpha
+    )
+
+
+def _first(size: int, holds: Callable[[int], bool]) -> int:
+    """Return the first place from which a condition holds, `size` if nowhere. Shares rise, and so does their evidence."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle + 1, high)
+    return low
+
+
+def _design_effects(codes: Codes, clusters: int) -> Array:
+    """Return the design effects of the shares of the first 0, 1, ... n values, with a pseudo-cluster at each end.
+
+    Without the two, a handful of clusters determines the effect near 0 and 1: see `korn_graubard_bound`.
+    """
+    sizes = np.bincount(codes).astype(np.float64)
+    n, squares = float(sizes.sum()), float((sizes * sizes).sum())
+    weight = squares / n
+    # A value that is the k-th of its cluster (from 0) makes (k + 1)^2 of k^2.
+    of_counts = np.append(0.0, np.cumsum(2 * _rank_in_cluster(codes) + 1)) + weight**2
+    of_both = np.append(0.0, np.cumsum(sizes[codes])) + weight**2
+    of_sizes, total = squares + 2 * weight**2, n + 2 * weight
+    shares = (np.arange(codes.size + 1) + weight) / total
+    between = of_counts - 2 * shares * of_both + shares**2 * of_sizes
+    variance = (clusters + 2) / (clusters + 1) * between / total**2
+    return np.asarray(variance * total / (shares * (1 - shares)), dtype=np.float64)
+
+
+def _rank_in_cluster(codes: Codes) -> Codes:
+    """Return how many earlier values have the same cluster."""
+    order = np.argsort(codes, kind="stable")
+    counts = np.bincount(codes)
+    starts = np.cumsum(counts) - counts
+    ranks = np.empty(codes.size, dtype=np.intp)
+    ranks[order] = np.arange(codes.size) - np.repeat(starts, counts)
+    return ranks
+
+
+CREDIT = 0.7
+"""Share of a positive correlation that narrows the bounds. With all of it they err in up to 17 % of runs at a nominal 5 % where
+the arms are nearly equal on each sample and one has three times the scale; with 0.7 in at most 5 %, and at 0.5 % in 1 %."""
+
+_SMALLEST = 1e-9
+_STEPS = 40
+_OTHER: dict[Side, Side] = {"lower": "upper", "upper": "lower"}
+
+
+@dataclass(frozen=True, slots=True)
+class QuantileArm:
+    """The quantile of one arm with its one-sided bounds, by alpha and side."""
+
+    value: float
+    bound: Callable[[float, Side], float]
+
+
+def quantile_correlation(
+    values: tuple[Array, Array], quantiles: tuple[float, float], q: float, clusters: tuple[Codes, Codes]
+) -> float:
+    """Return the correlation of two quantiles: that of the clusters' numbers of values up to there, beyond the expected ones.
+
+    Every value has the number of its cluster, which is the same in both arms. 0 where nothing varies.
+    """
+    size = 1 + max(int(codes.max()) for codes in clusters)
+    first, second = (
+        np.bincount(codes, weights=(arm <= quantile) - q, minlength=size)
+        for arm, quantile, codes in zip(values, quantiles, clusters, strict=True)
+    )
+    varies = np.ptp(first) > 0 and np.ptp(second) > 0
+    return float(np.corrcoef(first, second)[0, 1]) if varies else 0.0
+
+
+def quantile_difference_bound(
+    first: QuantileArm, second: QuantileArm, correlation: float, *, alpha: float, side: Side
+) -> float:
+    """Return the one-sided bound of first minus second; infinite if an arm has none.
+
+    >>> arms = [QuantileArm(value, lambda alpha, side, value=value: value + {"lower": -3, "upper": 4}[side]) for value in (10, 2)]
+    >>> quantile_difference_bound(*arms, 0.0, alpha=0.05, side="lower")
+    3.0
+    """
+    nearer = abs(first.value - first.bound(alpha, side))
+    farther = abs(second.value - second.bound(alpha, _OTHER[side]))
+    sign, difference = -1.0 if side == "lower" else 1.0, first.value - second.value
+    if math.isinf(nearer) or math.isinf(farther):
+        return sign * math.inf
+    credit = correlation * (CREDIT if correlation > 0 else 1.0)
+    return difference + sign * math.sqrt(max(nearer**2 + farther**2 - 2 * credit * nearer * farther, 0.0))
+
+
+def quantile_difference_p_value(first: QuantileArm, second: QuantileArm, correlation: float) -> float:
+    """Return the two-sided p-value: it is at most alpha where the interval at 1 - alpha excludes 0."""
+    difference = first.value - second.value
+    if difference == 0:
+        return 1.0
+    side: Side = "lower" if difference > 0 else "upper"
+
+    def excludes(alpha: float) -> bool:
+        bound = quantile_difference_bound(first, second, correlation, alpha=alpha, side=side)
+        return bound > 0 if side == "lower" else bound < 0
+
+    if not excludes(0.5 - _SMALLEST):
+        return 1.0
+    low, high = math.log(_SMALLEST), math.log(0.5 - _SMALLEST)
+    if excludes(_SMALLEST):
+        return 2 * _SMALLEST
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if excludes(math.exp(middle)) else (middle, high)
+    return min(1.0, 2 * math.exp(high))

@@ -3,19 +3,109 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
 
+import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtri, stdtrit
+from scipy.special import ndtri
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
-from pytest_crucible.stats.counts.correlations import fisher_interval
+from pytest_crucible.stats.arrays import (
+    ROUNDING,
+    Alternative,
+    Array,
+    check_alternative,
+    check_share,
+    finite,
+    paired_arrays,
+)
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
-from pytest_crucible.stats.ranks.ranking import Counts, arms_by_level, doubled_wins, placements, rounded_differences
 from pytest_crucible.stats.results import Effect, Significance
+
+Counts = npt.NDArray[np.int64]
+
+_DIGITS = 10
+"""Significant decimals of a difference, counted from the leading digit of the larger of its two values."""
+
+
+def levels(values: Array) -> tuple[Counts, Counts]:
+    """Return the index of each value among the distinct values, from 0 upwards, and the size of each tie.
+
+    >>> [array.tolist() for array in levels(np.array([0.3, 0.5, 0.1 + 0.2, 0.1]))]
+    [[1, 2, 1, 0], [1, 2, 1]]
+    """
+    order = np.argsort(values, kind="stable")
+    ordered = values[order]
+    size = np.abs(ordered)
+    # The step from -1e308 to 1e308 overflows to infinity, which is still a step.
+    with np.errstate(over="ignore"):
+        steps = np.diff(ordered) > ROUNDING * np.maximum(size[1:], size[:-1])
+    codes = np.empty(values.size, dtype=np.int64)
+    codes[order] = np.concatenate(([0], np.cumsum(steps)))[: values.size]
+    return codes, np.bincount(codes).astype(np.int64)
+
+
+def arms_by_level(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int = 1) -> tuple[Counts, Counts]:
+    """Return the counts of each distinct value in the candidate and in the baseline, smallest value first.
+
+    Every rank statistic of two independent arms follows from them. Raises ValueError for NaN, NotEnoughData below
+    `fewest` values.
+
+    >>> [array.tolist() for array in arms_by_level([2.0, 3.0, 3.0], [1.0, 3.0])]
+    [[0, 1, 2], [1, 0, 1]]
+    """
+    first, second = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
+    if min(first.size, second.size) < fewest:
+        raise NotEnoughData(
+            f"{first.size} candidate and {second.size} baseline values: ranks need at least {fewest} of each"
+        )
+    codes, sizes = levels(np.concatenate((first, second)))
+    inside = np.bincount(codes[: first.size], minlength=sizes.size).astype(np.int64)
+    return inside, sizes - inside
+
+
+def placements(levels_of: Counts, other: Counts) -> Counts:
+    """Return twice the number of the other arm's values below each level; equal ones count half."""
+    return 2 * np.cumsum(other) - other
+
+
+def doubled_wins(first: Counts, second: Counts) -> int:
+    """Return twice the Mann-Whitney U of the first arm: 2 for each pair that it wins, 1 for each tie.
+
+    >>> doubled_wins(*arms_by_level([2.0, 3.0, 3.0], [1.0, 3.0]))
+    8
+    """
+    return int(first @ placements(first, second))
+
+
+def rounded_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike | None = None) -> Array:
+    """Return candidate minus baseline, rounded to ten significant decimals of the larger value; R: round(x - y, 10).
+
+    Otherwise 0.3 - 0.2 and 0.2 - 0.1 would have different ranks. Each pair has its own scale, so that one huge pair does
+    not make the others equal. Without a baseline the values are differences already.
+
+    >>> rounded_differences([0.3, 0.2, 3000.3], [0.2, 0.1, 3000.2]).tolist()
+    [0.1, 0.1, 0.1]
+    """
+    if baseline is None:
+        differences = finite(candidate, name="differences")
+        scale = np.abs(differences)
+    else:
+        first, second = paired_arrays(candidate, baseline)
+        with np.errstate(over="ignore"):
+            differences = finite(first - second, name="differences")
+        scale = np.maximum(np.abs(first), np.abs(second))
+    return _to_decimals(differences, scale)
+
+
+def _to_decimals(differences: Array, scale: Array) -> Array:
+    exponents = np.ceil(np.log10(scale, out=np.zeros_like(scale), where=scale > 0))
+    decimals = np.clip(_DIGITS - exponents, -290, 290)
+    # Powers of ten are exact up to 1e22, and a quotient of integers is the double nearest to the decimal.
+    power = 10.0 ** np.abs(decimals)
+    fine = decimals >= 0
+    whole = np.rint(np.where(fine, differences * np.where(fine, power, 1.0), differences / power))
+    return np.where(fine, whole / power, whole * np.where(fine, 1.0, power))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,24 +125,6 @@ class Dominance:
     def delta(self) -> float:
         """P(candidate > baseline) - P(candidate < baseline)."""
         return (self.greater - self.less) / (self.greater + self.equal + self.less)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CliffsDelta(Effect):
-    """Cliff's delta with its standard error, which is None when the arms are separated or all values are equal."""
-
-    se: float | None
-
-
-def dominance(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Dominance:
-    """Return the counts over all pairs of values of two independent arms, by sorting, without n1 * n2 memory.
-
-    Raises NotEnoughData for an empty arm.
-
-    >>> dominance([2.0, 3.0, 3.0], [1.0, 3.0])
-    Dominance(greater=3, equal=2, less=1)
-    """
-    return _dominance(*arms_by_level(candidate, baseline))
 
 
 def cles(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
@@ -89,39 +161,18 @@ def cles_interval(value: float, first: int, second: int, *, level: float = 0.95)
     return Interval(low=low, high=high, level=level, method="newcombe 5")
 
 
-def cliffs_delta(
-    candidate: npt.ArrayLike,
-    baseline: npt.ArrayLike,
-    *,
-    level: float = 0.95,
-    interval: Literal["newcombe", "feng-cliff", "fisher"] = "newcombe",
-) -> CliffsDelta:
-    """Return Cliff's delta P(candidate > baseline) - P(candidate < baseline) of independent arms.
+def cliffs_delta(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, level: float = 0.95) -> Effect:
+    """Return Cliff's delta P(candidate > baseline) - P(candidate < baseline) of independent arms: 2 cles - 1.
 
-    newcombe: that of 2 * cles - 1, the only one that stays an interval for separated arms. feng-cliff: asymmetric
-    (Feng & Cliff 2004), t with n1 + n2 - 2 degrees; R: effsize::cliff.delta. fisher: tanh(atanh(delta) -+ z sqrt((n1 +
-    n2 + 1) / (3 n1 n2))); R: effectsize::cliffs_delta. Raises NotEnoughData below two values in an arm.
-
-    >>> effect = cliffs_delta([2, 4, 4, 5, 5], [1, 2, 3, 4], interval="feng-cliff")
-    >>> effect.value, round(effect.interval.low, 4), round(effect.interval.high, 4)
-    (0.65, -0.2887, 0.9515)
+    >>> effect = cliffs_delta([2, 4, 4, 5, 5], [1, 2, 3, 4])
+    >>> round(effect.value, 4), round(effect.interval.low, 4), round(effect.interval.high, 4)
+    (0.65, -0.1409, 0.927)
     """
-    check_share(level, "level")
-    if interval not in ("newcombe", "feng-cliff", "fisher"):
-        raise ValueError(f"the interval must be newcombe, feng-cliff or fisher, not {interval!r}")
-    first, second = arms_by_level(candidate, baseline, fewest=2)
-    counts, n1, n2 = _dominance(first, second), int(first.sum()), int(second.sum())
-    # A variance of 0 means separated or equal arms: no standard error, and no interval from it.
-    se = math.sqrt(_delta_variance(first, second, counts)) or None
-    limits: Interval | None
-    if interval == "newcombe":
-        limits = double_interval(cles_interval(counts.cles, n1, n2, level=level))
-    elif interval == "fisher":
-        limits = fisher_interval(counts.delta, math.sqrt((n1 + n2 + 1) / (3 * n1 * n2)), level=level, method="fisher")
-    else:
-        limits = None if se is None else _feng_cliff(counts.delta, se, n1 + n2 - 2, level)
-    note = "" if limits else f"the {interval} interval would be a single point: use newcombe"
-    return CliffsDelta(name="cliffs delta", value=counts.delta, interval=limits, se=se, note=note)
+    first, second = arms_by_level(candidate, baseline)
+    counts = _dominance(first, second)
+    share = cles_interval(counts.cles, int(first.sum()), int(second.sum()), level=level)
+    interval = replace(share, low=2 * share.low - 1, high=2 * share.high - 1)
+    return Effect(name="cliffs delta", value=counts.delta, interval=interval)
 
 
 def paired_superiority(
@@ -161,11 +212,6 @@ def paired_superiority(
     )
 
 
-def double_interval(interval: Interval) -> Interval:
-    """Return the interval of a common-language effect size on the scale of Cliff's delta, 2 x - 1."""
-    return Interval(low=2 * interval.low - 1, high=2 * interval.high - 1, level=interval.level, method=interval.method)
-
-
 def _dominance(first: Counts, second: Counts) -> Dominance:
     equal, total = int(first @ second), int(first.sum()) * int(second.sum())
     greater = (doubled_wins(first, second) - equal) // 2
@@ -182,22 +228,3 @@ def _upper_root(value: float, first: int, second: int, z: float) -> float:
         else:
             high = t
     return high
-
-
-def _delta_variance(first: Counts, second: Counts, counts: Dominance) -> float:
-    """Return the consistent variance of delta, [(n2 - 1) S_i + (n1 - 1) S_j + S_ij] / (n1 n2), Cliff 1996."""
-    n1, n2, delta = int(first.sum()), int(second.sum()), counts.delta
-    rows = placements(first, second) / n2 - 1 - delta
-    columns = 1 - placements(second, first) / n1 - delta
-    inside = counts.greater + counts.less - n1 * n2 * delta * delta
-    between = (n2 - 1) * float(first @ rows**2) / (n1 - 1) + (n1 - 1) * float(second @ columns**2) / (n2 - 1)
-    return max(0.0, between + inside / ((n1 - 1) * (n2 - 1))) / (n1 * n2)
-
-
-def _feng_cliff(delta: float, se: float, dof: int, level: float) -> Interval:
-    t = -float(stdtrit(dof, (1 - level) / 2))
-    # Feng & Cliff 2004: the asymmetric interval stays inside [-1, 1].
-    rest = 1 - delta * delta
-    half, share = t * se * math.sqrt(rest * rest + (t * se) ** 2), rest + (t * se) ** 2
-    low, high = (delta * rest - half) / share, (delta * rest + half) / share
-    return Interval(low=low, high=high, level=level, method="feng-cliff")

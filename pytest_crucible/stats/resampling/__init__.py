@@ -1,1 +1,1 @@
-"""Bootstrap and permutation tests: exact distributions where the scores lie on a grid, seeded resampling elsewhere."""
+"""Permutation tests of whether two arms are alike, and the bootstrap."""

@@ -18,14 +18,24 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.records.number_format import quantity
 from pytest_crucible.stats.arrays import ROUNDING, Alternative, Array, Codes
-from pytest_crucible.stats.resampling.draws import CELLS
-from pytest_crucible.stats.resampling.monte_carlo import DRAWS, TIE, UNSEEDED, MonteCarlo, p_value_of_draws
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.resampling.draws import (
+    CELLS,
+    DRAWS,
+    MOST_UNITS,
+    TIE,
+    UNSEEDED,
+    Keys,
+    MonteCarlo,
+    Units,
+    group_units,
+    list_units,
+    p_value_of_draws,
+)
 from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
-from pytest_crucible.stats.resampling.units import MOST_UNITS, Keys, Units, group_units, list_units
-from pytest_crucible.stats.results.significance import Alikeness
+from pytest_crucible.stats.results import Alikeness
 
 MOST_LISTED = DRAWS
 # 2^13 sign patterns are fewer than the random ones.

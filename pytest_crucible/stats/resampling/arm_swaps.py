@@ -12,12 +12,18 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.means.ratio_differences import RatioArm
+from pytest_crucible.stats.means.ratio_bounds import RatioArm
 from pytest_crucible.stats.resampling.alikeness import MOST_LISTED, of_all, of_draws, scale_down, studentise
-from pytest_crucible.stats.resampling.monte_carlo import UNSEEDED, MonteCarlo, p_value_of_draws
+from pytest_crucible.stats.resampling.draws import (
+    MOST_UNITS,
+    UNSEEDED,
+    Keys,
+    MonteCarlo,
+    hash_positions,
+    p_value_of_draws,
+)
 from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
-from pytest_crucible.stats.resampling.units import MOST_UNITS, Keys, hash_positions
-from pytest_crucible.stats.results.significance import Alikeness
+from pytest_crucible.stats.results import Alikeness
 
 METHOD = "swapped arms"
 # A sum of sizes below this part of all of them is rounding.

@@ -1,110 +1,83 @@
-"""The bootstrap of any statistic of one sample: exact up to eight observations, seeded resampling above.
-
-For a mean, `bootstrap_mean` needs no resampling; for a median or another quantile `quantile_interval` is exact.
-"""
+"""The bootstrap of any statistic of one sample, by scipy."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Literal, get_args
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal
 
-import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Array, Codes, Labels, check_choice, check_share, cluster_codes
-from pytest_crucible.stats.resampling.bootstrap_result import (
-    BootstrapResult,
-    check_size,
-    complete_result,
-    mark_undefined,
-)
-from pytest_crucible.stats.resampling.distribution import tabulate_draws
-from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator, index_blocks
-from pytest_crucible.stats.resampling.exact_distributions import MOST_LISTED, list_resamples
-from pytest_crucible.stats.resampling.jackknife import jackknife, observations
-from pytest_crucible.stats.resampling.statistic import Statistic, apply_to_sample, apply_to_samples
+from pytest_crucible.stats.arrays import check_choice, check_share, finite
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.number_format import quantity, with_interval, with_note
+from pytest_crucible.stats.resampling.draws import Seed, generator
 
-DistributionMethod = Literal["bca", "percentile", "basic"]
-"""Methods that need the statistic's distribution alone; studentizing needs a standard error of each resample too."""
+Method = Literal["bca", "percentile", "basic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapResult:
+    """A statistic with its bootstrap interval and standard error."""
+
+    estimate: float
+    interval: Interval | None
+    """None where it would be a single point, or BCa is not defined."""
+    se: float
+    n: int
+    seed: int | None
+    method: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        return with_note(f"{with_interval(self.estimate, self.interval)}, n={self.n:,} ({self.method})", self.note)
 
 
 def bootstrap(
     values: npt.ArrayLike,
-    statistic: Statistic,
+    statistic: Callable[..., Any],
     *,
-    method: DistributionMethod = "bca",
     level: float = 0.95,
-    clusters: Labels | None = None,
-    resamples: int = 10_000,
+    method: Method = "bca",
+    resamples: int = 9999,
     rng: Seed = 0,
 ) -> BootstrapResult:
-    """Return the bootstrap interval for any statistic of one sample.
+    """Return a statistic of the values with its bootstrap interval: scipy.stats.bootstrap.
 
-    R: boot.ci(boot(values, statistic), type = method). `statistic(samples, axis=1)` gets one sample per row and must
-    not depend on the order inside a sample. Rows of several columns are resampled whole (samples x observations x
-    columns), for a ratio or a correlation. Clusters are resampled whole; below 20 of them the interval is too short.
-    Raises NotEnoughData below two observations or five clusters.
+    `statistic` takes `axis=`, as np.mean does. Raises NotEnoughData below two values.
 
-    >>> result = bootstrap([0.1, 0.4, 0.5, 0.9, 0.3, 0.8, 0.7, 0.2, 0.6, 0.4], np.median, method="percentile", rng=1)
-    >>> round(result.estimate, 2), result.source, result.seed
-    (0.45, 'resampled', 1)
+    >>> import numpy as np
+    >>> round(bootstrap([0.8, 1.1, 0.9, 1.4, 2.2, 0.7], np.median).estimate, 2)
+    1.0
     """
+    import scipy.stats
+
     check_share(level, "level")
-    check_choice(method, get_args(DistributionMethod), "method")
-    check_draws(resamples, "resamples")
-    array = observations(values)
-    members = None if clusters is None else _cluster_members(clusters, len(array))
-    count = None if members is None else len(members)
-    check_size(len(array), count)
-    acceleration = jackknife(array, statistic, clusters=clusters).acceleration if method == "bca" else None
-    request = BootstrapResult(
-        estimate=apply_to_sample(array, statistic),
-        acceleration=acceleration,
-        method=method,
-        n=len(array),
-        clusters=count,
-    )
-    # Clusters are drawn even when few: five or more of them leave too many observations to list.
-    if members is None and len(array) <= MOST_LISTED:
-        samples, counts = list_resamples(len(array))
-        return _finish(request, apply_to_samples(array[samples], statistic), counts, level)
+    check_choice(method, ("bca", "percentile", "basic"), "method")
+    array = finite(values)
+    if array.size < 2:
+        raise NotEnoughData(f"{quantity(array.size, 'value')}: a bootstrap needs at least 2")
     generate, seed = generator(rng)
-    replicates = _draw_statistics(array, statistic, members, resamples, generate)
-    return _finish(request, replicates, None, level, resamples=resamples, seed=seed)
-
-
-def _finish(
-    request: BootstrapResult,
-    replicates: Array,
-    counts: Array | None,
-    level: float,
-    *,
-    resamples: int | None = None,
-    seed: int | None = None,
-) -> BootstrapResult:
-    request = replace(request, source="resampled" if resamples else "enumerated", resamples=resamples, seed=seed)
-    undefined = np.isnan(replicates)
-    if undefined.any():
-        return mark_undefined(request, int(undefined.sum()), replicates.size)
-    return complete_result(request, tabulate_draws(replicates, counts), level=level)
-
-
-def _cluster_members(clusters: Labels, n: int) -> list[Codes]:
-    """Return the observations of each cluster."""
-    codes, count = cluster_codes(clusters, n)
-    return [np.flatnonzero(codes == code) for code in range(count)]
-
-
-def _draw_statistics(
-    array: Array, statistic: Statistic, members: list[Codes] | None, resamples: int, rng: np.random.Generator
-) -> Array:
-    units = len(array) if members is None else len(members)
-    pieces = []
-    for block in index_blocks(units, resamples, rng):
-        if members is None:
-            pieces.append(apply_to_samples(array[block], statistic))
-        else:
-            # Clusters differ in size, hence resamples do too: take one at a time.
-            rows = (np.concatenate([members[unit] for unit in row]) for row in block)
-            pieces.append(np.array([apply_to_sample(array[row], statistic) for row in rows]))
-    return np.concatenate(pieces)
+    # Where BCa is not defined, scipy warns and returns NaN: the interval is None.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        resampled = scipy.stats.bootstrap(
+            (array,), statistic, confidence_level=level, n_resamples=resamples, method=method, random_state=generate
+        )
+    low, high = (float(end) for end in resampled.confidence_interval)
+    named, note = f"bootstrap {method}", ""
+    if math.isnan(low):
+        note = "BCa is not defined for so many ties: use method='percentile'"
+    elif low == high:
+        note = "too many ties: the interval would be a single point"
+    return BootstrapResult(
+        estimate=float(statistic(array, axis=0)),
+        interval=None if note else Interval(low=low, high=high, level=level, method=named),
+        se=float(resampled.standard_error),
+        n=array.size,
+        seed=seed,
+        method=f"{named}, {resamples:,} resamples",
+        note=note,
+    )

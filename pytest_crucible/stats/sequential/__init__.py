@@ -1,1 +1,1 @@
-"""Confidence sequences, e-values and group-sequential plans: statistics that stay valid under early looks."""
+"""Confidence sequences and paced bets: statistics that stay valid under early looks."""

@@ -23,14 +23,16 @@ from pytest_crucible.stats.arrays import (
     finite,
     paired_arrays,
 )
-from pytest_crucible.stats.sequential.confidence_sequence import ConfidenceSequence, both_ends, unit_values
-from pytest_crucible.stats.sequential.wealth import (
+from pytest_crucible.stats.sequential.sequences import (
     LARGEST_BET,
+    ConfidenceSequence,
+    both_ends,
     check_largest_bet,
     largest_stake,
     log_gains,
     log_slopes,
     stakes,
+    unit_values,
 )
 
 # Newton's steps end below this; the remaining error is of the order of its square.

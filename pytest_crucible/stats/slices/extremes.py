@@ -18,8 +18,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.slices.met_bounds import Extreme
-from pytest_crucible.stats.slices.pair_bounds import bound_pairs
+from pytest_crucible.stats.slices.pairs import Extreme, bound_pairs
 from pytest_crucible.stats.slices.slicing import SliceMeans
 
 SCORE = "score, simultaneous over pairs"

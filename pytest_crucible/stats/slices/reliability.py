@@ -7,10 +7,22 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import ndtr
 
-from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.measures.confidence_bins import BINS, confidence_bins
+from pytest_crucible.stats.arrays import Array, Codes
+
+# As in the papers that defined the expected calibration error; another number gives another error.
+BINS = 10
+# A confidence such as 0.1 + 0.2, times 10, comes out just above 3 and would fall into the next bin.
+_ROUNDING = 1e-12
+
+
+def confidence_bins(confidence: Array) -> Codes:
+    """Return the number of each confidence's bin, from 0; a confidence of 0 belongs to the first.
+
+    >>> confidence_bins(np.array([0.0, 0.1, 0.11, 0.1 + 0.2, 1.0])).tolist()
+    [0, 0, 1, 2, 9]
+    """
+    return np.clip(np.ceil(confidence * BINS - _ROUNDING).astype(np.intp) - 1, 0, BINS - 1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +90,9 @@ def _debiased_gap(each: Bin) -> float:
 
     A bin of few samples has a gap by chance alone.
     """
+    # A session without a fairness section does not load scipy.
+    from scipy.special import ndtr
+
     gap = _gap(each)
     deviation = math.sqrt(each.rate * (1 - each.rate) / each.n)
     if deviation == 0:

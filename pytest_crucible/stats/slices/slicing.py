@@ -1,7 +1,14 @@
-"""The slice of each sample, and the means of slices with what their differences need."""
+"""The slice of each sample, and the means of slices: independent, by strata, or with shared clusters.
+
+Means of slices that share clusters, or twins, with the joint covariance from which changes of extremes are tested.
+The covariance is CR2 (Bell & McCaffrey 2002): each cluster contributes its residual total in each slice, over the slice's
+size, times 1 / sqrt(1 - its share of the slice). Values between bounds get two pseudo-clusters a slice, half as large as an
+average cluster, one at each bound: without them a slice in which nothing varies has no error at all.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Array, Codes, Range
-from pytest_crucible.stats.means.mean_contrasts import UnitSums
+from pytest_crucible.stats.means.differences import UnitSums
 
 NO_SLICE = -1
 """The code of a sample without the field."""
@@ -100,3 +107,156 @@ def units_by_slice(values: Array, weights: Array, slicing: Slicing) -> list[Unit
     ends = np.cumsum(np.bincount(slicing.codes, minlength=slicing.count))[:-1]
     parts = (np.split(column[order], ends) for column in (weights * values, weights))
     return [UnitSums(*slice_) for slice_ in zip(*parts, strict=True)]
+
+
+def stratum_shares(strata: Codes) -> Array:
+    """Return the share of each stratum among all samples.
+
+    >>> stratum_shares(np.array([0, 1, 1, 1]))
+    array([0.25, 0.75])
+    """
+    counts = np.bincount(strata).astype(np.float64)
+    return np.asarray(counts / counts.sum())
+
+
+def cells_of(values: Array, slicing: Slicing) -> tuple[Array, Array, Array]:
+    """Return the size of each cell (slices x strata), the weight of a value in its slice's mean, and the cell means."""
+    assert slicing.strata is not None
+    shares = stratum_shares(slicing.strata) if len(values) else np.zeros(1)
+    cells = slicing.codes * len(shares) + slicing.strata
+    shape = slicing.count, len(shares)
+    sizes = np.bincount(cells, minlength=shape[0] * shape[1]).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        cell_means = np.bincount(cells, weights=values, minlength=sizes.size) / sizes
+    weights = shares[slicing.strata] / sizes[cells]
+    return sizes.reshape(shape), weights, cell_means.reshape(shape)
+
+
+def standardised_means(values: Array, slicing: Slicing, bounds: Range) -> SliceMeans:
+    """Return means by stratum, weighted by the share of each stratum in all slices (direct standardisation)."""
+    sizes, weights, cell_means = cells_of(values, slicing)
+    assert slicing.strata is not None
+    shares = stratum_shares(slicing.strata) if len(values) else np.zeros(1)
+    with np.errstate(invalid="ignore"):
+        means = np.where((sizes > 0).all(axis=1), np.nansum(cell_means * shares, axis=1), math.nan)
+    return SliceMeans(
+        sizes=sizes.sum(axis=1),
+        means=means,
+        totals=sums_by_slice(weights * values, slicing),
+        # A bound counts the differences of strata too, as if their samples were drawn: it errs on the cautious side.
+        units=units_by_slice(values, weights, slicing),
+        bounds=bounds,
+        is_counted=False,
+    )
+
+
+# The size of a pseudo-cluster as a part of an average cluster.
+PSEUDO_SIZE = 0.5
+
+
+def clustered_means(
+    values: Array, slicing: Slicing, codes: Codes, height: int, bounds: Range, is_binary: bool
+) -> SliceMeans:
+    """Return means whose covariance is CR2 over the clusters that the slices share."""
+    count = slicing.count
+    value_weights = np.ones_like(values)
+    if slicing.strata is not None:
+        cell_sizes, value_weights, _ = cells_of(values, slicing)
+        whole = (cell_sizes > 0).all(axis=1)
+    sizes = _table(codes, slicing.codes, value_weights, (height, count))
+    n = sizes.sum(axis=0)
+    samples = sums_by_slice(np.ones_like(values), slicing)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = sums_by_slice(value_weights * values, slicing) / n
+    if slicing.strata is not None:
+        means = np.where(whole, means, math.nan)
+    residuals = value_weights * (values - np.nan_to_num(means)[slicing.codes])
+    totals = _table(codes, slicing.codes, residuals, (height, count))
+    sums = totals + sizes * np.nan_to_num(means)
+    is_matched = slicing.strata is None and is_binary and sizes.max(initial=0.0) == 1 and sizes.sum(axis=1).max() > 1
+    return SliceMeans(
+        sizes=samples,
+        means=means,
+        totals=means * samples,
+        units=[UnitSums(*columns) for columns in zip(sums.T, sizes.T, strict=True)],
+        bounds=bounds,
+        is_counted=False,
+        joint=_joint(sizes, totals, means, bounds),
+        matched=np.where(sizes > 0, sums, math.nan) if is_matched else None,
+    )
+
+
+def _table(rows: Codes, columns: Codes, weights: Array, shape: tuple[int, int]) -> Array:
+    cells = np.bincount(rows * shape[1] + columns, weights=weights, minlength=shape[0] * shape[1])
+    return np.asarray(cells.reshape(shape), dtype=np.float64)
+
+
+def _with_pseudo_clusters(
+    sizes: Array, totals: Array, means: Array, bounds: Range
+) -> tuple[Array, tuple[Array, Array]]:
+    """Return the shrunk means, and sizes and residual totals with two rows more for each slice."""
+    n = sizes.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        weight = np.nan_to_num(PSEUDO_SIZE * (sizes**2).sum(axis=0) / n)
+        shift = weight * (sum(bounds) - 2 * np.nan_to_num(means)) / np.where(n > 0, n + 2 * weight, 1.0)
+    extra = np.diag(weight)
+    ends = [np.diag(weight * (end - np.nan_to_num(means))) for end in bounds]
+    all_sizes = np.concatenate((sizes, extra, extra))
+    all_totals = np.concatenate((totals, *ends)) - all_sizes * shift
+    return means + shift, (all_sizes, all_totals)
+
+
+def _joint(sizes: Array, totals: Array, means: Array, bounds: Range) -> JointErrors:
+    clusters, pseudo, centres = (sizes > 0).sum(axis=0), 0, means
+    if all(map(math.isfinite, bounds)):
+        pseudo = 2 * sizes.shape[1]
+        centres, (sizes, totals) = _with_pseudo_clusters(sizes, totals, means, bounds)
+    n = sizes.sum(axis=0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        scale = np.where(sizes < n, 1 / np.sqrt(1 - sizes / n), math.nan) / n
+    contributions = totals * scale
+    # One cluster shows nothing of the variance between clusters, whatever is added to it.
+    contributions[:, clusters < 2] = math.nan
+    return JointErrors(
+        centres=centres,
+        errors=np.sqrt((contributions**2).sum(axis=0)),
+        contributions=contributions,
+        pseudo_clusters=pseudo,
+    )
+
+
+def slice_means(
+    values: Array, slicing: Slicing, *, clusters: Codes | None = None, is_binary: bool, bounds: Range
+) -> SliceMeans:
+    """Return the means of `values` by slice. NaN values, and samples without a slice, are left out.
+
+    >>> slicing = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"))
+    >>> slice_means(np.array([1.0, 0.0, 1.0, 1.0]), slicing, is_binary=True, bounds=(0, 1)).means
+    array([0.5, 1. ])
+    """
+    there = ~np.isnan(values) & (slicing.codes != NO_SLICE)
+    if slicing.strata is not None:
+        there &= slicing.strata != NO_SLICE
+    kept, inside = slicing.choose(there), values[there]
+    binary = is_binary and bool(np.isin(inside, (0.0, 1.0)).all())
+    if clusters is not None:
+        # All metrics of an arm, and both arms, have the same rows: clusters that a metric does not apply to are empty.
+        return clustered_means(inside, kept, clusters[there], int(clusters.max(initial=-1)) + 1, bounds, binary)
+    if kept.strata is not None:
+        return standardised_means(inside, kept, bounds)
+    return _independent(inside, kept, binary, bounds)
+
+
+def _independent(values: Array, slicing: Slicing, counted: bool, bounds: Range) -> SliceMeans:
+    ones = np.ones_like(values)
+    sizes, totals = sums_by_slice(ones, slicing), sums_by_slice(values, slicing)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        means = totals / sizes
+    return SliceMeans(
+        sizes=sizes,
+        means=means,
+        totals=totals,
+        units=units_by_slice(values, ones, slicing),
+        bounds=bounds,
+        is_counted=counted,
+    )

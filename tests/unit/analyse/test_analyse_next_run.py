@@ -8,9 +8,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from pytest_crucible.analyse.next_run import samples_to_decide
+from pytest_crucible.measures.means import compare_means, samples_to_prove_mean
+from pytest_crucible.measures.row import Difference, Prepared
 from pytest_crucible.records import Contrast
-from pytest_crucible.stats.measures.means import compare_means, samples_to_prove_mean
-from pytest_crucible.stats.measures.row import Difference, Prepared
 
 ALPHA = 0.05
 CLAIMS = [
@@ -75,7 +75,7 @@ def test_an_undecided_comparison_needs_more_than_it_had(kind, seed, size, groups
 @settings(deadline=None, max_examples=60)
 @given(st.sampled_from(["binary", "bounded"]), st.integers(0, 10**6), st.integers(5, 300), st.floats(0.01, 0.99))
 def test_an_unproven_target_needs_more_than_it_had(kind, seed, size, share):
-    from pytest_crucible.stats.measures.means import bound_mean
+    from pytest_crucible.measures.means import bound_mean
 
     values = np.random.default_rng(seed).random(size)
     values = (values > 0.3).astype(float) if kind == "binary" else values

@@ -8,7 +8,7 @@ from test_analyse_comparisons import compare
 
 from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.stats.means.serial import is_noteworthy, serial_correlation
+from pytest_crucible.stats.checks import is_noteworthy, serial_correlation
 
 SCORE = MetricFacts(name="m", kind="bounded", low=-20.0, high=20.0)
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")

@@ -21,7 +21,6 @@ from pytest_crucible.records import (
     Estimate,
     Evidence,
     Fingerprint,
-    Interval,
     Plan,
     SectionOutcome,
     Target,
@@ -31,6 +30,7 @@ from pytest_crucible.records import (
 from pytest_crucible.records.slices import By, Field
 from pytest_crucible.sections import drift
 from pytest_crucible.sections.drift import Drift
+from pytest_crucible.stats.interval import Interval
 
 ALPHA = 0.05
 

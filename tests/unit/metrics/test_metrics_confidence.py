@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_crucible import NotApplicable, Reply, Sample, SpecError, metric
 from pytest_crucible.metrics import exact_match, sentence_bleu
 from pytest_crucible.metrics.confidence import brier, calibration, confidence_of
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 
 
 def test_calibration_of_a_worked_example():

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from strategies import names
 
 from pytest_crucible import SpecError
+from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.targets import parse_measure, parse_target
 from pytest_crucible.records import Target
-from pytest_crucible.stats.measures.table import STATISTICS
 
 relations = st.sampled_from([">=", "<=", ">", "<", "=="])
 numbers = st.floats(allow_nan=False, allow_infinity=False)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pytest_crucible.adapters.config_tables import list_tables
 from pytest_crucible.backends.offline import load_recorded
 from pytest_crucible.datasets import load_file, load_rows
-from pytest_crucible.datasets.contamination.drift import load_rows_of_file
+from pytest_crucible.features.contamination.drift import load_rows_of_file
 from pytest_crucible.importers.source import open_source, read_beside
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_crucible.commands.statistics import self_test_lines
-from pytest_crucible.records import AATest, Interval
+from pytest_crucible.records import AATest
+from pytest_crucible.stats.interval import Interval
 
 GOOD = AATest(
     metric="exact", dealt="v2, 5 repeats", samples=1200, left_out=0, replicates=2000, alpha=0.05, seed=7, clusters=40,

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pytest_crucible.features.slices import fairness_section, search_section
 from pytest_crucible.features.sweeps import section as sweep
 from pytest_crucible.report.methods import METHODS, cited_keys, known_references, method_statements
-from pytest_crucible.sections import fairness, many_arms, slice_search
+from pytest_crucible.sections import many_arms
 from pytest_crucible.stats import TABLE
 
 WITHOUT_DOI = {"banerjee1961", "cochran1977", "korn1998", "bell2002", "holm1979", "gaffke2005", "westfall1993"}
@@ -30,7 +31,7 @@ def test_citations_and_references_match():
         *("phipson2010", "besag1991"),
     }
 
-    of_sections = {*many_arms.METHOD.cites, *sweep.CITES, *fairness.CITES, *slice_search.CITES}
+    of_sections = {*many_arms.METHOD.cites, *sweep.CITES, *fairness_section.CITES, *search_section.CITES}
     assert keys | of_sections == set(known_references())
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records import Interval
-from pytest_crucible.records.number_format import number, p_value, points, with_interval
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import number, p_value, points, with_interval
 
 
 def interval(low: float, high: float) -> Interval:

@@ -13,7 +13,6 @@ from pytest_crucible.records import (
     BoundedValue,
     Contrast,
     Evidence,
-    Interval,
     MetricFacts,
     ReducedEvidence,
     Run,
@@ -21,6 +20,7 @@ from pytest_crucible.records import (
     Verdict,
 )
 from pytest_crucible.report.verdict_text import plain_sentence
+from pytest_crucible.stats.interval import Interval
 
 
 def evidence(value: float | None, p: float | None, worst: float | None = None) -> Evidence:

@@ -10,9 +10,10 @@ import pytest
 
 from pytest_crucible.analyse.many_arms import ArmResult, ManyArms
 from pytest_crucible.analyse.scores import Scores
-from pytest_crucible.records import Contrast, Interval, MetricFacts, Target
+from pytest_crucible.records import Contrast, MetricFacts, Target
 from pytest_crucible.sections import many_arms
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
+from pytest_crucible.stats.interval import Interval
 
 RIGHT = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)
 SPAN = Interval(low=0.5, high=0.75, level=0.95, method="wilson")

@@ -7,10 +7,11 @@ import json
 
 import pytest
 
-from pytest_crucible.records import Interval, LatencySummary, Quantile, Usage
-from pytest_crucible.records.number_format import dollars, seconds
+from pytest_crucible.records import LatencySummary, Quantile, Usage
 from pytest_crucible.report.json import render_json
 from pytest_crucible.report.terminal import summary
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import dollars, seconds
 
 
 def spread(n: int, *values: float, half: float = 0.0) -> LatencySummary:

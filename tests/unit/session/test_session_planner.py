@@ -12,9 +12,8 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Arm, MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.checked_data import CheckedDatasets
-from pytest_crucible.session.data_checks import DataChecks
 from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
+from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 
@@ -96,7 +95,7 @@ def test_a_fixture_that_an_argument_would_hide_is_refused(pytester, arms, name):
 def test_a_joined_tests_samples_are_its_items(pytester, arms):
     source = 'import pytest\n@pytest.mark.parametrize("k", [1, 2, 3])\ndef test_it(k, crucible):\n    pass\n'
     items = collect_items(pytester, source)
-    data = CheckedDatasets(items[0].config, default_settings(), DataChecks())
+    data = SessionDatasets(items[0].config, 0)
     planner = ExperimentPlanner(items[0].config, default_settings(), tuple(arms), data)
     plan = planner.plan_joined_test("t::it", items, ["1", "2", "3"], 2)
 

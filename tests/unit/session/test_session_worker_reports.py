@@ -23,7 +23,7 @@ def report(owner: str, item: str, **facts: bool) -> SimpleNamespace:
 
 def test_one_worker_with_a_stored_experiment_is_enough_to_begin_the_run():
     reports, messages = controller()
-    reports.add_worker(SimpleNamespace(announced={"run": "r", "begun": False, "verdicts": 2}))
+    reports.add_worker(SimpleNamespace(announced={"run": "r", "begun": False, "verdicts": 2, "reports": 1}))
     assert not messages.begun
 
     reports.receive(report("test_a", "test_a", begun=True))

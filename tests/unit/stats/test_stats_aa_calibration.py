@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.stats import compare, false_alarm_rate, wilson_interval
-from pytest_crucible.stats.aa_calibration import FalseAlarms
+from pytest_crucible.stats.checks import FalseAlarms
 
 RNG = np.random.default_rng(31)
 SCORES = RNG.random((40, 2)).round(2)

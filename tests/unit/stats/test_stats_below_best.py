@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import compare_all_arms, p_below_best
+from pytest_crucible.stats.interval import NotEnoughData
 
 RNG = np.random.default_rng(0)
 

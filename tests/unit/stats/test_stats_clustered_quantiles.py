@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible.stats import mean_bound
-from pytest_crucible.stats.ranks.clustered_quantiles import clustered_quantile_bound, clustered_shares
+from pytest_crucible.stats.ranks.quantiles import clustered_quantile_bound, clustered_shares
 
 ALPHA = 0.05
 

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse, stats
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats.data_drift import (
     compare_categories,
     compare_numbers,
@@ -17,6 +16,7 @@ from pytest_crucible.stats.data_drift import (
     stability_of_categories,
     stability_of_numbers,
 )
+from pytest_crucible.stats.interval import NotEnoughData
 
 DRAW = np.random.default_rng(7)
 

@@ -8,50 +8,29 @@ import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
-from scipy import special
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.effects.noncentral import noncentral_t_cdf, noncentral_t_limits
-from pytest_crucible.stats.effects.standardized import (
+from pytest_crucible.stats.effects import (
     cohens_d,
     cohens_dav,
     cohens_dz,
     glass_delta,
     hedges_correction,
     hedges_g,
-    hedges_gz,
+    noncentral_t_limits,
     pooled_deviation,
 )
-from pytest_crucible.stats.means.student import paired_t
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.t_tests import paired_t
 
 SCORES = st.lists(st.integers(-100, 100).map(lambda cell: cell / 10), min_size=2, max_size=12)
 PAIRS = st.lists(st.tuples(*[st.integers(-50, 50).map(lambda cell: cell / 10)] * 2), min_size=3, max_size=12)
 INDEPENDENT = [cohens_d, hedges_g, glass_delta]
-PAIRED = [cohens_dz, hedges_gz, cohens_dav]
+PAIRED = [cohens_dz, cohens_dav]
 RNG = np.random.default_rng(31)
 X, Y = RNG.normal(0.6, 1.0, 14), RNG.normal(0.0, 1.3, 17)
 
 
 # -- the noncentral t ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dof", [1, 2, 7, 30, 400, 20_000])
-@pytest.mark.parametrize("t", [-3.0, 0.0, 0.4, 2.0, 15.0])
-@pytest.mark.parametrize("ncp", [-2.0, 0.0, 1.3, 9.0])
-def test_the_noncentral_distribution_is_that_of_scipy(t, dof, ncp):
-    """Where scipy gives NaN, far out in the tail, there is nothing left."""
-    reference = special.nctdtr(dof, ncp, t)
-
-    assert noncentral_t_cdf(t, dof, ncp) == pytest.approx(0.0 if np.isnan(reference) else reference, abs=2e-11)
-
-
-@given(st.floats(-50, 50), st.integers(1, 5000), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
-def test_the_limits_put_the_observed_t_at_both_tails(t, dof, level):
-    low, high = noncentral_t_limits(t, dof, level=level)
-
-    assert low < high
-    assert noncentral_t_cdf(t, dof, high) == pytest.approx((1 - level) / 2, rel=1e-9)
-    assert 1 - noncentral_t_cdf(t, dof, low) == pytest.approx((1 - level) / 2, rel=1e-9)
 
 
 @given(st.floats(-1e6, 1e6), st.integers(1, 100_000))
@@ -205,27 +184,12 @@ def test_one_arm_without_variation_is_enough_for_d_but_not_for_delta():
     assert glass_delta([0.1, 0.3, 0.2], [1.0] * 4).value is None
 
 
-@pytest.mark.parametrize("effect", [cohens_dz, hedges_gz])
-def test_equal_differences_have_no_dz(effect):
-    """0.3 - 0.2 and 0.2 - 0.1 are equal differences, whatever binary arithmetic makes of them."""
-    found = effect([0.3, 0.2, 0.5], [0.2, 0.1, 0.4])
-
-    assert (found.value, found.interval) == (None, None)
-
-
 def test_equal_differences_have_a_dav_without_interval():
     found = cohens_dav([0.3, 0.2, 0.4], [0.2, 0.1, 0.3])
 
     assert found.value == pytest.approx(1.0)
     assert found.interval is None
     assert found.note
-
-
-def test_two_pairs_have_dz_but_no_unbiased_one():
-    assert cohens_dz([0.5, 0.7], [0.1, 0.4]).interval is not None
-    assert hedges_gz([0.5, 0.7], [0.1, 0.4]).value is None
-    assert hedges_g([0.5, 0.7], [0.1]).value is None
-    assert cohens_d([0.5, 0.7], [0.1]).value is not None
 
 
 def test_a_nearly_constant_arm_still_has_a_finite_interval():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import stdtrit
 
 from pytest_crucible import stats
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 
 RIGHT = st.lists(st.tuples(st.booleans(), st.booleans()), min_size=3, max_size=30)
 

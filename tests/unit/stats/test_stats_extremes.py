@@ -9,36 +9,18 @@ import pytest
 
 from pytest_crucible.stats import (
     bootstrap,
-    bootstrap_mean,
     clustered_arms,
-    clustered_t,
     gaffke_bound,
     geometric_mean_ratio_paired,
     geometric_mean_ratio_welch,
-    gwet_ac2,
     melded_bound,
-    one_sample_trimmed_t,
-    paired_t,
-    paired_trimmed_t,
-    point_mass_p_value,
-    score_interval,
-    score_p_value,
-    score_statistic,
-    sign_flip,
-    welch_t,
-    yuen_welch,
 )
-from pytest_crucible.stats.means.point_mass import constant_arms_p_value, equal_differences_p_value
 
 RNG = np.random.default_rng(5)
 FIRST, SECOND = RNG.normal(0.5, 1, 12), RNG.normal(0, 1, 12)
 LABELS, OTHER_LABELS = list("aabbccddeeff"), list("gghhiijjkkll")
 TESTS = {
-    "clustered t": lambda unit: clustered_t(FIRST * unit, LABELS),
     "clustered arms": lambda unit: clustered_arms(FIRST * unit, SECOND * unit, LABELS, OTHER_LABELS),
-    "trimmed": lambda unit: one_sample_trimmed_t(FIRST * unit),
-    "paired trimmed": lambda unit: paired_trimmed_t(FIRST * unit, SECOND * unit),
-    "yuen": lambda unit: yuen_welch(FIRST * unit, SECOND * unit),
 }
 
 
@@ -72,83 +54,9 @@ def test_a_ratio_beyond_the_largest_number_is_infinite(ratio):
     assert (result.interval.low, result.interval.high) == (0.0, math.inf)
 
 
-@pytest.mark.parametrize("n", [1074, 1075, 1076, 3000])
-def test_no_exact_p_value_is_0(n):
-    smallest = math.ulp(0.0)
-
-    assert 0 < sign_flip([1.0] * n).p_value < 1e-300
-    assert 0 < paired_t([1.0] * n).p_value < 1e-300
-    assert equal_differences_p_value(1.0, n, "greater") >= smallest
-    assert equal_differences_p_value(1.0, n, "less") == 1.0
-    assert 0 < welch_t([1.0] * n, [0.0] * n).p_value < 1e-300
-    assert constant_arms_p_value(-1.0, (n, n), "less") == smallest
-    assert 0 < point_mass_p_value(1.0, n, bounds=(-1.0, 1.0)) < 1e-300
-
-
-@pytest.mark.parametrize("difference", [5e-324, 1e-308, 1e-200, 1e-17])
-@pytest.mark.parametrize("counts", [(0, 1, 0, 1), (1, 1, 1, 1), (0, 9, 0, 4), (3, 5, 1, 8), (5, 5, 1, 8)])
-@pytest.mark.parametrize("skewness", [True, False])
-def test_a_difference_too_small_to_be_told_from_0_is_0(counts, difference, skewness):
-    for sign in (1, -1):
-        shifted = {"difference": sign * difference, "skewness": skewness}
-
-        assert score_statistic(*counts, **shifted) == score_statistic(*counts, skewness=skewness)
-        assert score_p_value(*counts, **shifted) == score_p_value(*counts, skewness=skewness)
-
-
-def test_the_smallest_differences_that_count_leave_a_p_value():
-    for counts in ((0, 1, 0, 1), (1, 1, 1, 1), (2, 2, 2, 2)):
-        for difference in (3e-16, 1e-12, -3e-16, -1e-12, 1.0, -1.0):
-            if abs(difference) < 1:
-                assert 0 < score_p_value(*counts, difference=difference) <= 1
-            assert not math.isnan(score_statistic(*counts, difference=difference))
-        assert score_interval(*counts).low < 0 < score_interval(*counts).high
-
-
-def test_a_median_of_ties_has_no_bca_interval_and_says_what_else_there_is():
-    result = bootstrap([0.0] * 6 + [1.0] * 10, np.median)
-    other = bootstrap([0.0] * 6 + [1.0] * 10, np.median, method="percentile")
-
-    assert result.interval is None
-    assert (
-        result.note
-        == "BCa is not defined, because leaving out any one observation changes nothing: use method='percentile'"
-    )
-    assert (other.interval.low, other.interval.high) == (0.0, 1.0)
-
-
-def test_a_statistic_above_all_of_its_resamples_is_named_as_the_reason():
-    def variety(rows, axis):
-        return np.array([np.unique(row).size for row in rows]) + np.mean(rows, axis=axis) / 1000
-
-    result = bootstrap(FIRST, variety)
-
-    assert result.interval is None
-    assert "all resamples lie on one side of the estimate" in result.note
-
-
 @pytest.mark.parametrize("method", ["percentile", "basic"])
 def test_a_single_point_is_no_bootstrap_interval(method):
     nearly_all = [0.0] * 40 + [1.0]
     result = bootstrap(nearly_all, np.median, method=method)
 
-    assert (result.interval, result.status) == (None, "degenerate")
-    assert result.note in ("every resample gives the same value", "too many ties: the interval would be a single point")
-
-
-def test_a_mean_of_two_values_has_an_interval_by_every_method():
-    for method in ("bca", "percentile", "basic"):
-        result = bootstrap_mean([0.0, 1.0, 0.5], method=method)
-
-        assert result.interval.low < result.interval.high
-
-
-def test_agreement_far_below_chance_has_no_interval():
-    result = gwet_ac2([[1, 1, 1, 1], [2, 3, 3, 3]])
-
-    assert result.value <= -1
-    assert (result.interval, result.status, result.note) == (
-        None,
-        "degenerate",
-        "a coefficient of -1 or less has no interval",
-    )
+    assert (result.interval, result.note) == (None, "too many ties: the interval would be a single point")

@@ -17,7 +17,7 @@ from pytest_crucible.stats import (
     variance_components,
     variance_table,
 )
-from pytest_crucible.stats.factors.more_levels import with_levels
+from pytest_crucible.stats.factors.power import with_levels
 
 RNG = np.random.default_rng(16)
 SAMPLES = Source(name="samples", levels=1000, dof=999, variance=2e-4)

@@ -10,7 +10,6 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import (
     Source,
     clustered_mean,
@@ -24,9 +23,8 @@ from pytest_crucible.stats import (
     mean_interval,
     one_sample_t,
 )
-from pytest_crucible.stats.factors.level_bounds import fewest_levels
-from pytest_crucible.stats.factors.levels import level_source
-from pytest_crucible.stats.factors.sources import half_width, p_value
+from pytest_crucible.stats.factors.sources import fewest_levels, half_width, level_source, p_value
+from pytest_crucible.stats.interval import NotEnoughData
 
 BRENNAN_1 = np.array(
     [

@@ -10,9 +10,7 @@ import pickle
 import numpy as np
 import pytest
 
-from pytest_crucible.records import Interval
 from pytest_crucible.stats import (
-    brunner_munzel,
     compare,
     difference_bounds,
     geometric_mean_ratio_paired,
@@ -20,14 +18,12 @@ from pytest_crucible.stats import (
     paired_exact_bound,
     paired_exact_p_value,
     paired_t,
-    paired_trimmed_t,
-    sign_flip,
     welch_t,
-    wilcoxon_signed_rank,
 )
-from pytest_crucible.stats.proportions.unconditional import LEFT_OUT
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.means.moments import normal_interval, normal_p_value, t_interval, t_p_value
+from pytest_crucible.stats.proportions.exact import LEFT_OUT
 from pytest_crucible.stats.results import Effect
-from pytest_crucible.stats.tails import normal_interval, normal_p_value, t_interval, t_p_value
 
 INFINITY = math.inf
 UNIT = (0.0, 1.0)
@@ -494,52 +490,6 @@ def test_a_guarantee_that_no_method_gives_is_refused(facts):
 
 
 # -- second opinions ----------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("n", [1, 2, 3, 24])
-@pytest.mark.parametrize("clusters", [False, True])
-def test_second_opinions_are_probabilities_and_leave_out_what_cannot_be_asked(n, clusters):
-    labels = SIXES[:n] if clusters else None
-    for facts in ({"paired": True}, {"paired": False}, {"estimand": "ratio"}, {"alternative": "less"}):
-        result = compare(CANDIDATE[:n] + 1, BASELINE[:n] + 1, clusters=labels, **facts, sensitivity=True)
-
-        assert all(one.p_value is None or 0 < one.p_value <= 1 for one in result.sensitivity)
-        assert all(one.interval is None or one.interval.low < one.interval.high for one in result.sensitivity)
-        check_answer(result)
-
-
-def test_second_opinions_of_scores_are_those_methods():
-    difference = CANDIDATE - BASELINE
-    found = compare(CANDIDATE, BASELINE, kind="unbounded", sensitivity=True).sensitivity
-
-    assert found[0].p_value == pytest.approx(sign_flip(difference).p_value)
-    assert found[1].p_value == pytest.approx(wilcoxon_signed_rank(difference).p_value)
-    assert found[2].interval.low == pytest.approx(paired_trimmed_t(CANDIDATE, BASELINE).interval.low)
-
-
-def test_second_opinions_of_a_ratio_are_ratios():
-    baseline, candidate = np.exp(BASELINE), np.exp(CANDIDATE)
-    result = compare(candidate, baseline, estimand="ratio", sensitivity=True)
-    apart = compare(candidate, baseline, False, estimand="ratio", sensitivity=True)
-
-    assert [one.method.endswith("of logarithms") for one in result.sensitivity] == [True] * 3
-    assert result.sensitivity[0].estimate == pytest.approx(result.estimate)
-    assert result.sensitivity[0].p_value == pytest.approx(sign_flip(CANDIDATE - BASELINE).p_value)
-    trimmed = paired_trimmed_t(CANDIDATE, BASELINE).interval
-    assert result.sensitivity[2].interval.high == pytest.approx(math.exp(trimmed.high))
-    assert apart.sensitivity[-1].estimate == brunner_munzel(candidate, baseline).estimate
-
-
-def test_the_seed_is_recorded_and_repeats_the_answer():
-    first, second = RNG.normal(size=60), RNG.normal(size=60)
-    results = [compare(second, first, sensitivity=True, rng=seed) for seed in (3, np.int64(3), 4)]
-    free = compare(second, first, sensitivity=True, rng=np.random.default_rng(3))
-
-    assert [one.seed for one in results] == [3, 3, 4]
-    assert results[0] == results[1]
-    assert results[0].sensitivity[0].p_value != results[2].sensitivity[0].p_value
-    assert free.seed is None
-    assert compare(second, first).seed is None
 
 
 # -- sizes of effect ----------------------------------------------------------------------------------------------

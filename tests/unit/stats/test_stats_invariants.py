@@ -16,8 +16,6 @@ from pytest_crucible.stats import (
     compare,
     difference_bounds,
     estimate,
-    mcnemar_exact,
-    mcnemar_mid_p,
     mean_bound,
     quantile_bound,
     quantile_interval,
@@ -119,17 +117,6 @@ def test_tango_statistic_falls_as_the_hypothesis_grows_and_mirrors(given_counts,
 
     assert tango_statistic(gained, lost, n, low) >= tango_statistic(gained, lost, n, high) - 1e-9
     assert tango_statistic(gained, lost, n, one) == -tango_statistic(lost, gained, n, -one)
-
-
-@given(counts())
-def test_mcnemar_p_values_are_probabilities_in_their_order(given_counts):
-    gained, lost, n = given_counts
-    exact, middle = mcnemar_exact(gained, lost), mcnemar_mid_p(gained, lost)
-
-    assert 0 <= middle <= exact <= 1
-    assert exact == mcnemar_exact(lost, gained)
-    halves = tango_p_value(gained, lost, n, alternative="greater") + tango_p_value(gained, lost, n, alternative="less")
-    assert halves == pytest.approx(1)
 
 
 @pytest.mark.slow

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import arrange_grid, marginal_means
+from pytest_crucible.stats.interval import NotEnoughData
 
 RNG = np.random.default_rng(2)
 POINTS = [

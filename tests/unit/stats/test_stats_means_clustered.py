@@ -9,14 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
-from pytest_crucible.stats.means.cluster_design import cluster_effect, kish_design_effect
-from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean, clustered_p_value
-from pytest_crucible.stats.means.clustered_arms import clustered_arms
-from pytest_crucible.stats.means.clustered_tests import clustered_paired_t, clustered_t
-from pytest_crucible.stats.means.point_mass import point_mass_interval
-from pytest_crucible.stats.means.student import one_sample_t, paired_t
-from pytest_crucible.stats.means.two_samples import student_t, welch_t
+from pytest_crucible.stats.means.clustered import clustered_arms, clustered_interval, clustered_mean, clustered_p_value
+from pytest_crucible.stats.means.repeats import cluster_effect
+from pytest_crucible.stats.means.t_tests import student_t, welch_t
 
 RNG = np.random.default_rng(5)
 KINDS = ["cr0", "cr1", "cr2", "cr3"]
@@ -89,44 +84,12 @@ def test_the_four_errors_are_in_their_order(arms):
     assert errors[2] <= errors[3] + 1e-12
 
 
-@given(st.lists(st.integers(0, 16).map(float), min_size=5, max_size=20), st.floats(-5, 5))
-def test_singletons_are_the_ordinary_t(values, mu):
-    result, plain = clustered_t(values, range(len(values)), mu=mu), one_sample_t(values, mu=mu)
-
-    assert result.status == plain.status
-    assert result.p_value == pytest.approx(plain.p_value, rel=1e-9, abs=1e-15)
-    if plain.interval:
-        assert result.interval.low == pytest.approx(plain.interval.low, rel=1e-9, abs=1e-9)
-        assert result.dof == pytest.approx(plain.dof)
-
-
-@given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)), min_size=5, max_size=20))
-def test_singleton_pairs_are_the_paired_t(rows):
-    x, y = np.array(rows, dtype=float).T
-    result, plain = clustered_paired_t(x, y, range(x.size), bounds=(0, 16)), paired_t(x, y, bounds=(0, 16))
-
-    assert (result.status, result.estimate) == (plain.status, pytest.approx(plain.estimate))
-    assert result.p_value == pytest.approx(plain.p_value, rel=1e-9)
-    assert result.interval.low == pytest.approx(plain.interval.low, rel=1e-9, abs=1e-9)
-
-
 def test_singletons_in_two_arms_are_nearly_welch_and_with_equal_sizes_exactly():
     x, y = RNG.random(9), RNG.random(9)
     result = clustered_arms(x, y, range(9), range(100, 109))
 
     assert result.se == pytest.approx(welch_t(x, y).se, rel=1e-12)
     assert result.dof == pytest.approx(student_t(x, y).dof)
-
-
-@given(clustered_values(), st.randoms(use_true_random=False))
-def test_order_and_names_of_clusters_change_nothing(arms, random):
-    values, labels = arms
-    order = random.sample(range(values.size), values.size)
-    one, other = clustered_t(values, labels), clustered_t(values[order], [f"c{label}" for label in labels[order]])
-
-    assert one.p_value == pytest.approx(other.p_value, rel=1e-7, abs=1e-15)
-    assert one.estimate == pytest.approx(other.estimate)
-    assert one.status == other.status
 
 
 @given(clustered_values(), clustered_values(), st.booleans())
@@ -140,23 +103,6 @@ def test_swapping_two_arms_flips_the_sign_and_keeps_p(first, second, shared):
     assert one.status == swapped.status
 
 
-@given(clustered_values(), st.sampled_from(KINDS), st.sampled_from([0.5, 0.9, 0.99]))
-def test_p_and_interval_never_contradict_each_other(arms, variance, level):
-    result = clustered_t(*arms, mu=0.5, variance=variance, level=level)
-    assume(result.interval is not None and abs(result.p_value - (1 - level)) > 1e-9)
-
-    assert (not result.interval.low <= 0.5 <= result.interval.high) == (result.p_value < 1 - level)
-
-
-def test_clusters_that_agree_have_no_error():
-    result = clustered_t([0.5, 0.7, 0.6] * 6, np.repeat(range(6), 3), mu=0.5, bounds=(0, 1))
-    outside = clustered_t([0.5, 0.7, 0.6] * 6, np.repeat(range(6), 3), mu=0.5, alternative="greater")
-
-    assert (result.status, result.statistic, result.se, result.p_value) == ("degenerate", None, None, 2.0**-5)
-    assert result.interval == point_mass_interval(result.estimate, 6, bounds=(0, 1))
-    assert (outside.p_value, outside.interval) == (2.0**-6, None)
-
-
 def test_two_arms_whose_clusters_agree_have_the_permutation_p_over_clusters_or_none():
     high, low, names = [1.0] * 8, [0.5] * 6, list("aabbccdd")
     apart = clustered_arms(high, low, names, list("eeffgg"))
@@ -165,17 +111,6 @@ def test_two_arms_whose_clusters_agree_have_the_permutation_p_over_clusters_or_n
 
     assert (apart.status, apart.p_value, apart.estimate) == ("degenerate", 2 / math.comb(7, 3), 0.5)
     assert (shared.p_value, equal.p_value, shared.se) == (None, 1.0, None)
-
-
-def test_too_few_clusters_are_refused():
-    with pytest.raises(NotEnoughData, match="4 cluster"):
-        clustered_t(VALUES, LABELS)
-    with pytest.raises(NotEnoughData, match=r"1 cluster.*at least 2"):
-        clustered_t(VALUES, ["a"] * 10, fewest=1)
-    with pytest.raises(NotEnoughData, match="4 clusters, 4 in one arm: needs at least 5, and 2 in each arm"):
-        clustered_arms(VALUES, VALUES, LABELS, LABELS)
-    with pytest.raises(NotEnoughData, match="1 in one arm"):
-        clustered_arms(VALUES, VALUES, LABELS, ["z"] * 10)
 
 
 def test_wrong_labels_and_names_are_refused():
@@ -208,18 +143,6 @@ def test_values_that_do_not_vary_have_no_correlation():
     effect = cluster_effect([0.1 + 0.2, 0.3, 0.3, 0.3], list("aabb"))
 
     assert (effect.icc, effect.design_effect, effect.effective_n) == (None, None, None)
-
-
-def test_clusters_of_unequal_size_count_by_the_average_value():
-    """1 and 3: of four values one sits alone and three in threes, (1 + 9) / 4 = 2.5."""
-    assert kish_design_effect([1, 3], 0.5) == 1.75
-    assert kish_design_effect([1, 1, 1], 0.5) == 1.0
-
-
-@pytest.mark.parametrize(("sizes", "icc"), [([], 0.1), ([0, 2], 0.1), ([2, 2], 1.5)])
-def test_impossible_designs_are_refused(sizes, icc):
-    with pytest.raises(ValueError, match=r"\d"):
-        kish_design_effect(sizes, icc)
 
 
 @given(clustered_values())

@@ -10,14 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
-from pytest_crucible.stats.means.pairing import pairing_gain
-from pytest_crucible.stats.means.point_mass import point_mass_interval
-from pytest_crucible.stats.means.repeated_success import pass_at_k, pass_hat_k
-from pytest_crucible.stats.means.repeats import variance_components
-from pytest_crucible.stats.means.student import mean_interval
-from pytest_crucible.stats.missing import drop_incomplete, fill_worst
+from pytest_crucible.stats.means.moments import point_mass_interval
+from pytest_crucible.stats.means.repeats import pass_at_k, pass_hat_k, variance_components
+from pytest_crucible.stats.means.t_tests import mean_interval
 
 RNG = np.random.default_rng(9)
 ROWS = st.lists(
@@ -180,56 +177,4 @@ def test_impossible_counts_are_refused(attempts, successes, k):
 # -- pairing ------------------------------------------------------------------------------------------------------
 
 
-@given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)), min_size=2, max_size=20))
-def test_the_error_of_a_difference_is_made_of_its_parts(rows):
-    x, y = np.array(rows, dtype=float).T
-    gain = pairing_gain(x, y)
-    shared = 2 * (gain.correlation or 0.0) * gain.se_candidate * gain.se_baseline
-
-    assert gain.se_paired**2 == pytest.approx(gain.se_candidate**2 + gain.se_baseline**2 - shared, abs=1e-9)
-    assert gain.se_unpaired == pytest.approx(math.hypot(gain.se_candidate, gain.se_baseline))
-    assert gain.variance_reduction is None or gain.variance_reduction <= 1
-
-
-def test_equal_arms_gain_everything_and_constant_arms_say_nothing():
-    equal, constant = pairing_gain([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]), pairing_gain([1.0, 1.0], [2.0, 2.0])
-
-    assert (equal.variance_reduction, equal.se_paired) == (1.0, 0.0)
-    assert (constant.correlation, constant.variance_reduction) == (None, None)
-
-
 # -- missing values -----------------------------------------------------------------------------------------------
-
-
-def test_a_pair_is_dropped_when_either_value_is_missing():
-    kept = drop_incomplete([0.7, None, 0.9, math.nan], np.array([0.6, 0.5, math.nan, math.nan]))
-
-    assert (kept.candidate.tolist(), kept.baseline.tolist(), kept.dropped) == ([0.7], [0.6], 3)
-    assert drop_incomplete([], []).dropped == 0
-
-
-def test_missing_values_become_the_worst():
-    filled = fill_worst([0.7, None, math.nan, 0.2], -1)
-
-    assert (filled.values.tolist(), filled.filled) == ([0.7, -1.0, -1.0, 0.2], 2)
-
-
-def test_infinite_values_and_unequal_arms_are_refused():
-    with pytest.raises(ValueError, match="1 of 2 values"):
-        fill_worst([math.inf, None], 0)
-    with pytest.raises(ValueError, match="1 of 3 baseline values"):
-        drop_incomplete([1, 2, None], [1, None, -math.inf])
-    with pytest.raises(ValueError, match="2 candidate values, 1 baseline"):
-        drop_incomplete([1, 2], [1])
-    with pytest.raises(ValueError, match="finite number, not nan"):
-        fill_worst([1.0], math.nan)
-
-
-@given(st.lists(st.tuples(st.none() | st.floats(0, 1), st.none() | st.floats(0, 1)), max_size=20))
-def test_nothing_gets_lost_without_being_counted(rows):
-    x, y = [row[0] for row in rows], [row[1] for row in rows]
-    kept, filled = drop_incomplete(x, y), fill_worst(x, 0.0)
-
-    assert kept.candidate.size + kept.dropped == len(rows)
-    assert filled.values.size == len(rows)
-    assert filled.filled == sum(value is None for value in x)

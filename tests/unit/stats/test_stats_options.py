@@ -60,9 +60,6 @@ OTHERS = {  # where the examples do not fit
     "compare_chosen_arm": {"arms": 3},
     "clustered_interval": {"mean": "clustered"},
     "clustered_p_value": {"mean": "clustered"},
-    "power_clustered": {"clusters": 20},
-    "detectable_clustered": {"clusters": 20},
-    "power_proportions": {"rate": 0.6},
     "samples_for_proportions": {"rate": 0.6},
     "samples_to_prove_proportion": {"rate": 0.6},
     "korn_graubard_bound": {"values": BITS},
@@ -74,8 +71,6 @@ OTHERS = {  # where the examples do not fit
     "melded_p_value": {"null": 0.1},
     "ks_normal": {"mean": 0.5},
     "false_alarm_rate": {"values": REPEATS, "replicates": 20},
-    "step_down_max_t": {"differences": REPEATS},
-    "price_of_looking": {"effect": 0.5, "deviation": 0.3, "runs": 20},
 }
 
 

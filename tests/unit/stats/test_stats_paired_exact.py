@@ -20,9 +20,8 @@ from pytest_crucible.stats import (
     tango_p_value,
     tango_statistic,
 )
+from pytest_crucible.stats.proportions.exact import LEFT_OUT, MANY
 from pytest_crucible.stats.proportions.paired import tango_statistics
-from pytest_crucible.stats.proportions.paired_exact import MANY
-from pytest_crucible.stats.proportions.unconditional import LEFT_OUT
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 OUTCOMES = st.tuples(*[st.integers(0, 25)] * 3).map(lambda counts: (*counts[:2], sum(counts)))

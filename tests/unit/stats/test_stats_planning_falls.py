@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from pytest_crucible.stats.planning.falls import detectable_by_falls
 from pytest_crucible.stats.planning.next_sample import detectable_by_error
+from pytest_crucible.stats.planning.proof import detectable_by_falls
 
 
 def test_without_noise_enough_samples_have_to_fall():

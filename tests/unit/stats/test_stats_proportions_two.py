@@ -9,26 +9,19 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.effects.proportions import cohens_h, cohens_h_effect, proportion_effects
-from pytest_crucible.stats.proportions.ratios import odds_ratio, risk_ratio
+from pytest_crucible.stats.effects import cohens_h, cohens_h_effect
 from pytest_crucible.stats.proportions.score import (
     constrained_rate,
+    odds_ratio_score,
+    risk_ratio_score,
     score_interval,
     score_p_value,
     score_statistic,
 )
-from pytest_crucible.stats.proportions.score_ratios import odds_ratio_score, risk_ratio_score
-from pytest_crucible.stats.proportions.two import (
-    agresti_caffo_interval,
-    compare_proportions,
-    newcombe_interval,
-    pooled_z_p_value,
-    wald_difference_interval,
-)
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 ALTERNATIVES = st.sampled_from(["two-sided", "greater", "less"])
-DIFFERENCES = [newcombe_interval, agresti_caffo_interval, wald_difference_interval, score_interval]
+DIFFERENCES = [score_interval]
 RATIOS = [odds_ratio_score, risk_ratio_score]
 
 
@@ -73,16 +66,6 @@ def test_the_score_interval_excludes_0_exactly_when_its_p_value_is_small(counts,
 
     if abs(p_value - (1 - level)) > 1e-12:
         assert (interval.low > 0 or interval.high < 0) == (p_value < 1 - level)
-
-
-@given(arms(), LEVELS)
-def test_all_that_is_shown_of_two_arms_agrees(counts, level):
-    result = compare_proportions(*counts, level=level)
-    differ = result.p_value < 1 - level
-
-    assert (result.interval.low > 0 or result.interval.high < 0) == differ
-    for effect in proportion_effects(*counts, level=level)[1:]:
-        assert (effect.interval.low > 1 or effect.interval.high < 1) == differ
 
 
 @given(arms(), LEVELS, st.booleans())
@@ -174,35 +157,6 @@ def test_the_score_statistic_at_the_corners():
 # -- what is shown ------------------------------------------------------------------------------------------------
 
 
-def test_an_empty_arm_cannot_be_compared():
-    result = compare_proportions(0, 0, 3, 5)
-
-    assert (result.status, result.p_value, result.estimate, result.statistic) == ("insufficient_data", None, None, None)
-    assert (result.interval.low, result.interval.high) == (-1.0, 1.0)
-    assert result.note
-    assert pooled_z_p_value(0, 0, 3, 5) is None
-    for effect in proportion_effects(0, 0, 3, 5):
-        assert effect.value is None
-        assert effect.note
-
-
-@pytest.mark.parametrize("counts", [(0, 12, 0, 15), (12, 12, 15, 15), (1, 1, 1, 1)])
-def test_equal_outcomes_everywhere_leave_p_1_and_an_interval_with_width(counts):
-    result = compare_proportions(*counts)
-
-    assert (result.status, result.p_value, result.estimate, result.statistic) == ("degenerate", 1.0, 0.0, None)
-    assert result.interval.low < 0 < result.interval.high
-    assert pooled_z_p_value(*counts) == 1.0
-
-
-def test_complete_separation_is_answered():
-    result = compare_proportions(10, 10, 0, 20)
-
-    assert result.status == "ok"
-    assert result.p_value < 1e-6
-    assert 0.6 < result.interval.low < result.interval.high == 1.0
-
-
 @pytest.mark.parametrize("interval", DIFFERENCES)
 @given(arms(), LEVELS)
 def test_difference_intervals_are_ordered_and_swap(interval, counts, level):
@@ -210,21 +164,6 @@ def test_difference_intervals_are_ordered_and_swap(interval, counts, level):
 
     assert -1 <= one.low <= one.high <= 1
     assert (one.low, one.high) == pytest.approx((-other.high, -other.low), abs=1e-15)
-
-
-@pytest.mark.parametrize("interval", [*DIFFERENCES, odds_ratio, risk_ratio, *RATIOS])
-def test_impossible_counts_are_refused(interval):
-    with pytest.raises(ValueError, match="at most n=4"):
-        interval(5, 4, 1, 3)
-    with pytest.raises(ValueError, match="at most n=3"):
-        interval(1, 4, -1, 3)
-    with pytest.raises(ValueError, match=r"level must lie between 0 and 1, not 1\.0"):
-        interval(1, 4, 1, 3, level=1.0)
-
-
-def test_the_agresti_caffo_interval_is_cut_only_when_asked():
-    assert agresti_caffo_interval(10, 10, 0, 20).high == 1.0
-    assert agresti_caffo_interval(10, 10, 0, 20, clip=False).high > 1.05
 
 
 # -- ratios and angles --------------------------------------------------------------------------------------------
@@ -259,28 +198,6 @@ def test_exchanging_successes_and_failures_inverts_the_odds_ratio(counts, level)
     other = odds_ratio_score(n1 - x1, n1, n2 - x2, n2, level=level).interval
 
     assert one.low == pytest.approx(1 / other.high if other.high else math.inf, rel=1e-6)
-
-
-def test_woolf_and_katz_by_hand():
-    """[[18, 7], [9, 16]]: odds ratio 288 / 63; Katz variance 1/18 - 1/25 + 1/9 - 1/25 = .086667."""
-    woolf, katz = odds_ratio(18, 25, 9, 25), risk_ratio(18, 25, 9, 25)
-
-    assert woolf.value == pytest.approx(288 / 63)
-    assert katz.interval.high == pytest.approx(2 * math.exp(1.959963984540054 * math.sqrt(0.08666666666666667)))
-
-
-def test_empty_cells_have_no_logarithmic_interval_but_the_score_one():
-    assert (odds_ratio(8, 8, 3, 9).value, odds_ratio(8, 8, 3, 9).interval) == (
-        math.inf,
-        odds_ratio_score(8, 8, 3, 9).interval,
-    )
-    assert risk_ratio(0, 8, 3, 9).interval == risk_ratio_score(0, 8, 3, 9).interval
-    assert risk_ratio(0, 8, 3, 9).interval.low == 0.0
-    assert "score" in risk_ratio(0, 8, 3, 9).note
-    assert (odds_ratio(0, 8, 3, 9).value, risk_ratio(0, 8, 3, 9).value) == (0.0, 0.0)
-    assert (odds_ratio(8, 8, 9, 9).value, risk_ratio(0, 8, 0, 9).value) == (None, None)
-    assert (risk_ratio(8, 8, 9, 9).value, risk_ratio(8, 8, 9, 9).interval.low < 1) == (1.0, True)
-    assert odds_ratio(8, 8, 3, 9, haldane=True).value == pytest.approx(8.5 * 6.5 / (0.5 * 3.5))
 
 
 @given(arms(), LEVELS)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
+from pytest_crucible.measures.conditional import Pairing, compare
 from pytest_crucible.stats import gaffke_bound
+from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.gaffke import gaffke_ratio_bound
-from pytest_crucible.stats.means.ratio_differences import RatioArm, ratio_difference_bound, ratio_difference_p_value
-from pytest_crucible.stats.measures.conditional import Pairing, compare
+from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_bound, ratio_difference_p_value
 from pytest_crucible.stats.resampling.alikeness import flip_signs
 from pytest_crucible.stats.resampling.arm_swaps import swap_arms
 

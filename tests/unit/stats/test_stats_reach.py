@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from scipy.stats import beta
 
 from pytest_crucible import stats
-from pytest_crucible.stats.largest_change import beyond_reach
-from pytest_crucible.stats.measures.changes import limit_changes
-from pytest_crucible.stats.measures.row import Prepared
+from pytest_crucible.measures.row import Prepared
+from pytest_crucible.measures.values import limit_changes
+from pytest_crucible.stats.inputs import beyond_reach
 
 scores = st.integers(0, 100).map(lambda hundredths: hundredths / 100)
 CHANGES = np.random.default_rng(3).normal(0.03, 0.05, 50).clip(-0.2, 0.2)

@@ -14,7 +14,7 @@ from pytest_crucible.stats import (
     pairwise_intervals,
     rank_arms,
 )
-from pytest_crucible.stats.selection.null_draws import SPENT_SHARE
+from pytest_crucible.stats.selection.max_t import SPENT_SHARE
 
 
 def draw_scores(shifts, n: int = 80, seed: int = 5) -> np.ndarray:

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.records.errors import NotEnoughData
 from pytest_crucible.stats import betting_bound, betting_p_value
-from pytest_crucible.stats.sequential import paced_wealth
-from pytest_crucible.stats.sequential.paced_wealth import PacedBets, pace_bets
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.sequential import paced_bets
+from pytest_crucible.stats.sequential.paced_bets import PacedBets, pace_bets
 from tests.run_sizes import choose_examples
 
 SIDES = ("lower", "upper")
@@ -31,10 +31,10 @@ def follow_wealth(bets: PacedBets, mean: float, start: float) -> float:
     """Bet from the start on and return the share of the goal at the end: the definition, in which nothing is inverted."""
     wealth = start
     for total, size, rate in zip(bets.totals, bets.sizes, bets.rates, strict=True):
-        linear, square = paced_wealth._LINEAR, paced_wealth._SQUARE
-        room = wealth * (paced_wealth._AIM - wealth)
+        linear, square = paced_bets._LINEAR, paced_bets._SQUARE
+        room = wealth * (paced_bets._AIM - wealth)
         ellipse = (-linear + math.sqrt(linear**2 + 4 * square * room)) / (2 * square)
-        bet = min(rate * ellipse, paced_wealth._LARGEST_BET / mean * wealth)
+        bet = min(rate * ellipse, paced_bets._LARGEST_BET / mean * wealth)
         wealth += bet * (total - mean * size)
         if wealth >= 1:
             return 1.0
@@ -182,7 +182,7 @@ def test_a_group_counts_once():
 
 
 def _first_keys(count: int, size: int) -> np.ndarray:
-    from pytest_crucible.stats.resampling.units import hash_positions
+    from pytest_crucible.stats.resampling.draws import hash_positions
 
     return hash_positions(count * size)[::size]
 

@@ -9,15 +9,11 @@ import pytest
 from scipy.stats import binom
 
 from pytest_crucible import stats
-from pytest_crucible.stats.proportions.score import score_interval
-from pytest_crucible.stats.proportions.score_ratios import risk_ratio_score
-from pytest_crucible.stats.slices.exact_ratios import exact_lower_ratio
+from pytest_crucible.stats.proportions.score import risk_ratio_score, score_interval
 from pytest_crucible.stats.slices.extremes import bound_extreme
-from pytest_crucible.stats.slices.means import slice_means
-from pytest_crucible.stats.slices.melded_pairs import melded_upper
-from pytest_crucible.stats.slices.met_bounds import met_bounds
-from pytest_crucible.stats.slices.pair_scores import difference_bounds, ratio_bounds
-from pytest_crucible.stats.slices.slicing import Slicing
+from pytest_crucible.stats.slices.pair_scores import difference_bounds, exact_lower_ratio, melded_upper, ratio_bounds
+from pytest_crucible.stats.slices.pairs import met_bounds
+from pytest_crucible.stats.slices.slicing import Slicing, slice_means
 
 # UCI Adult, training part: samples, selected, positive, selected positive; v1: education-num >= 13.
 WOMEN_V1, MEN_V1 = (10771, 2333, 1179, 610), (21790, 5734, 6662, 3299)

@@ -6,9 +6,10 @@ from pytest_crucible.features.robustness import section as robustness
 from pytest_crucible.features.robustness.drops import Drop, Share
 from pytest_crucible.features.robustness.records import Robustness
 from pytest_crucible.features.robustness.section import Robustness as Result
-from pytest_crucible.records import Claim, Interval
+from pytest_crucible.measures.row import Measured
+from pytest_crucible.records import Claim
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.stats.measures.row import Measured
+from pytest_crucible.stats.interval import Interval
 
 
 class PlanOf:

@@ -13,7 +13,7 @@ from pytest_crucible.features.sweeps.records import Sweep, SweepLook, SweepMembe
 from pytest_crucible.features.sweeps.section import SweepResult
 from pytest_crucible.features.sweeps.setting_means import SettingMeans
 from pytest_crucible.features.sweeps.sweep_members import SweepMembers
-from pytest_crucible.records import Interval
+from pytest_crucible.stats.interval import Interval
 
 NAMES = ("a", "b", "c")
 SPAN = Interval(low=0.5, high=0.75, level=0.95, method="wilson")

@@ -1,1 +1,0 @@
-"""Contamination: samples that training rows match, and drift between two datasets."""

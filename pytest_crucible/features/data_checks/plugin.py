@@ -1,0 +1,142 @@
+"""The hooks of data checks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pytest_crucible.features.row import Placed
+
+if TYPE_CHECKING:
+    import pytest
+
+    from pytest_crucible.features.data_checks.session_checks import CheckItems
+    from pytest_crucible.records import Plan, Sample, View
+    from pytest_crucible.records.settings import Settings
+    from pytest_crucible.session.collect import ExperimentCollection
+    from pytest_crucible.session.experiment_data import ExperimentData
+    from pytest_crucible.session.session import CrucibleSession
+
+PLUGIN = "crucible-checks"
+"""The name of the plugin that runs and reports the checks of a session."""
+CHECKS = (
+    ("schema", ("expect_column_to_exist", "expect_column_to_be_of_type", "expect_column_count_to_equal")),
+    ("duplicates", ("expect_no_duplicates", "expect_one_answer_per_input", "expect_group_share_below")),
+    ("leaks", ("expect_no_secrets", "expect_no_personal_data")),
+    (
+        "labels",
+        (
+            "expect_feature_correlation",
+            "expect_label_balance",
+            "expect_label_cardinality",
+            "expect_table_row_count_to_be_between",
+        ),
+    ),
+    (
+        "strings",
+        (
+            "expect_column_string_length_distribution",
+            "expect_column_values_to_be_valid_emails",
+            "expect_column_values_to_be_valid_urls",
+            "expect_column_values_to_be_valid_uuids",
+            "expect_column_values_to_match_format",
+        ),
+    ),
+    (
+        "times",
+        (
+            "expect_column_timestamp_intervals_to_be_regular",
+            "expect_column_timestamps_to_be_chronological",
+            "expect_column_timestamps_to_be_within_range",
+            "expect_column_values_to_be_valid_timestamps",
+        ),
+    ),
+)
+"""Checks that have moved, by the module in which they were first written: their identities have its name."""
+
+
+def pytest_crucible_sections() -> dict[str, Placed]:
+    return {"data_checks": Placed(140, "pytest_crucible.features.data_checks.section")}
+
+
+def pytest_crucible_commands() -> dict[str, str]:
+    return {"data check": "pytest_crucible.features.data_checks.command:check_dataset"}
+
+
+def pytest_crucible_profile(name: str, samples: Sequence[Sample]) -> View:
+    from pytest_crucible.features.data_checks.profile import profile_samples, profile_view
+
+    return profile_view(name, profile_samples(samples))
+
+
+def pytest_crucible_open(session: CrucibleSession) -> None:
+    """Register the plugin that reports the checks. In a controller of xdist it reports those of workers."""
+    from pytest_crucible.features.data_checks.session_checks import open_checks
+
+    session.config.pluginmanager.register(open_checks(session), PLUGIN)
+
+
+def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
+    """Return what is wrong where a test has checks and is not an experiment."""
+    if is_experiment or not any(mark.name == "data_check" for mark in item.own_markers):
+        return ""
+    return "has data checks but no dataset: mark it with @pytest.mark.crucible(dataset=...), or remove data_check"
+
+
+def pytest_crucible_plan_instead(collection: ExperimentCollection, items: Sequence[pytest.Function]) -> bool | None:
+    """With --crucible-checks=only, check the samples of the selected experiments and plan none."""
+    if collection.settings.option("checks") != "only":
+        return None
+    from pytest_crucible.session.marks import experiment_mark
+
+    for item in items:
+        with collection.gather_errors(item.nodeid):
+            collection.datasets.select(item, experiment_mark(item))
+    return True
+
+
+def pytest_crucible_select(data: ExperimentData) -> None:
+    """Run the checks of an experiment; those that drop samples run first, because the others judge the rest."""
+    if data.item.get_closest_marker("data_check") is not None:
+        from pytest_crucible.features.data_checks.session_checks import data_checks
+
+        checks, plugin = data_checks(data.item), _plugin(data.item.config)
+        if plugin is not None:
+            plugin.check_data(data, checks)
+
+
+def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> dict[str, str]:
+    """Return the checks that a test demands of its samples."""
+    if item.get_closest_marker("data_check") is None:
+        return {}
+    from pytest_crucible.features.data_checks.session_checks import data_checks
+
+    return {"data checks": "; ".join(f"{check.identity} {check.severity}" for check in data_checks(item))}
+
+
+def pytest_crucible_session_demands(settings: Settings) -> dict[str, str]:
+    return {"data checks": "no" if settings.option("checks") == "off" else "yes"}
+
+
+def pytest_crucible_count_reports(config: pytest.Config) -> int:
+    """Return the number of checks that this process reports as tests."""
+    plugin = _plugin(config)
+    return 0 if plugin is None else sum(map(len, plugin.checks.results.values()))
+
+
+def _plugin(config: pytest.Config) -> CheckItems | None:
+    plugin: CheckItems | None = config.pluginmanager.get_plugin(PLUGIN)
+    return plugin
+
+
+def withheld_by_check(plan: Plan) -> str:
+    """Return which check keeps an experiment from sending anything; empty if none does."""
+    if "checks" not in plan.features:
+        return ""
+    from pytest_crucible.features.data_checks.section import RESULTS
+
+    failed = next((result for result in RESULTS.of(plan) if result.state == "failed"), None)
+    return "" if failed is None else f"{failed.call} failed"
+
+
+WITHHELD = (withheld_by_check,)

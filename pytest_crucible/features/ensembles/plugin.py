@@ -1,0 +1,24 @@
+"""The hooks of ensembles."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_crucible.features.row import Placed
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.experiment_draft import ExperimentDraft
+
+
+def pytest_crucible_sections() -> dict[str, Placed]:
+    return {"diversity": Placed(180, "pytest_crucible.features.ensembles.section")}
+
+
+def pytest_crucible_plan(draft: ExperimentDraft) -> None:
+    """Score the replies of members with those of their ensembles."""
+    from pytest_crucible.features.ensembles.member_scores import ensemble_facts, score_members
+
+    members = dict.fromkeys(name for arm in draft.arms for name in arm.arm.members)
+    draft.facts += ensemble_facts(draft.scored.facts, members)
+    # Also without an ensemble: a backend of the user's own may return a reply with members.
+    draft.further_scores.append(score_members)

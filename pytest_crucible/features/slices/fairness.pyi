@@ -1,0 +1,10 @@
+from pytest_crucible.features.slices.decisions import calibration as calibration
+from pytest_crucible.features.slices.decisions import decision as decision
+from pytest_crucible.features.slices.decisions import demographic_parity as demographic_parity
+from pytest_crucible.features.slices.decisions import disparate_impact as disparate_impact
+from pytest_crucible.features.slices.decisions import equal_opportunity as equal_opportunity
+from pytest_crucible.features.slices.decisions import equalized_odds as equalized_odds
+from pytest_crucible.features.slices.decisions import predictive_parity as predictive_parity
+from pytest_crucible.features.slices.mitigation import reweigh as reweigh
+from pytest_crucible.features.slices.mitigation import thresholds as thresholds
+from pytest_crucible.features.slices.twin_samples import twins as twins

@@ -1,0 +1,315 @@
+"""Slices: a metric slice by slice, to see where the candidate gains and where it loses; and each arm's gap and quality.
+
+The fields are those that targets and comparisons name, and the samples' groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from pytest_crucible.analyse.analysis import ScoreTable, main_metric
+from pytest_crucible.analyse.comparisons import compare_pair, paired_samples
+from pytest_crucible.analyse.conditional import declaration_problem
+from pytest_crucible.analyse.scores import Flags, Scores
+from pytest_crucible.analyse.slices import GROUP, flag_field, flag_groups, keep_slice
+from pytest_crucible.analyse.statistics import (
+    Clusters,
+    SampleAttributes,
+    ScoredMetric,
+    estimate_values,
+    mean_of,
+    row_of,
+)
+from pytest_crucible.analyse.targets import estimate
+from pytest_crucible.measures.fields import advise_cuts, lacking_text
+from pytest_crucible.measures.row import Difference
+from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, View
+from pytest_crucible.records.slices import short_name
+from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import with_interval
+
+decides = False  # no claim of it can fail the session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """One slice: the candidate's mean, and its difference to the first baseline if there is one."""
+
+    name: str
+    n: int
+    lost: int
+    """Samples that the candidate lost."""
+    value: float | None
+    interval: Interval | None
+    pairs: int | None
+    difference: float | None
+    difference_interval: Interval | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlicedMetric:
+    """The slices of one field by one metric: by groups the largest loss first, by other fields the worst mean first."""
+
+    field: str
+    metric: str
+    arms: tuple[str, ...]
+    slices: tuple[Slice, ...]
+    lacking: int = 0
+    """Samples without the field."""
+    advice: str = ""
+    """How to cut a quantity of which each number is a slice."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """The slices of all fields, and the extremes of all arms."""
+
+    fields: tuple[SlicedMetric, ...]
+    gaps: tuple[ArmGap, ...] = ()
+
+
+def compute(inputs: SectionInputs) -> Slices | None:
+    """Return each field's slices, and each arm's extremes; None if there is neither a field nor a group."""
+    fields = [*_sliced_metrics(inputs), *_groups(inputs)]
+    gaps = tuple(_find_gaps(inputs))
+    return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
+
+
+def claims(slices: Slices) -> Sequence[Claim]:
+    """Return no claims."""
+    return ()
+
+
+def view(slices: Slices, claims: Sequence[Claim]) -> View:
+    """Return a table of the slices of each field, and one of the arms' extremes with their quality."""
+    return View(
+        title="Slices",
+        tables=(*_gap_tables(slices.gaps), *map(_table, slices.fields)),
+        notes=tuple(
+            Note(text=text, verbosity=1) for text in dict.fromkeys(each.advice for each in slices.fields) if text
+        ),
+        document=[
+            *(_document(sliced, entry) for sliced in slices.fields for entry in sliced.slices),
+            *map(_gap_document, slices.gaps),
+        ],
+    )
+
+
+def slice_metric(inputs: SectionInputs, metric: str, field: str, labels: Mapping[str, Flags]) -> SlicedMetric:
+    """Return one metric by the slices of a field, worst mean first. Samples in clusters are not independent."""
+    facts, scores = inputs.facts[metric], inputs.scores[metric]
+    entries = [_slice(facts, scores, name, inside, inputs.clusters, inputs.alpha) for name, inside in labels.items()]
+    sign = 1.0 if facts.direction == "higher" else -1.0
+    inside = np.any(list(labels.values()), axis=0) if labels else np.zeros(inputs.samples, dtype=bool)
+    return SlicedMetric(
+        field=field,
+        metric=metric,
+        arms=tuple(arm.name for arm in inputs.plan.arms[:2]),
+        # The first element keeps None from being compared with a number.
+        slices=tuple(sorted(entries, key=lambda entry: (entry.value is None, sign * (entry.value or 0.0), entry.name))),
+        lacking=int((~inside).sum()),
+    )
+
+
+def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
+    """Yield the slices of each field and metric that a target or a comparison names together."""
+    # `by sex within age` has the slices of `by sex`.
+    named = {
+        (measure.by.title, metric): measure.by
+        for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
+        if measure.by is not None
+        for metric in measure.metrics
+    }
+    for (_, metric), by in named.items():
+        labels = flag_field(inputs.slicings.get(by), inputs.samples)
+        if labels is not None and metric in inputs.scores:
+            yield replace(slice_metric(inputs, metric, by.title, labels), advice=advise_cuts(by, inputs.slicings[by]))
+
+
+def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
+    """Yield the main metric by group; nothing if groups are not shown.
+
+    Samples of a group count as independent here: within a group there is nothing to cluster by.
+    """
+    metric = main_metric(inputs.plan, inputs.scores)
+    flags = flag_groups(inputs.groups)
+    if metric is None or flags is None:
+        return
+    sliced = slice_metric(replace(inputs, clusters=None), metric, GROUP, flags)
+    by_loss = sorted(sliced.slices, key=lambda entry: (entry.difference is None, entry.difference, entry.name))
+    yield replace(sliced, slices=tuple(by_loss), lacking=0)
+
+
+def _table(sliced: SlicedMetric) -> Table:
+    heads: tuple[str, ...] = (sliced.field, f"{sliced.metric} of {sliced.arms[0]}", "n", "lost")
+    if len(sliced.arms) > 1:
+        heads = (*heads, f"{sliced.arms[0]} vs {sliced.arms[1]}", "pairs")
+    lacking = lacking_text(sliced.lacking)
+    return Table(
+        title=f"By {sliced.field}",
+        heads=heads,
+        rows=tuple(Row(cells=_cells(entry)[: len(heads)]) for entry in sliced.slices),
+        numbers=("n", "lost", "pairs"),
+        note=f"Intervals are not adjusted for looking at many slices.{f' {lacking}.' if lacking else ''}",
+        verbosity=3 if sliced.field == GROUP else 1,
+    )
+
+
+def _slice(
+    facts: MetricFacts,
+    scores: tuple[Scores, ...],
+    name: str,
+    inside: Flags,
+    clusters: Clusters | None,
+    alpha: float,
+) -> Slice:
+    chosen = inside & scores[0].seen
+    values = scores[0].values[chosen]
+    of_values = None if clusters is None else clusters[chosen]
+    mean = None
+    if len(values) and np.isfinite(values).all():
+        mean = estimate_values(mean_of(facts), [facts], [values], of_values, level=1 - alpha)
+    comparison = _compare(facts, scores, inside, clusters, alpha)
+    return Slice(
+        name=name,
+        n=len(values),
+        lost=int((inside & scores[0].lost).sum()),
+        value=mean.value if mean else None,
+        interval=mean.interval if mean else None,
+        pairs=comparison.n if comparison else None,
+        difference=comparison.value if comparison else None,
+        difference_interval=comparison.interval if comparison else None,
+    )
+
+
+def _compare(
+    facts: MetricFacts, scores: tuple[Scores, ...], inside: Flags, clusters: Clusters | None, alpha: float
+) -> Difference | None:
+    """Return the difference to the first baseline; None where fewer than two samples are compared, or a value is infinite."""
+    if len(scores) < 2:
+        return None
+    # With a margin it is a difference of means, also for a metric whose arms are compared by ratios.
+    contrast = Contrast(metric=facts.name, baseline="", margin=0.0)
+    arms = [ScoredMetric(facts, keep_slice(scores[0], inside))], [ScoredMetric(facts, keep_slice(scores[1], inside))]
+    pairs, _ = paired_samples(contrast, *arms)
+    if pairs.sum() < 2 or declaration_problem(*arms):
+        return None
+    return compare_pair(contrast, arms, SampleAttributes(clusters), pairs, ("observed", "observed"), alpha)
+
+
+def _cells(entry: Slice) -> tuple[str, ...]:
+    """Return all cells of a slice; one that too few answered has no difference."""
+    mean = (short_name(entry.name), with_interval(entry.value, entry.interval), f"{entry.n:,}", f"{entry.lost:,}")
+    difference = with_interval(entry.difference, entry.difference_interval, sign=True)
+    return (*mean, difference, "-" if entry.pairs is None else f"{entry.pairs:,}")
+
+
+def _document(sliced: SlicedMetric, entry: Slice) -> dict[str, object]:
+    return {
+        "field": sliced.field,
+        "metric": sliced.metric,
+        "slice": entry.name,
+        "n": entry.n,
+        "lost": entry.lost,
+        "value": entry.value,
+        **interval_ends(entry.interval),
+        "pairs": entry.pairs,
+        "difference": entry.difference,
+        "difference_low": interval_ends(entry.difference_interval)["low"],
+        "difference_high": interval_ends(entry.difference_interval)["high"],
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmGap:
+    """An arm, or a member of an ensemble: its quality, and an extreme of its slices."""
+
+    arm: str
+    metric: str
+    quality: Estimate
+    extreme: Estimate
+    expression: str
+
+
+def _find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
+    """Yield the extremes of all arms, and of the members of an ensemble, with the quality of each."""
+    metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
+    attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
+    table = ScoreTable(inputs.facts, inputs.scores, attributes, inputs.twins)
+    measures = {
+        measure.expression: measure
+        for measure in (*inputs.plan.targets, *inputs.plan.contrasts)
+        if row_of(measure).of_slices and table.has(measure)
+    }
+    if metric is None:
+        return
+    for measure in measures.values():
+        for number, arm in enumerate(inputs.plan.arms):
+            yield _arm_gap(table, arm.name, number, Measure(metric=metric), measure, level=1 - inputs.alpha)
+            for member in arm.members:
+                quality, own = (_of_member(each, member) for each in (Measure(metric=metric), measure))
+                if table.has(quality) and table.has(own):
+                    yield _arm_gap(table, f"{arm.name}[{member}]", number, quality, own, level=1 - inputs.alpha)
+
+
+def _of_member(measure: Measure, member: str) -> Measure:
+    first, *others = (f"{name}[{member}]" for name in measure.metrics)
+    return replace(measure, metric=first, further=tuple(others))
+
+
+def _arm_gap(table: ScoreTable, label: str, number: int, quality: Measure, extreme: Measure, *, level: float) -> ArmGap:
+    estimates = [
+        estimate(measure, table.arm(measure, number), label, table.attributes_of(measure), level=level)
+        for measure in (quality, extreme)
+    ]
+    return ArmGap(
+        arm=label,
+        metric=quality.metric.partition("[")[0],
+        quality=estimates[0],
+        extreme=estimates[1],
+        expression=extreme.expression,
+    )
+
+
+def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
+    """Yield a table of all arms; none without extremes."""
+    if not gaps:
+        return
+    rows = tuple(
+        Row(
+            cells=(
+                gap.arm,
+                with_interval(gap.quality.value, gap.quality.interval),
+                gap.expression,
+                with_interval(gap.extreme.value, gap.extreme.interval),
+                f"{gap.extreme.n:,}",
+            )
+        )
+        for gap in gaps
+    )
+    yield Table(
+        title="Quality and extremes of slices",
+        heads=("arm", gaps[0].metric, "of slices", "value", "n"),
+        rows=rows,
+        numbers=("n",),
+        note="An end of an interval beyond 0 (of a ratio, beyond 1) means that no two slices are proven to differ.",
+        verbosity=1,
+    )
+
+
+def _gap_document(gap: ArmGap) -> dict[str, object]:
+    """Return an arm's extreme for a JSON document."""
+    return {
+        "arm": gap.arm,
+        "metric": gap.metric,
+        "quality": gap.quality.value,
+        "expression": gap.expression,
+        "n": gap.extreme.n,
+        "value": gap.extreme.value,
+        **interval_ends(gap.extreme.interval),
+    }

@@ -1,0 +1,85 @@
+"""Percentiles: an observed value, bounded by order statistics; of replies in clusters, by bounds of their distribution function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from pytest_crucible.measures import means
+from pytest_crucible.measures.row import (
+    End,
+    Measured,
+    Observations,
+    Prepared,
+    counted_clusters,
+    no_bounds,
+    no_data,
+)
+from pytest_crucible.records import BoundedValue
+from pytest_crucible.stats.arrays import Side
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+
+ORDER_STATISTICS = "order statistics"
+QuantileBound = Callable[[float, Side], float]
+
+
+def prepare(observations: Observations, end: End) -> Prepared:
+    """Return every reply's value with its group; its sample is the group where samples have several replies."""
+    one_each = means.prepare(replace(observations, samples=None), end)
+    samples = observations.samples
+    # Samples with one reply each are independent, and have exact bounds.
+    several = None if samples is None or np.unique(samples).size == samples.size else samples
+    clusters = several if observations.clusters is None else observations.clusters
+    return replace(one_each, clusters=clusters, quantile=observations.measure.quantile or 0.5)
+
+
+def estimate(prepared: Prepared, level: float) -> Measured:
+    """Return the percentile with its two-sided interval; without one below five groups."""
+    if not len(prepared.values):
+        return no_data(prepared)
+    value, clusters = quantile_of(prepared), counted_clusters(prepared.clusters)
+    try:
+        bound, method = bound_of(prepared)
+    except NotEnoughData as refusal:
+        return Measured(value, None, clusters, f"none: {refusal}")
+    tail = (1 - level) / 2
+    interval = Interval(low=bound(tail, "lower"), high=bound(tail, "upper"), level=level, method=method)
+    return Measured(value, interval, clusters, method)
+
+
+def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
+    """Return the percentile with its one-sided bounds; without them below five groups."""
+    if not len(prepared.values):
+        return no_bounds(prepared)
+    value = quantile_of(prepared)
+    try:
+        side, method = bound_of(prepared)
+    except NotEnoughData as refusal:
+        return BoundedValue(value=value, lower=None, upper=None), f"none: {refusal}"
+    return BoundedValue(value=value, lower=side(alpha, "lower"), upper=side(alpha, "upper")), method
+
+
+def quantile_of(prepared: Prepared) -> float:
+    """Return an order statistic rather than an interpolation, so that lost values at infinity need no arithmetic."""
+    return float(np.quantile(prepared.values, prepared.quantile, method="inverted_cdf"))
+
+
+def bound_of(prepared: Prepared) -> tuple[QuantileBound, str]:
+    """Return the percentile's one-sided bound by alpha and side, with its method. Raises NotEnoughData below five clusters."""
+    # A session without percentiles loads none of it.
+    from pytest_crucible.stats.ranks.quantiles import METHOD, clustered_quantile_bound, clustered_shares, quantile_bound
+
+    if prepared.clusters is None:
+        # A lost value at infinity only needs its rank.
+        finite = np.nan_to_num(prepared.values)
+        return partial(_clip_bound, partial(quantile_bound, finite, prepared.quantile), prepared), ORDER_STATISTICS
+    shares = clustered_shares(prepared.values, prepared.clusters)
+    return partial(_clip_bound, partial(clustered_quantile_bound, shares, prepared.quantile), prepared), METHOD
+
+
+def _clip_bound(unclipped: Callable[..., float], prepared: Prepared, alpha: float, side: Side) -> float:
+    """Return a bound within the metric's own: too few values leave an end at infinity, where no value can be."""
+    return min(max(unclipped(alpha=alpha, side=side), prepared.bounds[0]), prepared.bounds[1])

@@ -1,1 +1,0 @@
-"""Posterior distributions: for interpretation, never for gates."""

@@ -1,1 +1,0 @@
-"""Rates of events, ratios of positive values, and linear correlations."""

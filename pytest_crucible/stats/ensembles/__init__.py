@@ -1,1 +1,0 @@
-"""Diversity of the members of an ensemble, and its value."""

@@ -1,1 +1,0 @@
-"""More than two arms: omnibus tests, post-hoc comparisons, variances and shapes."""

@@ -1,1 +1,0 @@
-"""Corrections for multiple comparisons, and gatekeeping procedures."""

@@ -1,0 +1,424 @@
+"""Exact unconditional inference on a difference of two proportions.
+
+An outcome is a pair of counts: an outer one, binomial with a nuisance rate, and an inner one, binomial given the outer
+one. A `Region` holds the outcomes that speak for a larger difference at least as much as the observed one. Its largest
+probability under any nuisance rate is the p-value of a difference; the difference at which that reaches alpha is the
+lower bound (Buehler 1957, JASA 52:482). Both err in at most a share alpha of experiments, at every n.
+
+Nuisance rates far from the data are left out, at a cost of `LEFT_OUT` in the p-value (Berger & Boos 1994, JASA 89:1012):
+otherwise the coarse p-values of very few discordant pairs would decide about a few of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.stats.arrays import (
+    Alternative,
+    Array,
+    Range,
+    Side,
+    check_alternative,
+    check_counts,
+    check_share,
+    check_side,
+)
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.means.moments import normal_p_value
+from pytest_crucible.stats.proportions.paired import tango_lower, tango_statistic, tango_statistics
+from pytest_crucible.stats.proportions.score import difference_statistics, score_interval, score_statistic
+from pytest_crucible.stats.results import Significance
+
+LEFT_OUT = 1e-10
+"""Error rate of the interval in which the nuisance rate is sought: no p-value of one side is smaller."""
+NEGLIGIBLE = 1e-13
+"""Outer counts of a smaller probability are left out."""
+CONVERGED = 1e-5
+"""A bound whose p-value is this near to alpha, on the scale of normal quantiles, is exact enough."""
+TIED = 1e-9
+"""Statistics that differ by less are equal: the observed outcome belongs to its own region despite rounding."""
+SMOOTH = 6.0
+"""With a larger standard deviation of the outer count, the probability hardly bends within one standard error."""
+ROUGH_GRID, SMOOTH_GRID = (41, 9), (13, 5)
+"""Nuisance rates that are tried over thirteen standard errors, and then around the best. Against 1201 rates the largest
+probability falls short by a share of at most 0.0003."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """Outcomes that speak for a larger difference at least as much as the observed one."""
+
+    n: int
+    """Trials of the outer count."""
+    observed: int
+    """The observed outer count."""
+    counts: Array
+    """Outer counts that can matter."""
+    sizes: Array
+    """Trials of the inner count, for each outer one."""
+    least: Array
+    """The smallest inner count in the region, for each outer one."""
+    range_of: Callable[[float], Range]
+    """The nuisance rates that a difference allows."""
+    rates_of: Callable[[float, Array], Array]
+    """The inner rates, given the difference and nuisance rates."""
+
+    def p_value(self, difference: float) -> float:
+        """Return the p-value of "the true difference is at most this one"."""
+        low, high = nuisance_range(self.observed, self.n)
+        first, last = self.range_of(difference)
+        low, high = max(low, first), min(high, last)
+        if low > high:
+            return LEFT_OUT
+        coarse, fine = self._grid
+        rates = _space_rates(low, high, coarse)
+        chances = self._probabilities(difference, rates)
+        best = int(chances.argmax())
+        # The largest value of a smooth function lies between the neighbours of its largest one on the grid.
+        near = _space_rates(rates[max(best - 1, 0)], rates[min(best + 1, coarse - 1)], fine)
+        return min(1.0, float(max(chances.max(), self._probabilities(difference, near).max())) + LEFT_OUT)
+
+    @property
+    def _grid(self) -> tuple[int, int]:
+        rate = self.observed / self.n
+        return SMOOTH_GRID if self.n * rate * (1 - rate) > SMOOTH**2 else ROUGH_GRID
+
+    def _probabilities(self, difference: float, rates: Array) -> Array:
+        """Return the probability of the region at each nuisance rate."""
+        from scipy.special import betainc, xlog1py, xlogy
+
+        column = rates[:, None]
+        weights = np.exp(self._log_ways + xlogy(self.counts, column) + xlog1py(self.n - self.counts, -column))
+        matter = (weights > NEGLIGIBLE) & (self.least <= self.sizes)
+        row, place = np.nonzero(matter)
+        least, sizes = self.least[place], self.sizes[place]
+        inner = self.rates_of(difference, rates)[row]
+        tails = np.where(least > 0, betainc(np.maximum(least, 1.0), sizes - np.maximum(least, 1.0) + 1, inner), 1.0)
+        return np.asarray(np.bincount(row, weights[matter] * tails, minlength=rates.size), dtype=np.float64)
+
+    @cached_property
+    def _log_ways(self) -> Array:
+        from scipy.special import gammaln
+
+        return np.asarray(gammaln(self.n + 1) - gammaln(self.counts + 1) - gammaln(self.n - self.counts + 1))
+
+
+def lower_bound(region: Region, estimate: float, guess: float, alpha: float) -> float:
+    """Return the largest difference whose p-value is at most alpha, which must be below 0.5; `guess` is near it."""
+    from scipy.special import ndtri
+
+    goal = float(ndtri(alpha)) - CONVERGED
+    low, high = -1.0, estimate
+    # On this scale the p-value is nearly linear, and about 0 at the estimate, so that the secant needs few steps.
+    at, before = guess if low < guess < high else (low + high) / 2, (estimate, -goal)
+    while high - low > CONVERGED**2:
+        value = float(ndtri(min(region.p_value(at), 1 - math.ulp(1.0)))) - goal
+        if abs(value) < CONVERGED:
+            return at
+        low, high = (at, high) if value < 0 else (low, at)
+        secant = at - value * (at - before[0]) / (value - before[1]) if value != before[1] else math.nan
+        before, at = (at, value), secant if low < secant < high else (low + high) / 2
+    return low
+
+
+def agree(p_value: float, low: float, high: float, level: float) -> tuple[float, float, float]:
+    """Return p-value and ends of an interval, so that p < 1 - level exactly where it excludes 0.
+
+    Test and bounds order the outcomes in slightly different ways. Where they part, the more careful one holds.
+
+    >>> agree(0.06, 0.01, 0.3, 0.95), agree(0.01, -0.01, 0.3, 0.95)
+    ((0.06, 0.0, 0.3), (0.050000000000000044, -0.01, 0.3))
+    """
+    if p_value >= 1 - level:
+        return p_value, min(low, 0.0), max(high, 0.0)
+    return 1 - level if low <= 0 <= high else p_value, low, high
+
+
+def least_counts(sizes: Array, reaches: Callable[[Array], npt.NDArray[np.bool_]]) -> Array:
+    """Return, for each outer count, the smallest inner one that `reaches`, which larger ones do too; size + 1 if none does.
+
+    `reaches` takes one inner count for each outer one.
+
+    >>> least_counts(np.array([4.0, 9.0]), lambda inner: inner >= 6)
+    array([5., 6.])
+    """
+    below, enough = np.full(sizes.shape, -1.0), sizes + 1
+    while (apart := enough - below > 1).any():
+        middle = np.maximum(np.floor((below + enough) / 2), 0.0)
+        reached = reaches(middle)
+        enough = np.where(apart & reached, middle, enough)
+        below = np.where(apart & ~reached, middle, below)
+    return enough
+
+
+def nuisance_range(count: int, n: int) -> Range:
+    """Return the Clopper-Pearson interval of the outer rate, which misses it in a share `LEFT_OUT` of experiments."""
+    from scipy.special import betaincinv
+
+    low = float(betaincinv(count, n - count + 1, LEFT_OUT / 2)) if count else 0.0
+    high = float(betaincinv(count + 1, n - count, 1 - LEFT_OUT / 2)) if count < n else 1.0
+    return low, high
+
+
+def outer_counts(count: int, n: int) -> Array:
+    """Return the outer counts that are not negligible somewhere in `nuisance_range`.
+
+    >>> outer_counts(500, 1000)[[0, -1]]
+    array([262., 738.])
+    """
+    low, high = nuisance_range(count, n)
+    # Eight standard deviations, and twelve more counts where the binomial is skewed like a Poisson distribution.
+    first, last = (
+        n * rate + sign * (8 * math.sqrt(n * rate * (1 - rate)) + 12) for rate, sign in ((low, -1), (high, 1))
+    )
+    return np.arange(max(0, math.floor(first)), min(n, math.ceil(last)) + 1, dtype=np.float64)
+
+
+def _space_rates(low: float, high: float, points: int) -> Array:
+    """Return rates at equal distances on the scale on which a binomial rate has the same standard error everywhere."""
+    first, last = (math.asin(math.sqrt(end)) for end in (low, high))
+    return np.asarray(np.clip(np.sin(np.linspace(first, last, points)) ** 2, low, high))
+
+
+METHOD = "exact unconditional"
+# Gained and lost pairs each: from here on the normal formula replaces enumeration, which takes too long.
+MANY = 2000
+SHIFT = 2.0
+
+
+def paired_exact_p_value(gained: int, lost: int, n: int, *, alternative: Alternative = "two-sided") -> float:
+    """Return the p-value of "the true difference is 0": McNemar's test, exact and unconditional.
+
+    It rejects equal arms in at most a share alpha of experiments, for every alpha and n. It is at least 1e-10, two-sided 2e-10.
+
+    >>> round(paired_exact_p_value(9, 2, 60), 4), paired_exact_p_value(0, 4, 4) > 0.12
+    (0.0403, True)
+    """
+    check_counts(n, gained=gained, lost=lost)
+    check_alternative(alternative)
+    if alternative == "less":
+        return paired_exact_p_value(lost, gained, n, alternative="greater")
+    if alternative == "greater":
+        return _p_of_no_gain(gained, lost, n)
+    # Both tails are equally probable when the arms do not differ.
+    return min(1.0, 2 * _p_of_no_gain(max(gained, lost), min(gained, lost), n)) if gained != lost else 1.0
+
+
+def paired_exact_bound(gained: int, lost: int, n: int, *, alpha: float, side: Side) -> float:
+    """Return a one-sided bound of rate(candidate) - rate(baseline). It errs in at most a share alpha, which is below 0.5.
+
+    >>> round(paired_exact_bound(0, 0, 59, alpha=0.05, side="lower"), 4)
+    -0.0495
+    """
+    check_counts(n, gained=gained, lost=lost)
+    check_share(alpha, "alpha")
+    check_side(side)
+    if side == "lower":
+        return _paired_lower(gained, lost, n, alpha)
+    # Swapped arms give the negative bound to the last bit.
+    return -_paired_lower(lost, gained, n, alpha)
+
+
+def paired_exact_test(
+    gained: int, lost: int, n: int, *, level: float = 0.95, alternative: Alternative = "two-sided"
+) -> Significance:
+    """Return the difference with its exact interval and p-value, which agree: p < 1 - level exactly where it excludes 0.
+
+    An end that a one-sided alternative does not test is infinite. [-1, 1] without pairs.
+
+    >>> print(paired_exact_test(9, 2, 60))
+    0.117 [0.008, 0.238], statistic 2.1, p = 0.040, n=60 (exact unconditional)
+    """
+    check_share(level, "level")
+    alpha = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    p_value = paired_exact_p_value(gained, lost, n, alternative=alternative)
+    low = -math.inf if alternative == "less" else paired_exact_bound(gained, lost, n, alpha=alpha, side="lower")
+    high = math.inf if alternative == "greater" else paired_exact_bound(gained, lost, n, alpha=alpha, side="upper")
+    p_value, low, high = agree(p_value, low, high, level)
+    return Significance(
+        method=METHOD,
+        statistic=tango_statistic(gained, lost, n, 0.0),
+        p_value=p_value,
+        estimate=(gained - lost) / n if n else None,
+        interval=Interval(low=low, high=high, level=level, method=METHOD),
+        n=(n,),
+        status="ok" if gained + lost else "degenerate",
+        note="" if gained + lost else "no pair is discordant",
+    )
+
+
+@lru_cache(maxsize=4096)
+def _p_of_no_gain(gained: int, lost: int, n: int) -> float:
+    """Return the p-value of "the candidate is not better"."""
+    if not gained + lost:
+        return 1.0
+    z = tango_statistic(gained, lost, n, 0.0)
+    if min(gained, lost) >= MANY:
+        return normal_p_value(z - _shift(gained, lost), "greater")
+    discordant = outer_counts(gained + lost, n)
+    # McNemar's z of g gained among m discordant pairs, (2 g - m) / sqrt(m), solved for g; without any it is 0.
+    least = np.where(discordant > 0, np.ceil((discordant + (z - TIED) * np.sqrt(discordant)) / 2), float(z > 0))
+    return _paired_region(gained, lost, n, discordant, least).p_value(0.0)
+
+
+@lru_cache(maxsize=4096)
+def _paired_lower(gained: int, lost: int, n: int, alpha: float) -> float:
+    from scipy.special import ndtri
+
+    # Without pairs nothing is known, and the bound is -1 as well.
+    if lost == n:
+        return -1.0
+    z = -float(ndtri(alpha))
+    if min(gained, lost) >= MANY:
+        return tango_lower(gained, lost, n, z + _shift(gained, lost))
+    limit = tango_lower(gained, lost, n, z)
+    discordant = outer_counts(gained + lost, n)
+    least = least_counts(discordant, lambda inner: tango_statistics(inner, discordant - inner, n, limit) >= z - TIED)
+    region = _paired_region(gained, lost, n, discordant, least)
+    return lower_bound(region, (gained - lost) / n, limit, alpha)
+
+
+def _shift(gained: int, lost: int) -> float:
+    return SHIFT / math.sqrt(min(gained, lost))
+
+
+def _paired_region(gained: int, lost: int, n: int, discordant: Array, least: Array) -> Region:
+    return Region(
+        n=n,
+        observed=gained + lost,
+        counts=discordant,
+        sizes=discordant,
+        least=least,
+        range_of=_discordance_range,
+        rates_of=_gained_rates,
+    )
+
+
+def _discordance_range(difference: float) -> Range:
+    """At least as many pairs are discordant as the rates differ."""
+    return abs(difference), 1.0
+
+
+def _gained_rates(difference: float, discordance: Array) -> Array:
+    """Return the share of gained pairs among the discordant ones; any if there are none."""
+    return np.clip((1 + difference / np.maximum(discordance, np.finfo(np.float64).tiny)) / 2, 0.0, 1.0)
+
+
+def describe_degenerate(x1: int, n1: int, x2: int, n2: int) -> str:
+    """Return why a statistic does not exist; empty if it does."""
+    if not (n1 and n2):
+        return "an arm without values cannot be compared"
+    return "all samples of both arms have the same outcome" if x1 + x2 in (0, n1 + n2) else ""
+
+
+def two_exact_p_value(x1: int, n1: int, x2: int, n2: int, *, alternative: Alternative = "two-sided") -> float | None:
+    """Return the p-value of "the true rates are equal". None for an empty arm.
+
+    It rejects equal rates in at most a share alpha of experiments, for every alpha and all sizes. A two-sided p-value is
+    twice the smaller of the one-sided ones, which are at least 1e-10.
+
+    >>> round(two_exact_p_value(7, 10, 2, 12), 4)
+    0.0187
+    """
+    _check(x1, n1, x2, n2)
+    check_alternative(alternative)
+    if not (n1 and n2):
+        return None
+    if alternative == "greater":
+        return _p_of_no_more(x1, n1, x2, n2)
+    if alternative == "less":
+        return _p_of_no_more(x2, n2, x1, n1)
+    return min(1.0, 2 * min(_p_of_no_more(x1, n1, x2, n2), _p_of_no_more(x2, n2, x1, n1)))
+
+
+def two_exact_bound(x1: int, n1: int, x2: int, n2: int, *, alpha: float, side: Side) -> float:
+    """Return a one-sided bound of the first rate minus the second. It errs in at most a share alpha, which is below 0.5.
+
+    -1 or 1 for an empty arm.
+
+    >>> round(two_exact_bound(50, 50, 50, 50, alpha=0.05, side="lower"), 4)
+    -0.0582
+    """
+    _check(x1, n1, x2, n2)
+    check_share(alpha, "alpha")
+    check_side(side)
+    # Swapped arms give the negative bound to the last bit.
+    return _two_arms_lower(x1, n1, x2, n2, alpha) if side == "lower" else -_two_arms_lower(x2, n2, x1, n1, alpha)
+
+
+def two_exact_test(
+    x1: int, n1: int, x2: int, n2: int, *, level: float = 0.95, alternative: Alternative = "two-sided"
+) -> Significance:
+    """Return the difference with its exact interval and p-value, which agree: p < 1 - level exactly where it excludes 0.
+
+    An end that a one-sided alternative does not test is infinite.
+
+    >>> print(two_exact_test(7, 10, 2, 12))
+    0.533 [0.083, 0.828], statistic 2.5, p = 0.019, n=10 + 12 (exact unconditional)
+    """
+    check_share(level, "level")
+    alpha = (1 - level) / 2 if alternative == "two-sided" else 1 - level
+    p_value = two_exact_p_value(x1, n1, x2, n2, alternative=alternative)
+    low = -math.inf if alternative == "less" else two_exact_bound(x1, n1, x2, n2, alpha=alpha, side="lower")
+    high = math.inf if alternative == "greater" else two_exact_bound(x1, n1, x2, n2, alpha=alpha, side="upper")
+    if p_value is not None:
+        p_value, low, high = agree(p_value, low, high, level)
+    # All successes or all failures: the statistic is 0 / 0, the interval still exists.
+    constant = x1 + x2 in (0, n1 + n2)
+    return Significance(
+        method=METHOD,
+        statistic=None if constant or p_value is None else score_statistic(x1, n1, x2, n2),
+        p_value=p_value,
+        estimate=None if p_value is None else x1 / n1 - x2 / n2,
+        interval=Interval(low=low, high=high, level=level, method=METHOD),
+        n=(n1, n2),
+        status="insufficient_data" if p_value is None else "degenerate" if constant else "ok",
+        note=describe_degenerate(x1, n1, x2, n2),
+    )
+
+
+@lru_cache(maxsize=4096)
+def _p_of_no_more(x1: int, n1: int, x2: int, n2: int) -> float:
+    """Return the p-value of "the first rate is not larger"."""
+    z = float(difference_statistics(np.array([float(x1)]), n1, np.array([float(x2)]), n2, 0.0)[0])
+    return _two_arms_region(x1, n1, x2, n2, 0.0, z).p_value(0.0)
+
+
+@lru_cache(maxsize=4096)
+def _two_arms_lower(x1: int, n1: int, x2: int, n2: int, alpha: float) -> float:
+    from scipy.special import ndtri
+
+    if not (n1 and n2) or (x1 == 0 and x2 == n2):
+        return -1.0
+    limit = score_interval(x1, n1, x2, n2, level=1 - 2 * alpha).low
+    region = _two_arms_region(x1, n1, x2, n2, limit, -float(ndtri(alpha)))
+    return lower_bound(region, x1 / n1 - x2 / n2, limit, alpha)
+
+
+def _two_arms_region(x1: int, n1: int, x2: int, n2: int, difference: float, z: float) -> Region:
+    """Return the outcomes whose statistic at this difference is z or more."""
+    seconds = outer_counts(x2, n2)
+    sizes = np.full(seconds.shape, float(n1))
+    least = least_counts(sizes, lambda first: difference_statistics(first, n1, seconds, n2, difference) >= z - TIED)
+    return Region(
+        n=n2, observed=x2, counts=seconds, sizes=sizes, least=least, range_of=_second_rates, rates_of=_first_rates
+    )
+
+
+def _second_rates(difference: float) -> Range:
+    return max(0.0, -difference), min(1.0, 1.0 - difference)
+
+
+def _first_rates(difference: float, rates: Array) -> Array:
+    return np.clip(rates + difference, 0.0, 1.0)
+
+
+def _check(x1: int, n1: int, x2: int, n2: int) -> None:
+    check_counts(n1, x1=x1)
+    check_counts(n2, x2=x2)

@@ -1,1 +1,0 @@
-"""Combining results: meta-analysis over suites, and ratings from pairwise judgements."""

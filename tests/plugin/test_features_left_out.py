@@ -1,0 +1,58 @@
+"""A feature that is left out leaves everything else working, and its words are refused by name."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_crucible.features import NAMES
+
+BOTH = ("--crucible-adapter=v2", "--compare=v1")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_without_a_feature_the_core_decides_as_before(suite, name):
+    whole = suite.json(*BOTH)
+
+    without = suite.json("-p", f"no:crucible-{name}", "--crucible-store=other.db", *BOTH)
+
+    of_whole, of_rest = (document["experiments"][0] for document in (whole, without))
+    assert [verdict["state"] for verdict in of_rest["verdicts"]] == [
+        verdict["state"] for verdict in of_whole["verdicts"]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "marker", "word"),
+    [
+        ("stages", '@pytest.mark.crucible(dataset="questions.jsonl", stage="dev")', "@pytest.mark.crucible(stage=...)"),
+        (
+            "robustness",
+            '@pytest.mark.robustness("homoglyph")\n@pytest.mark.crucible(dataset="questions.jsonl")',
+            "@pytest.mark.robustness",
+        ),
+        (
+            "slices",
+            '@pytest.mark.crucible(dataset="questions.jsonl")\n@pytest.mark.quality_target("gap(ok by topic) <= 0.5")',
+            "gap(ok by topic)",
+        ),
+    ],
+)
+def test_a_word_of_a_left_out_feature_is_refused_with_its_name(suite, name, marker, word):
+    suite.test(f"import pytest\n\n{marker}\ndef test_sums(sample, sampler, score):\n    score(ok=True)\n")
+
+    result = suite.run("-p", f"no:crucible-{name}", "--crucible-adapter=v2")
+
+    suite.refuses(
+        result,
+        f"*{word} needs the feature {name}, which `-p no:crucible-{name}` leaves out: remove one of them",
+    )
+
+
+def test_a_family_without_the_feature_sweeps_is_refused(suite):
+    path = suite.path / "crucible.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f'{text}\n[adapters.many]\nbackend = "recorded"\n[adapters.many.sweep]\nby = "exact_match"\n')
+
+    result = suite.run("-p", "no:crucible-sweeps", "--crucible-adapter=many")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -1,0 +1,84 @@
+"""Judging the reply of an ensemble: its own scores, what it says besides, and its members' scores."""
+
+from __future__ import annotations
+
+from judging import judged_at_once
+
+from pytest_crucible.features.ensembles.member_scores import score_members
+from pytest_crucible.metrics import exact_match, metric
+from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
+
+SAMPLE = Sample(id="a", input="2 + 2", expected="4")
+MEMBERS = {"v1": Reply(text="5", value="5"), "v2": Reply(text="4", value="4"), "v3": Reply(text="4", value="4")}
+REPLY = Reply(text="4", consensus=2 / 3, cost_usd=0.03, members=MEMBERS)
+
+
+def member_scores(reply, *metrics, scores=None, **facts):
+    outcome = Outcome(Unit(2, 0, 1, 3), reply=reply, scores=scores or {}, **facts)
+    observations, lost = judged_at_once(outcome, metrics, SAMPLE, passed=False, further=[score_members])
+    assert all(entry.unit == Unit(2, 0, 1, 3) for entry in (*observations, *lost))
+    return {observation.metric: observation.value for observation in observations}, lost
+
+
+def test_all_is_observed_in_one_go():
+    assert member_scores(REPLY, exact_match) == (
+        {
+            "exact_match": True, "consensus": 2 / 3, "cost_usd": 0.03, "answer[v1]": "5", "answer[v2]": "4",
+            "answer[v3]": "4", "exact_match[v1]": False, "exact_match[v2]": True, "exact_match[v3]": True,
+        },
+        [],
+    )  # fmt: skip
+
+
+def test_a_reply_without_members_is_scored_by_its_metrics_alone():
+    assert member_scores(Reply(text="4", cost_usd=0.03), exact_match) == ({"exact_match": True}, [])
+
+
+def test_what_the_suite_scores_by_itself_is_not_scored_twice():
+    @metric(name="cost_usd", kind="positive")
+    def cost(reply, sample):
+        return 1.0
+
+    observations, _ = member_scores(REPLY, cost, scores={"consensus": 0.1})
+
+    assert (observations["consensus"], observations["cost_usd"], observations["cost_usd[v1]"]) == (0.1, 1.0, 1.0)
+
+
+def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
+    @metric
+    def brittle(reply, sample):
+        return 1 / (reply.text != "5")
+
+    observations, lost = member_scores(REPLY, brittle)
+
+    assert (observations["brittle"], observations["brittle[v2]"]) == (1.0, 1.0)
+    assert lost == [
+        Lost(
+            Unit(2, 0, 1, 3), "brittle[v1]", "scorer", "metric 'brittle[v1]' raised ZeroDivisionError: division by zero"
+        )
+    ]
+
+
+def test_what_a_member_that_could_not_be_had_would_have_scored_is_lost():
+    reply = Reply(text="4", members={"v1": Reply(text="4")}, lost_members={"v2": "status 400, no"})
+    observations, lost = member_scores(reply, exact_match)
+
+    assert observations == {"exact_match": True, "answer[v1]": None, "exact_match[v1]": True}
+    assert lost == [Lost(Unit(2, 0, 1, 3), "exact_match[v2]", "member", "member 'v2': status 400, no")]
+
+
+def test_a_reason_is_kept_with_the_value():
+    reply = Reply(text="", finish="abstained", consensus=0.0, members={"v1": Reply(text="?")})
+    observations, _ = judged_at_once(
+        Outcome(Unit(0, 0, 0, 0), reply=reply), [], SAMPLE, passed=False, further=[score_members]
+    )
+
+    assert observations == [
+        Observation(Unit(0, 0, 0, 0), "consensus", 0.0, "no member gave an answer"),
+        Observation(Unit(0, 0, 0, 0), "answer[v1]", None, "the member abstained"),
+    ]
+
+
+def test_of_a_failed_or_lost_sample_nothing_is_said():
+    assert member_scores(REPLY, exact_match, failure="assertion") == ({}, [])
+    assert member_scores(REPLY, exact_match, lost="error")[0] == {}
