@@ -138,6 +138,8 @@ def add_options(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> N
     for option in all_options(plugins):
         if option.command_line:
             _declare_flag(group, option)
+    # Those of features that are left out, too: pytest would only warn of a key that it does not know.
+    for option in (*OPTIONS, *(option for feature in all_features() for option in feature.options)):
         if option.key is not None:
             parser.addini(
                 f"crucible_{option.name}", f"{option.help} (default: {option.default})", option.key, default=None
@@ -177,12 +179,11 @@ def redacts_findings(config: pytest.Config) -> bool:
 
 
 def refuse_left_out(config: pytest.Config) -> None:
-    """Raise pytest.UsageError for a configuration key of a feature that is left out, of which pytest would only warn."""
-    overridden = [text.partition("=")[0].strip() for text in config.getoption("override_ini") or ()]
+    """Raise pytest.UsageError for a configuration key of a feature that is left out."""
     for feature in all_features():
         if config.pluginmanager.is_blocked(feature.plugin_name):
             for key in (f"crucible_{option.name}" for option in feature.options if option.key is not None):
-                if key in config.inicfg or key in overridden:
+                if config.getini(key) is not None:
                     raise pytest.UsageError(left_out_sentence(key, feature))
 
 
