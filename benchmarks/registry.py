@@ -18,14 +18,13 @@ from pathlib import Path
 from sqlalchemy import insert
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.commands.models import list_models
-from pytest_crucible.records.registry import LogEntry, Version
+from pytest_crucible.features.registry.listing import list_models
+from pytest_crucible.features.registry.promote import promote_run
+from pytest_crucible.features.registry.records import LogEntry, Version
+from pytest_crucible.features.registry.store import append_rows, read_log, version_key
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.registry.promote import promote_run
 from pytest_crucible.store import schema
-from pytest_crucible.store.registry_log import append_rows, read_log
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import version_key
 
 # The builders import each other by their names, as pytest lets them.
 sys.path.append(str(Path(__file__).parent.parent / "tests"))

@@ -10,10 +10,10 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pytest_crucible import cookbook, metrics, runs, stats
+    from pytest_crucible import metrics, runs, stats
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
-    from pytest_crucible.features import cns3
+    from pytest_crucible.features import cns3, cookbook, training
     from pytest_crucible.features.slices import fairness
     from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
@@ -52,7 +52,7 @@ _HOME = {
     "Twin": "records",
     "Verdict": "records",
     "cns3": "features.cns3",
-    "cookbook": "cookbook",
+    "cookbook": "features.cookbook",
     "fairness": "features.slices.fairness",
     "from_strategy": "datasets.strategies",
     "judges": "metrics.judges",
@@ -60,6 +60,7 @@ _HOME = {
     "metrics": "metrics",
     "runs": "runs",
     "stats": "stats",
+    "training": "features.training",
 }
 
 __all__ = [
@@ -94,6 +95,7 @@ __all__ = [
     "metrics",
     "runs",
     "stats",
+    "training",
 ]
 
 

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import click
     import pytest
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict, View
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.records.variants import VariantRules
-    from pytest_crucible.runs.provenance import PlanComparison
+    from pytest_crucible.runs.provenance import PlanComparison, ReproductionCheck
     from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.sections import Section
     from pytest_crucible.session.announcements import Announcement
@@ -31,6 +33,9 @@ if TYPE_CHECKING:
     from pytest_crucible.session.experiment_run import ExperimentRun
     from pytest_crucible.session.redaction import Redactor
     from pytest_crucible.session.session import CrucibleSession
+    from pytest_crucible.session.settings import SettingsDraft
+    from pytest_crucible.store.leftovers import Leftovers
+    from pytest_crucible.store.runs import RunStore
 
 
 hookspec = pluggy.HookspecMarker("pytest")  # as pytest.hookspec: the `crucible` program runs without pytest
@@ -127,6 +132,11 @@ def pytest_crucible_commands() -> Mapping[str, click.Command | str]:  # type: ig
 
 
 @hookspec
+def pytest_crucible_settings(draft: SettingsDraft) -> None:
+    """Called when settings are read that name an adapter of a feature, in workers and controllers, too; may change them."""
+
+
+@hookspec
 def pytest_crucible_open(session: CrucibleSession) -> None:
     """Called when the session is opened, after the first marked item was collected; registers what needs pytest's hooks."""
 
@@ -177,7 +187,7 @@ def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> Mappin
 
 
 @hookspec
-def pytest_crucible_session_demands(settings: Settings) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
+def pytest_crucible_session_demands(config: pytest.Config, settings: Settings) -> Mapping[str, str]:  # type: ignore[empty-body]  # a hook has none
     """Return what a session demands of a candidate in all of its experiments, by name."""
 
 
@@ -189,6 +199,11 @@ def pytest_crucible_announce(announcement: Announcement) -> None:
 @hookspec
 def pytest_crucible_prepare(collection: ExperimentCollection) -> None:
     """Called when the plans are announced and valid, before they are stored; may take long, such as a training."""
+
+
+@hookspec
+def pytest_crucible_manifest(collection: ExperimentCollection) -> Mapping[str, Any]:  # type: ignore[empty-body]  # a hook has none
+    """Return further entries of the run's manifest, as plain data, before the run is stored."""
 
 
 @hookspec
@@ -236,6 +251,11 @@ def pytest_crucible_compare_plans(then: Plan, now: Plan) -> PlanComparison:  # t
     """Return what has changed between the plan of a stored run and that of today, for `crucible doctor RUN`."""
 
 
+@hookspec
+def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:  # type: ignore[empty-body]  # a hook has none
+    """Return what was left beside the run store before a time, in seconds since 1970, for `crucible gc`."""
+
+
 @hookspec(firstresult=True)
 def pytest_crucible_variant_rules(plan: Plan) -> VariantRules | None:
     """Return what is known of the variants of a stored plan; None for those of others."""
@@ -254,3 +274,13 @@ def pytest_crucible_profile(name: str, samples: Sequence[Sample]) -> View | None
 @hookspec
 def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
     """Called before a run is analysed, in a session and for a stored run; may change its alpha and cut its samples."""
+
+
+@hookspec
+def pytest_crucible_kept_runs(store: RunStore) -> Iterable[str]:  # type: ignore[empty-body]  # a hook has none
+    """Return the runs that `crucible gc` must keep."""
+
+
+@hookspec
+def pytest_crucible_check_store(store: RunStore, location: str) -> Iterable[ReproductionCheck]:  # type: ignore[empty-body]  # a hook has none
+    """Return the checks of `crucible doctor` on what the feature keeps in a run store; `location` is as it was typed."""

@@ -100,7 +100,6 @@ OPTIONS = (
         command_line=False,
     ),
     Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
-    Option("train", "train adapters that have a recipe and are not trained yet", False, key="bool", flag=True),
     Option(
         "tinker",
         "service of the Tinker fixtures and adapters: local (a small model on this machine) or hosted (needs a key)",
@@ -138,7 +137,7 @@ def add_options(parser: pytest.Parser, plugins: pytest.PytestPluginManager) -> N
     for option in all_options(plugins):
         if option.command_line:
             _declare_flag(group, option)
-    # Those of features that are left out, too: pytest would only warn of a key that it does not know.
+    # Also the keys of left-out features, which are refused: pytest would only warn about an unknown one.
     for option in (*OPTIONS, *(option for feature in all_features() for option in feature.options)):
         if option.key is not None:
             parser.addini(
@@ -165,6 +164,7 @@ def _is_free(parser: pytest.Parser, name: str) -> bool:
 
 def check_options(config: pytest.Config) -> Mapping[str, Any]:
     """Return the value of each option by name. Raises pytest.UsageError with the option's name."""
+    _refuse_left_out_keys(config)
     values = {option.name: _value(config, option) for option in all_options(config.pluginmanager)}
     for wrong, sentence in (*_limits(values), *_limits_of_features(features_of(config.pluginmanager), values)):
         if wrong:
@@ -178,13 +178,12 @@ def redacts_findings(config: pytest.Config) -> bool:
     return any(option.redacts and bool(values[option.name]) for option in all_options(config.pluginmanager))
 
 
-def refuse_left_out(config: pytest.Config) -> None:
+def _refuse_left_out_keys(config: pytest.Config) -> None:
     """Raise pytest.UsageError for a configuration key of a feature that is left out."""
     for feature in all_features():
-        if config.pluginmanager.is_blocked(feature.plugin_name):
-            for key in (f"crucible_{option.name}" for option in feature.options if option.key is not None):
-                if config.getini(key) is not None:
-                    raise pytest.UsageError(left_out_sentence(key, feature))
+        for option in feature.options if config.pluginmanager.is_blocked(feature.plugin_name) else ():
+            if option.key is not None and _key(config, option) is not None:
+                raise pytest.UsageError(left_out_sentence(f"crucible_{option.name}", feature))
 
 
 def _declare_flag(group: pytest.OptionGroup, option: Option) -> None:

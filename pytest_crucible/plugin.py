@@ -75,7 +75,6 @@ def pytest_configure(config: pytest.Config) -> None:
         config.args[:] = dict.fromkeys(map(resolve_argument, config.args))
     # Reports invalid options here, where the message is the same with and without xdist.
     options.check_options(config)
-    options.refuse_left_out(config)
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -143,11 +142,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
-    from pytest_crucible.session.settings import number_versions
+    from pytest_crucible.session.settings import worker_facts
     from pytest_crucible.session.worker_links import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
-    node.workerinput["crucible_versions"] = number_versions(node.config)
+    node.workerinput["crucible_settings"] = worker_facts(node.config)
     node.crucible = WorkerLink(node)
 
 

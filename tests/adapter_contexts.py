@@ -5,13 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.context import AdapterContext, TrainingDisplay
+from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.tinker.services import TinkerServices
 from pytest_crucible.options import OPTIONS
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.training import Recipe
 
 
 def default_settings(**settings: Any) -> Settings:
@@ -29,7 +28,6 @@ def context_in(root: Path, *, shared: BackendContext | None = None, **settings: 
         shared=shared or BackendContext(),
         open_user_backend=_open_nothing,
         tinker=_no_tinker,
-        display=_no_display,
     )
 
 
@@ -39,7 +37,3 @@ def _open_nothing(adapter: Adapter) -> None:
 
 def _no_tinker() -> TinkerServices:
     raise AssertionError("no test with this context uses Tinker")
-
-
-def _no_display(recipe: Recipe) -> TrainingDisplay:
-    raise AssertionError("no test with this context trains an adapter")

@@ -179,15 +179,26 @@ def _serve_client(
     except ConnectionError:
         message, files = b"", []
     if files:
-        processes[client] = _fork(marshal.loads(message), files, [listener, *processes], python)
+        try:
+            processes[client] = _fork(marshal.loads(message), files, [listener, *processes], python)
+        except OSError:  # no process is left: the client ends with 1
+            del processes[client]
+            client.close()
     elif message:
-        signal.pidfd_send_signal(processes[client], message[0])
+        _send_signal(processes[client], message[0])
     else:
         if processes[client] >= 0:
-            signal.pidfd_send_signal(processes[client], signal.SIGKILL)
+            _send_signal(processes[client], signal.SIGKILL)
             _wait(processes[client])
         del processes[client]
         client.close()
+
+
+def _send_signal(process: int, number: int) -> None:
+    """Send a signal to a process, which may have ended since its client asked for it."""
+    if process >= 0:
+        with contextlib.suppress(ProcessLookupError):
+            signal.pidfd_send_signal(process, number)
 
 
 def _fork(request: Mapping[str, Any], files: Sequence[int], sockets: Sequence[socket.socket], python: str) -> int:

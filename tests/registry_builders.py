@@ -10,17 +10,16 @@ from typing import Any
 from experiment_builders import store_run
 from sqlalchemy import update
 
+from pytest_crucible.features.registry.promote import Promotion
+from pytest_crucible.features.registry.records import GateEntry, LogEntry, SuiteRecord, Version
+from pytest_crucible.features.registry.rules import RegistrySettings
+from pytest_crucible.features.registry.store import add_version, load_registry, next_number
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Adapter, Contrast, Sample
-from pytest_crucible.records.model_gates import GateEntry, SuiteRecord
-from pytest_crucible.records.registry import LogEntry, Version
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.registry.promote import Promotion
-from pytest_crucible.registry.rules import RegistrySettings
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import add_version, load_registry, next_number
 
 NOW = datetime.datetime(2026, 11, 24, 12, tzinfo=datetime.UTC)
 STARTED = "2026-11-20T12:00:00.000+00:00"

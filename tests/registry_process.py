@@ -17,9 +17,9 @@ from typing import Any
 
 from registry_builders import request
 
+from pytest_crucible.features.registry.evidence import load_proof
+from pytest_crucible.features.registry.promote import promote_run
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.registry.promote import promote_run
-from pytest_crucible.registry.proof import load_proof
 from pytest_crucible.store.runs import RunStore
 
 FORK = multiprocessing.get_context("fork")

@@ -14,13 +14,12 @@ LAYERS = {
     "features": "features",
     "program": "cli __main__ commands",
     "pytest": "plugin options fixtures no_assert_rewriting session",
-    "registry": "registry",
     "runs": "runs",
     "adapters": "adapters",
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends cookbook datasets metrics importers exports schedules telemetry training training_sets",
+    "libraries": "backends datasets metrics importers exports telemetry",
     "engines": "detectors local_model sandbox",
     "measures": "measures",
     "records": "records",
@@ -33,22 +32,12 @@ PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.cookbook", "pytest_crucible.metrics.definition"),
-    ("pytest_crucible.cookbook", "pytest_crucible.metrics.models.scorers"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training.adapter_store", "pytest_crucible.backends.lineages"),
-    ("pytest_crucible.training.losses", "pytest_crucible.training_sets.formats"),
-    ("pytest_crucible.training.trained_adapters", "pytest_crucible.backends.lineages"),
-    ("pytest_crucible.training.encoding", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.duplicates"),
-    ("pytest_crucible.training_sets.build", "pytest_crucible.datasets.formats"),
 }
-"""Libraries that may import another library: recorded replies, training data and other harnesses' files are read as datasets are,
-trained adapters have the lineages that backends read, checks compare texts by the embeddings that metrics use, and evaluators of
-the cookbook are metrics."""
+"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

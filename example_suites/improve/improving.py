@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 
-from pytest_crucible.training.trainer import RecipeTrainer
+from pytest_crucible.features.training.trainer import RecipeTrainer
 
 ROWS = "training.jsonl"
 """The first half of the rows of `claims`. In a file of its own: all rows of a file that a recipe reads count as training data."""

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from documents import Question, make_questions, prompt_of, reward_of
 
+from pytest_crucible.features.training import Datum, RecipeTrainer
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams
-from pytest_crucible.training import Datum, RecipeTrainer
 
 QUESTIONS = 16
 """Questions of a step."""

@@ -1,15 +1,16 @@
-"""Arms that are made of several adapters: a word in the table of an adapter names the feature that makes them."""
+"""Arms and adapters of features: a word in the table of an adapter, or its name, tells which feature makes them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.features import load_rows
+from pytest_crucible.features import left_out_sentence, load_rows, owner_of_name
 from pytest_crucible.features.row import Feature
 from pytest_crucible.records import Adapter, Role
+from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext
@@ -28,7 +29,7 @@ class PartOpener(Protocol):
         """The arms that this one is a part of, the outermost first."""
 
     def find_part(self, name: str) -> Adapter | None:
-        """Return the adapter of a part; None for a registered version. Raises SpecError for an unknown name."""
+        """Return the adapter of a part; None for one that a feature knows by its name. Raises SpecError for an unknown name."""
 
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
@@ -77,3 +78,46 @@ def backend_key(options: Mapping[str, Any]) -> str | None:
     """Return the key that stands in the place of `backend` in the table of an adapter; None without one."""
     makers = [maker for _, maker in load_rows("arm_makers") if maker.is_backend]
     return next((maker.key for maker in makers if maker.key in options), None)
+
+
+@dataclass(frozen=True)
+class NamedAdapter:
+    """An adapter that a feature knows by its name, and the configuration does not."""
+
+    adapter: Adapter
+    identity: str
+    """The identity that its arm must have."""
+    changed: str
+    """The sentence that refuses another identity."""
+
+
+@dataclass(frozen=True)
+class AdapterNames:
+    """The adapters that a feature knows by their names. All functions raise SpecError."""
+
+    find: Callable[[str, AdapterContext], NamedAdapter]
+    find_start: Callable[[str, AdapterContext], str]
+    """Returns the weights of an adapter that a training may start from."""
+
+
+def find_named_adapter(name: str, context: AdapterContext) -> NamedAdapter:
+    """Return the adapter with a name that a feature knows. Raises SpecError."""
+    names = _names_with(name, context)
+    assert names is not None, name
+    return names.find(name, context)
+
+
+def find_training_start(name: str, context: AdapterContext) -> str:
+    """Return the weights that a training starts from, where a feature knows the name; else the name unchanged."""
+    names = _names_with(name, context)
+    return name if names is None else names.find_start(name, context)
+
+
+def _names_with(name: str, context: AdapterContext) -> AdapterNames | None:
+    feature = owner_of_name(name)
+    if feature is None:
+        return None
+    if context.is_left_out(feature.plugin_name):
+        raise SpecError(left_out_sentence(f"adapter {name!r}", feature))
+    names: AdapterNames = next(names for owner, names in load_rows("adapter_names") if owner is feature)
+    return names

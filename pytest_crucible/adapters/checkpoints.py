@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.backends.lineages import trained_adapters
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.training import trained_adapters
 
 TINKER = Path(".crucible") / "tinker"
 """Where the local Tinker server keeps checkpoints, below pytest's root directory."""

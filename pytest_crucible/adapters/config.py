@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.adapters.arm_makers import backend_key, find_maker
-from pytest_crucible.adapters.config_tables import list_tables
+from pytest_crucible.adapters.config_tables import list_tables, read_table
 from pytest_crucible.adapters.feature_settings import pop_settings
 from pytest_crucible.adapters.kinds import kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import suggest
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
@@ -40,6 +41,16 @@ def read_adapters(root: Path) -> dict[str, Adapter]:
         for name, table in tables.items()
         for adapter in _with_members(name, table, source)
     }
+
+
+def describe_table(root: Path, name: str) -> str:
+    """Return a table of the configuration as text, with the adapters that it names, such as a judge; empty without one."""
+    table = read_table(root, name)
+    if not table:
+        return ""
+    named = {part.get("adapter") for part in table.values() if isinstance(part, Mapping)}
+    adapters = {key: adapter for key, adapter in read_adapters(root).items() if key in named}
+    return canonical([table, adapters])
 
 
 def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:

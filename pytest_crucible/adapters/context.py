@@ -9,49 +9,50 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.records import Adapter, Lineage
+from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import DEFAULT_STORE, Settings
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
     from pytest_crucible.metrics.models.scorers import Judge
-    from pytest_crucible.training import Recipe, TrainingLog
+    from pytest_crucible.store.runs import RunStore
 
 
-class TrainingDisplay(Protocol):
-    """Shows one training while it runs."""
+class ProgressLines(Protocol):
+    """Shows what a session prepares before it sends requests, line by line."""
 
-    def announce(self) -> None:
-        """Show what would be trained, when nothing is run."""
+    @property
+    def is_worker(self) -> bool:
+        """True in a worker of xdist, which shares the terminal with others."""
+        ...
 
-    def share(self, name: str) -> None:
-        """Show that the adapter uses the training of another."""
+    @property
+    def is_watched(self) -> bool:
+        """True if the last line can be overwritten."""
+        ...
 
-    def begin(self) -> None: ...
+    @property
+    def verbosity(self) -> int: ...
 
-    def resume(self, step: int) -> None:
-        """Show that an interrupted training continues after a step."""
+    def write(self, line: str) -> None:
+        """Write a line of its own, at any position of the cursor. Called in any thread."""
 
-    def lose(self, reason: str) -> None:
-        """Show that the service has lost the training, which waits for it."""
-
-    def wait(self) -> None:
-        """Show that another process trains the adapter."""
-
-    def pause(self, cause: str) -> None:
-        """Show why the service does not train now. Called in any thread."""
-
-    def show_step(self, log: TrainingLog) -> None: ...
-
-    def finish(self, lineage: Lineage, place: str, *, is_new: bool) -> None:
-        """Show the result. `is_new` is False for an adapter that another process has trained meanwhile."""
-
-    def fail(self, error: BaseException) -> None: ...
+    def overwrite(self, text: str) -> None:
+        """Replace the line of progress, if the lines are watched; with an empty text, clear it."""
 
 
-ADAPTERS, REGISTRY = "adapters", "registry"
+class NoProgress:
+    """Shows nothing."""
+
+    is_worker, is_watched, verbosity = False, False, 0
+
+    def write(self, line: str) -> None: ...
+
+    def overwrite(self, text: str) -> None: ...
+
+
+ADAPTERS = "adapters"
 
 
 def files_folder(root: Path, store: str) -> Path:
@@ -60,9 +61,9 @@ def files_folder(root: Path, store: str) -> Path:
     return (root / (DEFAULT_STORE if "://" in store else store)).parent
 
 
-def no_registry(name: str) -> Version:
-    """Raise SpecError: a version is registered in a run store, and none exists here."""
-    raise SpecError(f"{name!r} is not registered: no run store exists here")
+def no_store() -> RunStore:
+    """Raise SpecError."""
+    raise SpecError("no run store exists here")
 
 
 OpenModel = Callable[[str, str, str], "Judge"]
@@ -89,12 +90,12 @@ class AdapterContext:
     """The hook `pytest_crucible_backend`: None for adapters that no conftest.py and no plugin opens."""
     tinker: Callable[[], TinkerServices]
     """Returns the session's Tinker services, which start when first used."""
-    display: Callable[[Recipe], TrainingDisplay]
-    """Returns the display for a training of this recipe."""
-    versions: Callable[[str], Version] = no_registry
-    """Returns the registered version that a name such as `claims@4` means; raises SpecError."""
+    progress: ProgressLines = field(default_factory=NoProgress)
+    """Shows what is prepared, such as a training."""
+    store: Callable[[], RunStore] = no_store
+    """Returns the run store; raises SpecError and StoreError."""
     typed_names: Mapping[str, str] = field(default_factory=dict)
-    """The names that the command line gave versions, by their numbers: `production` by `claims@4`."""
+    """The names of the command line, by those that they mean: `production` by `claims@4`."""
     run: str | None = None
     """The run that this process shares with other workers; None if it runs alone."""
     hide: Callable[[str], str] = str
@@ -102,7 +103,7 @@ class AdapterContext:
     is_left_out: Callable[[str], bool] = lambda plugin: False
     """Whether a feature's plugin is left out of the session."""
     only_collects: bool = False
-    """True under --collect-only: nothing is trained."""
+    """True under --collect-only: nothing is prepared."""
     open_model: OpenModel = no_model
     """Opens an adapter as a model that answers prompts in a role."""
     of_features: dict[str, Any] = field(default_factory=dict)
@@ -112,11 +113,6 @@ class AdapterContext:
     def adapters_folder(self) -> Path:
         """Trained adapters are kept next to the run store, or in `.crucible` where the store is a database server."""
         return files_folder(self.root, self.settings.store) / ADAPTERS
-
-    @property
-    def registry_folder(self) -> Path:
-        """Weights of registered versions are kept next to the trained adapters, under their hashes."""
-        return files_folder(self.root, self.settings.store) / REGISTRY
 
     @property
     def is_replay(self) -> bool:

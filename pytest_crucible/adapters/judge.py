@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.preparations import Pending
 from pytest_crucible.adapters.stored_arms import is_stored
-from pytest_crucible.adapters.untrained import Untrained
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.protocol import system_prompt
 from pytest_crucible.metrics.models.scorers import Judge
@@ -22,7 +22,7 @@ def open_judge(
     # A stored run has replies, but no model that could answer a new prompt.
     opened = None if is_stored(name) else open_adapter(name, "candidate")
     backend = None if opened is None else opened.backend
-    if opened is None or backend is None or opened.trainings or isinstance(backend, Untrained | KnowsItsSamples):
+    if opened is None or backend is None or opened.trainings or isinstance(backend, Pending | KnowsItsSamples):
         raise SpecError(
             f"{role.removesuffix(':')} {name!r} of {owner} cannot answer prompts: name the adapter of a model"
         )

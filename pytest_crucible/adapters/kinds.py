@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.origin import Origin
+from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_tinker
 from pytest_crucible.features import load_rows
 from pytest_crucible.records import Adapter, Arm, Sample
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.training.recipe import Base
 
 
 Reference = str | Callable[..., Any]
@@ -47,8 +47,6 @@ class AdapterKind:
     """Returns the adapter with paths resolved; takes the configured adapters and the folder that paths are relative to."""
     origin: Reference = ""
     """Returns the Origin: everything besides the settings that replies depend on."""
-    base: Reference = ""
-    """Returns the base model that recipes train adapters of; empty if recipes cannot make this kind."""
     weights: Reference = ""
     """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
     expiry: Reference = ""
@@ -79,13 +77,11 @@ class AdapterKind:
 
     def find_origin(self, adapter: Adapter, context: AdapterContext) -> Origin:
         """Return everything besides the settings that the adapter's replies depend on. No service is called."""
+        preparation = find_preparation(adapter, context)
+        if preparation is not None:
+            return preparation.find_origin(adapter, context)
         origin: Origin = _load(self.origin)(adapter, context) if self.origin else Origin()
         return origin
-
-    def open_base(self, adapter: Adapter, context: AdapterContext) -> Base:
-        """Return the base model that a recipe trains."""
-        base: Base = _load(self.base)(adapter, context)
-        return base
 
     def find_weights(self, adapter: Adapter, context: AdapterContext) -> Weights:
         """Return the files that the adapter's replies come from, and their lineage."""
@@ -108,10 +104,6 @@ class AdapterKind:
         metrics: tuple[Metric, ...] = _load(self.metrics)(samples) if self.metrics else ()
         return metrics
 
-    def has_recipe(self, adapter: Adapter) -> bool:
-        """Return whether a recipe makes this adapter."""
-        return bool(self.base) and "recipe" in adapter.options
-
 
 KINDS = (
     AdapterKind(
@@ -128,7 +120,6 @@ KINDS = (
         uri=UriForm(("local",), read_rest("checkpoint")),
         locate="pytest_crucible.adapters.checkpoints:resolve_checkpoint",
         origin="pytest_crucible.adapters.local:find_origin",
-        base="pytest_crucible.adapters.local:open_base",
         weights="pytest_crucible.adapters.local:find_weights",
         is_seeded=True,
         is_free=True,
@@ -137,8 +128,7 @@ KINDS = (
         name="tinker",
         open="pytest_crucible.adapters.tinker:open_tinker",
         uri=UriForm(("tinker",), read_tinker),
-        origin="pytest_crucible.adapters.tinker_base:find_origin",
-        base="pytest_crucible.adapters.tinker_base:open_base",
+        origin="pytest_crucible.adapters.tinker:find_origin",
         weights="pytest_crucible.adapters.tinker_weights:find_weights",
         expiry="pytest_crucible.adapters.tinker_weights:find_expiry",
         is_seeded=True,
@@ -161,7 +151,7 @@ def all_kinds() -> Mapping[str, AdapterKind]:
 
 def kind_of(adapter: Adapter) -> AdapterKind:
     """Return the adapter's kind; for a backend that only a user's hook can open, a kind with no abilities."""
-    # A backend without a row has the defaults: no URI, no seed, no recipe, and replies that are cached.
+    # A backend without a row has the defaults: no URI, no seed, and replies that are cached.
     return all_kinds().get(adapter.backend) or AdapterKind(name=adapter.backend)
 
 

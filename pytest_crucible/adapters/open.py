@@ -6,7 +6,7 @@ from collections.abc import Container, Mapping, Sequence
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.untrained import explain_missing, untrained_recipes
+from pytest_crucible.adapters.preparations import explain_missing, find_pending
 from pytest_crucible.plan.arms import check_arms
 from pytest_crucible.records import Arm, Role
 from pytest_crucible.records.errors import SpecError
@@ -17,7 +17,7 @@ NAMELESS = "candidate"
 
 
 def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
-    """Open the candidate, then the baselines; some may have to be trained yet.
+    """Open the candidate, then the baselines; some may have to be prepared yet.
 
     Raises SpecError, which names every adapter that is unknown or missing. `check_distinct` comes after it.
     """
@@ -30,10 +30,8 @@ def open_arms(opener: Opener, settings: Settings) -> tuple[OpenedArm, ...]:
     roles: list[tuple[str, Role]] = [(settings.adapter, "candidate")]
     roles += [(name, "baseline") for name in settings.compare]
     opened, problems = _open_all(opener, roles)
-    missing = untrained_recipes(opened)
-    # A missing training is one problem among the others; with --crucible-train it is run after all checks.
-    if missing and not settings.train:
-        problems += explain_missing(opened)
+    # A missing preparation is one problem among the others; if the session prepares, it does so after all checks.
+    problems += explain_missing(opened, settings.option)
     if problems:
         # Two arms may have one problem, such as an unknown member of two ensembles.
         raise SpecError("\n".join(dict.fromkeys(problems)))
@@ -58,14 +56,14 @@ def _open_all(opener: Opener, roles: Sequence[tuple[str, Role]]) -> tuple[list[O
     return opened, problems
 
 
-def train_arms(opener: Opener, opened: Sequence[OpenedArm], names: Container[str]) -> tuple[OpenedArm, ...]:
-    """Train the named arms that have yet to be trained; under --collect-only, show that they would be.
+def prepare_arms(opener: Opener, opened: Sequence[OpenedArm], names: Container[str]) -> tuple[OpenedArm, ...]:
+    """Prepare the named arms that cannot answer yet; under --collect-only, show that they would be.
 
-    Raises SpecError when a training fails, or when it makes the same adapter as another arm's.
+    Raises SpecError when a preparation fails, or when it makes the same adapter as another arm's.
     """
-    all_again = opener.train(untrained_recipes([arm for arm in opened if arm.arm.name in names]))
-    trained = tuple(
-        opener.open(arm.arm.name, arm.arm.role) if all_again or untrained_recipes([arm]) else arm for arm in opened
+    all_again = opener.prepare(find_pending([arm for arm in opened if arm.arm.name in names]))
+    prepared = tuple(
+        opener.open(arm.arm.name, arm.arm.role) if all_again or find_pending([arm]) else arm for arm in opened
     )
-    check_distinct(trained, opener.typed_names)
-    return trained
+    check_distinct(prepared, opener.typed_names)
+    return prepared

@@ -1,4 +1,4 @@
-"""Opens the backend of an adapter, replays it from the cache, or puts off opening until its recipe has been run."""
+"""Opens the backend of an adapter, replays it from the cache, or puts off opening until it is prepared."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import all_kinds, kind_of
+from pytest_crucible.adapters.preparations import Pending, find_preparation
 from pytest_crucible.adapters.replay import remember_adapter, replay_backend
-from pytest_crucible.adapters.untrained import Untrained
 from pytest_crucible.backends import Backend
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
-
-if TYPE_CHECKING:
-    from pytest_crucible.training import TrainedAdapter
 
 
 def prepare_adapter(
@@ -35,33 +32,29 @@ def prepare_adapter(
     return adapter
 
 
-def open_backend(adapter: Adapter, context: AdapterContext, trained: TrainedAdapter | None) -> Backend:
-    """Return the adapter's backend, without wrappers. `trained` is the result of its recipe in this session.
+def open_backend(adapter: Adapter, context: AdapterContext, prepared: Any) -> Backend:
+    """Return the adapter's backend, without wrappers. `prepared` is the result of its preparation in this session.
 
     Raises SpecError for settings that cannot be opened, and for an unknown backend.
     """
-    open_now = partial(_open_or_defer, context=context, trained=trained)
+    open_now = partial(_open_or_defer, context=context, prepared=prepared)
     backend = replay_backend(adapter, context, open_now) if context.is_replay else open_now(adapter)
     if backend is None:
         raise SpecError(
             f"adapter {adapter.name!r} has backend {adapter.backend!r}, which neither the package nor a plugin "
             f"provides: write one of {', '.join(sorted(all_kinds()))}"
         )
-    if not (context.is_replay or isinstance(backend, Untrained)):
+    if not (context.is_replay or isinstance(backend, Pending)):
         remember_adapter(adapter, backend, context)
     return backend
 
 
-def _open_or_defer(adapter: Adapter, context: AdapterContext, trained: TrainedAdapter | None) -> Backend | None:
-    """Open the adapter, or return a placeholder where its recipe has not been run yet."""
-    kind = kind_of(adapter)
-    if kind.has_recipe(adapter):
-        # The import loads numpy and the local model, which sessions without recipes do not need.
-        from pytest_crucible.adapters import recipes
-
-        recipe = recipes.read_recipe(adapter, context)
-        trained = trained or recipes.find_trained_adapter(recipe, context)
-        if trained is None:
-            return Untrained(recipe, recipes.find_damaged_adapter(recipe, context))
-        adapter = recipes.with_checkpoint(adapter, trained)
-    return kind.open_backend(adapter, context)
+def _open_or_defer(adapter: Adapter, context: AdapterContext, prepared: Any) -> Backend | None:
+    """Open the adapter, or return a placeholder where it is not prepared yet."""
+    preparation = find_preparation(adapter, context)
+    if preparation is not None:
+        ready = preparation.open(adapter, context, prepared)
+        if isinstance(ready, Pending):
+            return ready
+        adapter = ready
+    return kind_of(adapter).open_backend(adapter, context)

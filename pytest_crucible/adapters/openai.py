@@ -9,5 +9,5 @@ from pytest_crucible.records import Adapter
 
 
 def open_server(adapter: Adapter, context: AdapterContext) -> Backend:
-    """Open `model` at `base_url`; docs/how-to/servers.md has all settings. Raises SpecError."""
+    """Open `model` at `base_url`; docs/how-to/adapters.md has all settings. Raises SpecError."""
     return open_openai(adapter, context.root)

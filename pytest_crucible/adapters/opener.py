@@ -6,29 +6,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.arm_makers import find_maker
+from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
 from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_settings import open_wrappers
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
+from pytest_crucible.adapters.preparations import Pending, explain_missing, find_pending
 from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
-from pytest_crucible.adapters.untrained import Untrained, explain_missing, untrained_recipes
-from pytest_crucible.adapters.versions import changed_weights, is_version, version_adapter
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_backend
-from pytest_crucible.features import left_out_sentence
+from pytest_crucible.features import left_out_sentence, owner_of_name
 from pytest_crucible.records import JUDGE, Adapter, Role
 from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.metrics.models.scorers import Judge
-    from pytest_crucible.training import Recipe, TrainedAdapter
 
 
 class Opener:
@@ -43,15 +41,15 @@ class Opener:
         self._opened: dict[str, OpenedArm] = {}
         self._making: list[str] = []
         """The arms of several parts that are being opened, the outermost first."""
-        self._trained: dict[str, TrainedAdapter] = {}
-        """Adapters that this session has trained."""
+        self._prepared: dict[str, Any] = {}
+        """The results of preparations in this session, by the adapter's name."""
 
     def open(self, name: str, role: Role) -> OpenedArm:
-        """Return the arm of a configured adapter, of a URI, of a registered version, or of a stored run. Raises SpecError."""
+        """Return the arm of a configured adapter, of a URI, of a feature, or of a stored run. Raises SpecError."""
         if is_stored(name):
             return stored_arm(name, role)
-        if self._is_version(name):
-            return self._open_version(name, role)
+        if self._is_named(name):
+            return self._open_named(name, role)
         adapter = find_adapter(name, self._configured)
         if name in self._configured:
             return self._open_configured(adapter, role)
@@ -68,8 +66,8 @@ class Opener:
         return self._making[:-1]
 
     def find_part(self, name: str) -> Adapter | None:
-        """Return the adapter of a part; None for a registered version. Raises SpecError for an unknown name."""
-        return None if self._is_version(name) else find_adapter(name, self._configured)
+        """Return the adapter of a part; None for one that a feature knows by its name. Raises SpecError for an unknown name."""
+        return None if self._is_named(name) else find_adapter(name, self._configured)
 
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
@@ -79,40 +77,39 @@ class Opener:
         """Return the arm that a name means, as a part of another one. Raises SpecError."""
         adapter = self.find_part(name)
         if adapter is None:
-            return self._open_version(name, role)
+            return self._open_named(name, role)
         is_configured = name in self._configured
         return self._open_configured(adapter, role) if is_configured else self._open_single(adapter, role)
 
     def make_ready(self, opened: OpenedArm) -> bool:
-        """Make what an arm needs before it can answer, such as its training; return whether it has to be opened again."""
-        missing = untrained_recipes([opened])
-        if missing and not self._context.settings.train:
-            raise SpecError("\n".join(explain_missing([opened])))
-        if not missing or self._context.shared.on_unsent is not None:
+        """Prepare an arm, such as by its training; return whether it has to be opened again. Raises SpecError."""
+        if missing := explain_missing([opened], self._context.settings.option):
+            raise SpecError("\n".join(missing))
+        pending = find_pending([opened])
+        if not pending or self._context.shared.on_unsent is not None:
             return False
-        self.train(missing)
+        self.prepare(pending)
         return True
 
-    def train(self, recipes: Sequence[Recipe]) -> bool:
-        """Run recipes. Their adapters, and ensembles of these, are opened again when they are next named.
+    def prepare(self, pending: Sequence[Pending]) -> bool:
+        """Prepare adapters. They, and ensembles of them, are opened again when they are next named.
 
-        Returns whether a service was lost and opened again, so that all arms have to be. Raises SpecError when a training fails.
+        Returns whether a service was lost and opened again, so that all arms have to be. Raises SpecError when it fails.
         """
-        if not recipes:
+        if not pending:
             return False
-
-        # The import loads numpy and the local model, which sessions without recipes do not need.
-        from pytest_crucible.adapters.recipes import train_recipes
-
-        self._trained |= train_recipes(recipes, self._context)
+        for preparation in dict.fromkeys(adapter.preparation for adapter in pending):
+            group = [adapter for adapter in pending if adapter.preparation is preparation]
+            self._prepared |= preparation.prepare(group, self._context)
         # Placeholders, and ensembles that have one as a member, are forgotten.
-        is_recovered = any(recipe.base.is_recovered for recipe in recipes)
+        is_recovered = any(adapter.needs_reopening for adapter in pending)
         opened = {} if is_recovered else self._opened
-        self._opened = {name: arm for name, arm in opened.items() if not untrained_recipes([arm])}
+        self._opened = {name: arm for name, arm in opened.items() if not find_pending([arm])}
         return is_recovered
 
-    def _is_version(self, name: str) -> bool:
-        return is_version(name) and name not in self._configured
+    def _is_named(self, name: str) -> bool:
+        """Return whether a feature knows an adapter by its name. A configured adapter comes first."""
+        return name not in self._configured and owner_of_name(name) is not None
 
     def _open_configured(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Open an adapter once, although it may be an arm and a part of others."""
@@ -126,15 +123,12 @@ class Opener:
             )
         return replace(opened, arm=replace(opened.arm, role=role))
 
-    def _open_version(self, name: str, role: Role) -> OpenedArm:
-        """Open a registered version, by its number. Raises SpecError if its weights have changed since it was registered."""
-        version = self._context.versions(name)
-        adapter = version_adapter(
-            version, self._context.registry_folder, self._context.root, needs_files=not self._context.is_replay
-        )
-        opened = self._open_configured(adapter, role)
-        if opened.arm.identity != version.identity:
-            raise changed_weights(version.name)
+    def _open_named(self, name: str, role: Role) -> OpenedArm:
+        """Open an adapter that a feature knows by its name. Raises SpecError if it has another identity than there."""
+        named = find_named_adapter(name, self._context)
+        opened = self._open_configured(named.adapter, role)
+        if opened.arm.identity != named.identity:
+            raise SpecError(named.changed)
         return opened
 
     def _open_new(self, adapter: Adapter, role: Role) -> OpenedArm:
@@ -156,14 +150,14 @@ class Opener:
     def _open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
         context = self._context
         adapter = prepare_adapter(adapter, context, self._configured, typed_in)
-        backend = open_backend(adapter, context, self._trained.get(adapter.name))
+        backend = open_backend(adapter, context, self._prepared.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
         outer = open_wrappers(adapter, context)
         arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, outer=outer)
         is_free = kind_of(adapter).is_free
         wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, outer=outer)
-        if not isinstance(backend, Untrained):
+        if not isinstance(backend, Pending):
             backend = wrap()
         elif context.shared.on_unsent is not None:
             backend.estimating = wrap()
@@ -179,5 +173,5 @@ class Opener:
 
     @property
     def typed_names(self) -> Mapping[str, str]:
-        """The names that the session gave versions, by their numbers: `production` by `claims@4`."""
+        """The names of the command line, by those that they mean: `production` by `claims@4`."""
         return self._context.typed_names

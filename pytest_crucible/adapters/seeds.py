@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_crucible.adapters.config import SEEDS
-from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.factors import FEWEST_LEVELS
@@ -21,7 +21,7 @@ def adapters_of_seeds(adapter: Adapter) -> tuple[Adapter, ...]:
     Raises SpecError if no recipe trains it, and for a number of seeds that makes no sense.
     """
     count, first = adapter.options[SEEDS], adapter.options.get("seed", 0)
-    if not kind_of(adapter).has_recipe(adapter):
+    if find_preparation(adapter) is None:
         raise SpecError(
             f"adapter {adapter.name!r} has seeds = {count!r} but no recipe: "
             'add recipe = "module:function", or remove seeds'

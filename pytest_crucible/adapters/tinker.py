@@ -6,12 +6,14 @@ import re
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
+from pytest_crucible.adapters.origin import Origin
+from pytest_crucible.adapters.tinker_weights import find_weights
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.queue_states import watch_queue
 from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, key_digest, names_service
 from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_params
 from pytest_crucible.backends.tinker.services import load_local_tokenizer
-from pytest_crucible.records import Adapter, Lineage
+from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import Refused, SpecError
 
 MODEL = ("model_path", "base_model")
@@ -38,7 +40,7 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     is_local, listed = is_own and tinker.is_local, service.find_listed(trained_on)
     # The import of transformers, which the SDK's tokenizer needs, would take seconds.
     place = trained_on if is_local else listed.tokenizer
-    lineage = _lineage_of(context, model_path)
+    lineage = find_weights(adapter, context).lineage
     return TinkerBackend(
         client,
         load_local_tokenizer(place) if place else service.within("load the tokenizer", client.get_tokenizer),
@@ -57,6 +59,11 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     )
 
 
+def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
+    """Return the session's service."""
+    return Origin((context.settings.tinker, context.settings.tinker_base))
+
+
 def _check_parameters(adapter: Adapter) -> None:
     try:
         sampling_params(adapter.parameters)
@@ -71,17 +78,6 @@ def _check_base(adapter: Adapter, trained_on: str, base_model: str | None) -> No
             f"adapter {adapter.name!r} has base_model {base_model!r}, but {path} was trained on {trained_on!r}: "
             "write that, or leave base_model out"
         )
-
-
-def _lineage_of(context: AdapterContext, model_path: str | None) -> Lineage | None:
-    """Return the lineage of a checkpoint, where a recipe of this project has made it."""
-    if model_path is None:
-        return None
-    # The import loads numpy and the local model, which adapters without a checkpoint do not need.
-    from pytest_crucible.training import trained_adapters
-
-    lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
-    return next((lineage for lineage in lineages if lineage.checkpoint == model_path), None)
 
 
 def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:

@@ -16,10 +16,9 @@ def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
     if path is None:
         return Weights()
     # The import loads numpy and the local model, which adapters without a checkpoint do not need.
-    from pytest_crucible.training import trained_adapters
+    from pytest_crucible.backends.lineages import find_lineage
 
-    lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
-    return Weights(lineage=next((lineage for lineage in lineages if lineage.checkpoint == path), None))
+    return Weights(lineage=find_lineage(context.adapters_folder, path))
 
 
 def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:

@@ -17,12 +17,10 @@ from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.suggested_reach import suggest_reach
 from pytest_crucible.analyse.targets import estimate, evaluate_target
-from pytest_crucible.analyse.training import evaluate_training
 from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import (
-    TRAINING_NUMBERS,
     Analysis,
     ArmOutcomes,
     BeyondReach,
@@ -35,6 +33,7 @@ from pytest_crucible.records import (
     Target,
     TargetResult,
 )
+from pytest_crucible.records.known_numbers import known_numbers
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
 
@@ -275,13 +274,13 @@ def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -
 
 
 def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> TargetResult | None:
-    """Return the target's result; None for a name without scores that is not a training's number either."""
-    name = target.metric
-    # A metric takes precedence over a training's number of the same name.
+    """Return the target's result; None for a name without scores that is not a number known before sampling either."""
+    # A metric takes precedence over a known number of the same name.
     if not table.has(target):
-        if name not in TRAINING_NUMBERS or name in table.facts:
+        number = known_numbers().get(target.metric)
+        if number is None or target.metric in table.facts:
             return None
-        return evaluate_training(target, plan.candidate, alpha=alpha, is_fixed="trainings" in plan.fixed)
+        return number.evaluate(target, plan.candidate, alpha=alpha, is_fixed=f"{number.source}s" in plan.fixed)
 
     def evaluate(level_alpha: float) -> TargetResult:
         metrics = table.arm(target, 0)

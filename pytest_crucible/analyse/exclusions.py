@@ -52,7 +52,7 @@ def add_reduced_evidence(whole: Analysis, reduced: Analysis) -> Analysis:
 
 
 def _reduce_target(whole: TargetResult, rest: TargetResult | None, reason: str) -> TargetResult:
-    if rest is None or whole.estimate.is_of_training:
+    if rest is None or whole.estimate.is_known:
         return whole
     excluded = whole.estimate.n - rest.estimate.n
     evidence = ReducedEvidence(

@@ -31,8 +31,9 @@ from pytest_crucible.measures.row import End, Prepared
 from pytest_crucible.measures.sequences import paired, wealth_against
 from pytest_crucible.measures.table import MEAN
 from pytest_crucible.measures.values import limit_changes
-from pytest_crucible.records import TRAINING_NUMBERS, ArmOutcomes, Contrast, Plan, Target
+from pytest_crucible.records import ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric
+from pytest_crucible.records.known_numbers import targets_on_samples
 from pytest_crucible.stats.arrays import Side
 
 NEVER = math.inf
@@ -178,7 +179,7 @@ def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
 
 
 def _claims(inputs: AnalysisInputs) -> list[Target | Contrast]:
-    targets = [target for target in inputs.plan.targets if target.metric not in TRAINING_NUMBERS]
+    targets = targets_on_samples(inputs.plan.targets)
     return [*targets, *(contrast for contrast in inputs.plan.contrasts if contrast.decides)]
 
 

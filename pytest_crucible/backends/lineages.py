@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE
@@ -35,3 +36,37 @@ def read_lineage(place: Path) -> Lineage | None:
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
     return lineage if same else None
+
+
+@dataclass(frozen=True)
+class TrainedAdapter:
+    """A trained adapter: its directory and its lineage."""
+
+    path: Path
+    lineage: Lineage
+
+
+def step_folder(folder: Path, step: int) -> Path:
+    """Return the directory of a step within that of its training."""
+    return folder / f"step-{step}"
+
+
+def read_step(folder: Path, step: int) -> Lineage | None:
+    """Return the lineage of a kept step; None if it is damaged."""
+    return read_lineage(step_folder(folder, step))
+
+
+def trained_adapters(folder: Path) -> list[TrainedAdapter]:
+    """Return all adapters that were trained here, the newest first, although their recipes may have changed since.
+
+    Steps that their recipes kept are among them.
+    """
+    places = [*folder.glob("*"), *folder.glob("*/step-*")]
+    adapters = [TrainedAdapter(path, lineage) for path in places if (lineage := read_lineage(path)) is not None]
+    return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
+
+
+def find_lineage(folder: Path, checkpoint: str) -> Lineage | None:
+    """Return the lineage of a checkpoint of a service; None where no training in this folder has made it."""
+    lineages = (trained.lineage for trained in trained_adapters(folder))
+    return next((lineage for lineage in lineages if lineage.checkpoint == checkpoint), None)

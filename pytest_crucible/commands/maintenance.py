@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 
 from pytest_crucible.adapters.config import read_adapters
-from pytest_crucible.adapters.context import ADAPTERS, files_folder
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_checks
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.leftovers import Leftovers, remove_leftovers
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
-from pytest_crucible.store.versions import load_registry, load_versions
-from pytest_crucible.training.files import UnfinishedTraining, find_unfinished, remove_unfinished
 
 
 @click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
@@ -50,12 +50,12 @@ def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
 def _check_place(where: str) -> Iterator[ReproductionCheck]:
     try:
         with existing_store(where) as opened:
-            runs, registry = list_runs(opened), tuple(_check_registry(opened, where))
+            runs, further = list_runs(opened), _check_features(opened, where)
         cut = sum(run.status != "finished" for run in runs)
         yield ReproductionCheck(
             "run store", True, f"format {FORMAT}, {quantity(len(runs), 'run')}, {cut} of them cut short"
         )
-        yield from registry
+        yield from further
     except CrucibleError as error:
         yield ReproductionCheck("run store", False, str(error))
     try:
@@ -66,24 +66,10 @@ def _check_place(where: str) -> Iterator[ReproductionCheck]:
         yield ReproductionCheck("adapters", False, str(error))
 
 
-def _check_registry(store: RunStore, where: str) -> Iterator[ReproductionCheck]:
-    """Check the registry's log, the versions that it registered, and their weights; a store without a registry passes."""
-    registry = load_registry(store, check=False)
-    versions = load_versions(store)
-    if not (registry.rows or registry.head.number or versions):
-        return
-    # Imported here: a store without a registry needs no weights.
-    from pytest_crucible.commands.models import registry_folder
-    from pytest_crucible.registry.versions import registry_problems
-
-    problems = registry_problems(store, registry, versions, registry_folder(where))
-    for problem in problems:
-        yield ReproductionCheck("registry", False, problem)
-    if not problems:
-        rows = (
-            f"{quantity(len(versions), 'version')}, {quantity(len(registry.rows), 'log row')} that match their hashes"
-        )
-        yield ReproductionCheck("registry", True, rows)
+def _check_features(store: RunStore, where: str) -> list[ReproductionCheck]:
+    """Return the checks of what features keep in the store."""
+    checks = program_plugins().hook.pytest_crucible_check_store(store=store, location=where)
+    return [check for each in reversed(checks) for check in each]
 
 
 def _line(check: ReproductionCheck) -> str:
@@ -118,21 +104,28 @@ def gc(keep_runs: int, keep_days: float, cache_days: float | None, delete: bool,
     # Taken once, so that all runs and replies are compared with one moment.
     at = datetime.datetime.now(datetime.UTC)
     with existing_store(store) as opened:
-        prunable = find_prunable(opened, at=at, keep_runs=keep_runs, keep_days=keep_days, cache_days=cache_days)
+        needed = {run for runs in program_plugins().hook.pytest_crucible_kept_runs(store=opened) for run in runs}
+        prunable = find_prunable(
+            opened, at=at, keep_runs=keep_runs, keep_days=keep_days, cache_days=cache_days, needed=needed
+        )
         freed = clear(opened, prunable) if delete else 0
     oldest = (at - datetime.timedelta(days=keep_days)).timestamp()
-    unfinished = find_unfinished(files_folder(Path(), store) / ADAPTERS, oldest)
+    folder = files_folder(Path(), store)
+    leftovers: list[Leftovers] = program_plugins().hook.pytest_crucible_leftovers(folder=folder, before=oldest)[::-1]
     if delete:
-        freed += remove_unfinished(unfinished)
+        freed += sum(remove_leftovers(each) for each in leftovers)
     what = f"{quantity(len(prunable.runs), 'run')} and {prunable.replies:,} cached replies"
     size = f" ({freed / 2**20:,.1f} MiB)" if freed else ""
     lines = [f"removed {what}{size}" if delete else f"would remove {what}: --delete does", *prunable.runs]
     print_result(
-        [*lines, *_list_unfinished(unfinished, deleted=delete)],
+        [*lines, *(line for each in leftovers for line in _leftover_lines(each, deleted=delete))],
         {
             "runs": prunable.runs,
             "cached_replies": prunable.replies,
-            "unfinished_trainings": [{"path": str(each.path), "bytes": each.size} for each in unfinished],
+            **{
+                each.key: [{"path": str(path), "bytes": size} for path, size in each.folders.items()]
+                for each in leftovers
+            },
             "deleted": delete,
             "freed": freed,
         },
@@ -140,9 +133,10 @@ def gc(keep_runs: int, keep_days: float, cache_days: float | None, delete: bool,
     )
 
 
-def _list_unfinished(trainings: Sequence[UnfinishedTraining], *, deleted: bool) -> list[str]:
-    if not trainings:
+def _leftover_lines(leftovers: Leftovers, *, deleted: bool) -> list[str]:
+    if not leftovers.folders:
         return []
-    total = sum(training.size for training in trainings)
-    head = f"{'removed' if deleted else 'would remove'} {quantity(len(trainings), 'unfinished training')} ({total:,} bytes)"
-    return [head, *(f"{training.path}  {training.size:,} bytes" for training in trainings)]
+    total = sum(leftovers.folders.values())
+    what = quantity(len(leftovers.folders), leftovers.noun)
+    head = f"{'removed' if deleted else 'would remove'} {what} ({total:,} bytes)"
+    return [head, *(f"{path}  {size:,} bytes" for path, size in leftovers.folders.items())]

@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_crucible.commands.models import project_root
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report.printable import aligned_lines
-from pytest_crucible.runs.run_store import find_configuration
+from pytest_crucible.runs.run_store import find_configuration, project_root
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.service import Service
@@ -345,7 +344,7 @@ def server(stand_in_losses: tuple[str, ...], prepare: Path | None, **options: An
 
 
 def _prepare(home: Path, stand_ins: tuple[str, ...], base: Path | None) -> dict[str, str]:
-    from pytest_crucible.cookbook.hub_cache import write_hub_cache  # loads numpy and the model
+    from pytest_crucible.local_model.server.hub_cache import write_hub_cache  # loads numpy and the model
 
     try:
         return write_hub_cache(home, stand_ins, base)

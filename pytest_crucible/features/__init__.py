@@ -23,9 +23,12 @@ NAMES: tuple[str, ...] = (
     "robustness",
     "slices",
     "sweeps",
+    "registry",
     "data_checks",
     "contamination",
     "cns3",
+    "training",
+    "cookbook",
 )
 """The features, in the order in which their hooks are called."""
 
@@ -66,6 +69,12 @@ def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
 def owner_of(word: str, kind: str) -> Feature | None:
     """Return the feature that has a word among its `options`, `marker_names`, `arguments` or `adapter_keys`; None without one."""
     return next((feature for feature in all_features() if word in _words(feature, kind)), None)
+
+
+def owner_of_name(name: str) -> Feature | None:
+    """Return the feature that has an adapter with this name; None without one."""
+    names = ((feature, feature.adapter_names) for feature in all_features())
+    return next((feature for feature, is_name in names if is_name is not None and is_name(name)), None)
 
 
 def _words(feature: Feature, kind: str) -> tuple[Any, ...]:

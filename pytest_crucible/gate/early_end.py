@@ -13,7 +13,7 @@ def leave_open(analysis: Analysis, verdicts: Iterable[Verdict]) -> Iterator[Verd
 
     A target that no scores of the remaining samples could have met is missed.
     """
-    of_training = {result.target.text for result in analysis.targets if result.estimate.is_of_training}
+    of_training = {result.target.text for result in analysis.targets if result.estimate.is_known}
     for verdict in verdicts:
         is_settled = verdict.suite_error or verdict.subject in of_training
         # Where a target out of reach has ended the session, the scores chose the number of samples: no proof is valid there.

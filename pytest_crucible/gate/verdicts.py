@@ -64,7 +64,7 @@ def decide_verdicts(
     for analysis in analyses:
         # Until the last stage only a proof decides: the estimate of the whole is not known yet.
         of_analysis = [
-            _training_verdict(analysis, result, strict) if result.estimate.is_of_training
+            _known_verdict(analysis, result, strict) if result.estimate.is_known
             else _target_verdict(analysis, result, strict or bool(analysis.ended))
             for result in analysis.targets
         ]  # fmt: skip
@@ -137,11 +137,10 @@ def _target_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> V
     )
 
 
-def _training_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> Verdict:
-    """Return the verdict on a number of the training, which selections, interruptions and lost samples do not concern.
+def _known_verdict(analysis: Analysis, result: TargetResult, strict: bool) -> Verdict:
+    """Return the verdict on a number known before sampling, which selections, interruptions and lost samples do not concern.
 
-    Of one training it is known, not estimated, so that it decides also where proof is required; so do trainings without an
-    interval.
+    Without an interval over several sources, such as trainings, it decides also where proof is required.
     """
     reading = result.evidence.observed
     is_estimated = reading.lower is not None
@@ -154,7 +153,9 @@ def _training_verdict(analysis: Analysis, result: TargetResult, strict: bool) ->
         state=state,
         proven=proven,
         # Elsewhere n counts samples.
-        reason=f"{target_reason(result, state, proven)}; n counts trainings" if is_estimated else result.note,
+        reason=f"{target_reason(result, state, proven)}; n counts {result.estimate.statistic}s"
+        if is_estimated
+        else result.note,
     )
 
 

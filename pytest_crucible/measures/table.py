@@ -157,7 +157,7 @@ _ROWS = (
     ),
 )
 # The rows by the names that stored targets have.
-STATISTICS = {row.name: row for row in (*_ROWS, *(row for _, row in load_rows("statistics")))}
+STATISTICS: dict[str, Statistic] = {row.name: row for row in (*_ROWS, *(row for _, row in load_rows("statistics")))}
 GEOMETRIC = replace(
     MEAN,
     title=GEOMETRIC_MEANS,

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pytest_crucible.measures.possible_values import contrast_problem, target_problem
 from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
-from pytest_crucible.plan.training_targets import TRAINING, check_comparison, check_form
 from pytest_crucible.plan.variant_terms import VariantNames, term_hint, term_metric, variant_terms
 from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.known_numbers import KnownNumber, known_numbers
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.variant_views import VIEWS
 
@@ -78,12 +78,12 @@ def plan_metrics(
             check_ambiguous(what, name, declared, VIEWS)
     terms = plan_terms(metrics, targets, contrasts, variants, open_metrics=open_metrics)
     declared |= {term.facts.name: term.facts for term in terms}
-    # A metric goes before a training's number of the same name; what a function scores by itself may have any name.
-    of_training = {} if open_metrics else {name: metric for name, metric in TRAINING.items() if name not in declared}
+    # What a function scores by itself may have any name.
+    numbers = {name: row for name, row in known_numbers().items() if name not in declared and not open_metrics}
     for target in targets:
-        _check_target(target, declared, of_training, open_metrics, variants)
+        _check_target(target, declared, numbers, open_metrics, variants)
     for contrast in contrasts:
-        _check_contrast(contrast, declared, of_training, open_metrics, variants)
+        _check_contrast(contrast, declared, numbers, open_metrics, variants)
     return metrics
 
 
@@ -145,17 +145,17 @@ def _with_passed(
 def _check_target(
     target: Target,
     declared: Mapping[str, MetricFacts],
-    of_training: Mapping[str, MetricFacts],
+    numbers: Mapping[str, KnownNumber],
     open_metrics: bool,
     variants: VariantNames,
 ) -> None:
     what = f"target {target.text!r}"
-    if target.metric in of_training:
-        check_form(target)
-        _refuse(target_problem(target, of_training[target.metric]))
+    if target.metric in numbers:
+        _check_form(target, numbers[target.metric])
+        _refuse(target_problem(target, numbers[target.metric].facts))
         return
     for name in target.metrics:
-        _check_metric(what, name, declared, open_metrics, variants, near=of_training)
+        _check_metric(what, name, declared, open_metrics, variants, near=numbers)
     _check_facts(what, target, declared)
     _refuse(target_problem(target, declared.get(target.metric, MetricFacts(name=target.metric))))
 
@@ -163,16 +163,36 @@ def _check_target(
 def _check_contrast(
     contrast: Contrast,
     declared: Mapping[str, MetricFacts],
-    of_training: Mapping[str, MetricFacts],
+    numbers: Mapping[str, KnownNumber],
     open_metrics: bool,
     variants: VariantNames,
 ) -> None:
     what = f"ab_compare({contrast.expression!r})"
-    check_comparison(contrast.metric, of_training)
+    _check_comparison(contrast.metric, numbers)
     for name in contrast.metrics:
         _check_metric(what, name, declared, open_metrics, variants)
     _check_facts(what, contrast, declared)
     _refuse(contrast_problem(contrast, declared.get(contrast.metric, MetricFacts(name=contrast.metric))))
+
+
+def _check_form(target: Target, number: KnownNumber) -> None:
+    """Raise SpecError for a statistic of a single number: its share, count or percentile means nothing."""
+    if target.expression != target.metric:
+        relation, value = target.inner_relation or target.relation, target.inner_value
+        instead = f"{target.metric} {relation} {target.value if value is None else value:g}"
+        raise SpecError(
+            f"target {target.text!r} asks for a statistic of {target.metric!r}, which is one number of the candidate's "
+            f"{number.source}: write {instead!r}"
+        )
+
+
+def _check_comparison(metric: str, numbers: Mapping[str, KnownNumber]) -> None:
+    """Raise SpecError for a comparison of known numbers, which cannot be tested with one number in each arm."""
+    if metric in numbers:
+        raise SpecError(
+            f"ab_compare({metric!r}) names a number of the {numbers[metric].source}, of which each arm has one, so that nothing "
+            "can be tested: judge it with quality_target, or compare on a metric"
+        )
 
 
 def _check_facts(what: str, measure: Measure, declared: Mapping[str, MetricFacts]) -> None:

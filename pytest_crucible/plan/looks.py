@@ -8,8 +8,9 @@ from dataclasses import replace
 from pytest_crucible.measures.possible_values import bounds_problem
 from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.plan.variant_terms import term_metric
-from pytest_crucible.records import TRAINING_NUMBERS, Contrast, MetricFacts, Plan, Target
+from pytest_crucible.records import Contrast, MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.known_numbers import targets_on_samples
 from pytest_crucible.records.variants import SAME_ANSWER
 
 DECIDED = ("mean", "rate")
@@ -41,7 +42,7 @@ def with_looks(plan: Plan, alpha: float) -> Plan:
 
 def claims(plan: Plan) -> list[Target | Contrast]:
     """Return the targets and comparisons that get a verdict by the samples' scores."""
-    targets = [target for target in plan.targets if target.metric not in TRAINING_NUMBERS]
+    targets = targets_on_samples(plan.targets)
     return [*targets, *(contrast for contrast in plan.contrasts if contrast.decides)]
 
 

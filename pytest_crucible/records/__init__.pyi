@@ -71,16 +71,8 @@ from .statistics import ReducedEvidence as ReducedEvidence
 from .statistics import TargetResult as TargetResult
 from .tables import ColumnKind as ColumnKind
 from .tables import ExportTable as ExportTable
-from .training import TRAINING_NUMBERS as TRAINING_NUMBERS
 from .training import Lineage as Lineage
 from .training import TrainingResult as TrainingResult
-from .training_sets import TASKS as TASKS
-from .training_sets import Attempt as Attempt
-from .training_sets import AttemptSource as AttemptSource
-from .training_sets import AttemptState as AttemptState
-from .training_sets import SampleFacts as SampleFacts
-from .training_sets import TrainingRow as TrainingRow
-from .training_sets import TrainingTask as TrainingTask
 from .types import Alternative as Alternative
 from .types import Applies as Applies
 from .types import DecisionRule as DecisionRule

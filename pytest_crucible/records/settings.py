@@ -36,7 +36,6 @@ class Settings:
     fresh: bool
     cache: str
     resume: bool
-    train: bool
     run_code: bool
     sample: str | None
     json: str | None

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from pytest_crucible.records.measures import Contrast, Target
 from pytest_crucible.stats.interval import Interval
 
-TRAINING_STATISTIC = "training"
 # The exponential of a larger logarithm overflows a float.
 _LARGEST_LOGARITHM = 709.0
 
@@ -39,9 +38,11 @@ class Estimate:
     """How many replies a rate, a percentile or a count is of, where a sample has several. A mean averages them first."""
 
     @property
-    def is_of_training(self) -> bool:
-        """A number that a training recorded: it is known, not estimated from replies, and has no interval."""
-        return self.statistic == TRAINING_STATISTIC
+    def is_known(self) -> bool:
+        """True if the number was known before sampling, as one of a training, and not estimated from replies."""
+        from pytest_crucible.records.known_numbers import known_sources
+
+        return self.statistic in known_sources()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

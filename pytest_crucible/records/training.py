@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainingResult:
-    """The numbers of a training, which quality targets can name. Losses are in nats per counted token."""
+    """The numbers of a training. Losses are in nats per counted token."""
 
     training_steps: int
     first_loss: float
@@ -25,18 +24,6 @@ class TrainingResult:
     """None if the training service does not report it."""
     gradient_norms_finite: bool | None
     """False when a loss, a gradient or the weights became infinite or NaN, which ends a training; None as above."""
-
-
-TRAINING_NUMBERS = tuple(field.name for field in fields(TrainingResult))
-_LIMITS = {
-    "training_steps": (1.0, math.inf),
-    "convergence_steps": (1.0, math.inf),
-    "loss_reduction": (-math.inf, 1.0),
-    "largest_gradient_norm": (0.0, math.inf),
-    "gradient_norms_finite": (0.0, 1.0),
-}
-TRAINING_RANGES = {name: _LIMITS.get(name, (-math.inf, math.inf)) for name in TRAINING_NUMBERS}
-"""Lowest and highest value that each number can have."""
 
 
 WEIGHTS = (".safetensors", ".gguf")

@@ -239,7 +239,7 @@ def _reported_cells(report: Report) -> dict[str, Any]:
             strict=True,
         )
         # The number of a training was read, not estimated: there are no scores to compute it from.
-        if not result.estimate.is_of_training
+        if not result.estimate.is_known
     ]
     pairs = [result for analysis in run.experiments for result in analysis.comparisons]
     comparison_cells = [

@@ -109,8 +109,8 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
         _ruling(verdict, analysis),
     )
     # A proven verdict, and the number of one training, need no sentence below the row.
-    is_known = estimate.is_of_training and estimate.value is not None and estimate.interval is None
-    is_proven = verdict.state == "met" and verdict.proven and not estimate.is_of_training
+    is_known = estimate.is_known and estimate.value is not None and estimate.interval is None
+    is_proven = verdict.state == "met" and verdict.proven and not estimate.is_known
     says_all = is_proven or is_known
     return Row(experiment=nodeid, cells=cells, state=verdict.state, below="" if says_all else verdict.reason)
 

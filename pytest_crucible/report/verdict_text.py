@@ -28,7 +28,7 @@ def sentence(verdict: Verdict, analysis: Analysis, family_size: int) -> str:
 
 def estimate_text(estimate: Estimate) -> str:
     """Return `0.563 [0.536, 0.589]`; of one training, whose number is known, `0.987 [one training]`."""
-    if estimate.is_of_training and estimate.value is not None and estimate.interval is None:
+    if estimate.is_known and estimate.value is not None and estimate.interval is None:
         return f"{number(estimate.value)} [{estimate.method}]"
     return with_interval(estimate.value, estimate.interval)
 

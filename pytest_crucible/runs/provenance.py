@@ -243,7 +243,7 @@ def _plan_detail(plan: Plan, now: Plan | None) -> str:
 
 @dataclass(frozen=True)
 class PlanComparison:
-    """What a feature finds of a stored plan in the plan of today."""
+    """The differences between a stored plan and that of today, as a feature finds them."""
 
     changes: tuple[str, ...] = ()
     detail: str = ""

@@ -70,6 +70,11 @@ def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
     return next((mark.parent for mark in marks if mark.is_file()), here), {}
 
 
+def project_root() -> Path:
+    """Return pytest's root directory for this folder: configuration and weights are below it."""
+    return find_configuration(Path.cwd())[0]
+
+
 def _existing(folders: tuple[Path, ...]) -> Iterator[Path]:
     return (folder / name for folder in folders for name in FILES if (folder / name).is_file())
 

@@ -12,20 +12,20 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.registry import Version
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.session.progress_lines import TerminalProgress
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.session.settings import typed_versions
-from pytest_crucible.session.training_progress import TrainingProgress
+from pytest_crucible.session.settings import typed_names
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
+    from pytest_crucible.store.runs import RunStore
 
 
 def adapter_context(
-    config: pytest.Config, settings: Settings, shared: BackendContext, versions: Callable[[str], Version]
+    config: pytest.Config, settings: Settings, shared: BackendContext, store: Callable[[], RunStore]
 ) -> AdapterContext:
-    """Return the context of this session's adapters. `versions` returns the registered version of a name."""
+    """Return the context of this session's adapters. `store` returns the run store."""
     return AdapterContext(
         root=config.rootpath,
         invocation_folder=config.invocation_params.dir,
@@ -33,9 +33,9 @@ def adapter_context(
         shared=shared,
         open_user_backend=partial(_call_hook, config),
         tinker=partial(_tinker, config),
-        display=partial(TrainingProgress, config),
-        versions=versions,
-        typed_names=typed_versions(config),
+        progress=TerminalProgress(config),
+        store=store,
+        typed_names=typed_names(config),
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         hide=key_redactor(config),
         is_left_out=config.pluginmanager.is_blocked,

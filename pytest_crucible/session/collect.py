@@ -7,20 +7,20 @@ import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import pytest
 from _pytest.outcomes import OutcomeException
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.open import check_distinct, open_arms, train_arms
+from pytest_crucible.adapters.open import check_distinct, open_arms, prepare_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.untrained import untrained_recipes
+from pytest_crucible.adapters.preparations import find_pending
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
-from pytest_crucible.records.model_gates import SuiteRecord
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
@@ -38,7 +38,6 @@ from pytest_crucible.session.planning_failures import PlanningFailures
 from pytest_crucible.session.requested_reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.stored_arms import with_stored_runs
-from pytest_crucible.session.suite_record import DESELECTED, NOT_PLANNED, record_suite
 from pytest_crucible.session.unusable_store import UnusableStore
 
 
@@ -61,7 +60,8 @@ class ExperimentCollection:
         self.resources = resources
         # One for all items, because each dataset is read once.
         self.datasets = SessionDatasets(config, settings.seed)
-        self._items: Sequence[pytest.Item] = ()
+        self.items: Sequence[pytest.Item] = ()
+        """The selected items."""
         self._models: list[Judge] = []
 
     def has_verdicts(self, nodeid: str) -> bool:
@@ -72,7 +72,7 @@ class ExperimentCollection:
     def plan_items(self, items: Sequence[pytest.Item]) -> None:
         """Plan the selected items. Errors are gathered, so that all of them are reported at once."""
         joined = group_by_function(items)
-        self._items = items
+        self.items = items
         for item in items:
             with self.gather_errors(item.nodeid):
                 check_markers(item)
@@ -90,7 +90,7 @@ class ExperimentCollection:
         check_reports(self.config, self.settings)
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self.config))
-        self.context = adapter_context(self.config, self.settings, self.resources.shared, self.resources.find_version)
+        self.context = adapter_context(self.config, self.settings, self.resources.shared, lambda: self.resources.store)
         self.config.hook.pytest_crucible_plan_begin(collection=self)
         opener = Opener(self.context)
         self.context = opener.context
@@ -114,11 +114,11 @@ class ExperimentCollection:
         )
         if self.settings.sample is not None:
             check_sample(self.settings.sample, self.experiments.values())
-        # Training takes long, so it starts only when everything else is valid.
-        if self._trained_names() and not self.problems and self.resources.sends:
+        # A preparation, such as a training, takes long, so it starts only when everything else is valid.
+        if self._pending_names() and not self.problems and self.resources.sends:
             if self.spends:
                 self.resources.open_store()
-            self._train(opener)
+            self._prepare(opener)
         self.config.hook.pytest_crucible_prepare(collection=self)
 
     def store_plans(self, run: str) -> bool:
@@ -157,19 +157,17 @@ class ExperimentCollection:
             compared = ("comparing",) if any(plan.contrasts for plan in self.plans()) else ()
             for needed in ("session.finish", "stats.choose", *(f"stats.{name}" for name in compared)):
                 importlib.import_module(f"pytest_crucible.{needed}")
-        enter_run(store, run, self.config, self.settings, self._record_suite())
+        enter_run(store, run, self.config, self.settings, self._facts())
         for plan in self.plans():
             store.enter_plan(run, plan)
         enter_withheld(store, run, self.experiments.values())
         self.config.hook.pytest_crucible_enter(collection=self, run=run)
         enter_joined_tests(store, run, self.joined.values())
 
-    def _record_suite(self) -> SuiteRecord:
-        deselected = self.marked.without({*self.experiments, *self.joined})
-        failed = self.failures.names()
-        left_out = {**dict.fromkeys(deselected, DESELECTED), **dict.fromkeys(failed, NOT_PLANNED)}
-        planned = [item for item in self._items if item.nodeid not in failed]
-        return record_suite(self.config, self.settings, planned, self.marked.functions, self.datasets, left_out)
+    def _facts(self) -> dict[str, Any]:
+        """Return what features record of the run."""
+        facts = self.config.hook.pytest_crucible_manifest(collection=self)
+        return {name: value for each in facts for name, value in each.items()}
 
     def _plan_experiment(self, item: pytest.Function, planner: ExperimentPlanner) -> None:
         experiment = planner.plan_experiment(item, self.marked.functions[item.nodeid])
@@ -200,21 +198,25 @@ class ExperimentCollection:
         self._models.append(model)
         return model
 
-    def _trained_names(self) -> set[str]:
-        """Return the arms of experiments that will send something; empty if none of the recipes is untrained."""
-        if not untrained_recipes(self.opened_arms):
+    def _pending_names(self) -> set[str]:
+        """Return the arms of experiments that will send something; empty if none of the arms has to be prepared."""
+        if not find_pending(self.opened_arms):
             return set()
         return {arm.name for plan in self.plans() if not plan.withheld for arm in plan.arms}
 
-    def _train(self, opener: Opener) -> None:
-        """Train the adapters that are not trained yet, and update the plans."""
-        self.opened_arms = train_arms(opener, self.opened_arms, self._trained_names())
-        self.resources.add_backends(*collect_backends(self.opened_arms))
-        opened = {opened_arm.arm.name: opened_arm for opened_arm in self.opened_arms}
+    def _prepare(self, opener: Opener) -> None:
+        """Prepare the adapters that cannot answer yet, and update the plans."""
+        self.replace_arms(prepare_arms(opener, self.opened_arms, self._pending_names()))
+
+    def replace_arms(self, opened_arms: tuple[OpenedArm, ...]) -> None:
+        """Replace the arms of the session in the experiments and joined tests, by their names."""
+        self.opened_arms = opened_arms
+        self.resources.add_backends(*collect_backends(opened_arms))
+        opened = {opened_arm.arm.name: opened_arm for opened_arm in opened_arms}
         arms = {name: opened_arm.arm for name, opened_arm in opened.items()}
         for nodeid, experiment in self.experiments.items():
-            trained = tuple(opened[arm.name] for arm in experiment.plan.arms)
-            self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=trained)
+            own = tuple(opened[arm.name] for arm in experiment.plan.arms)
+            self.experiments[nodeid] = replace(experiment, plan=_with_arms(experiment.plan, arms), opened_arms=own)
         for joined in self.joined.values():
             joined.plan = _with_arms(joined.plan, arms)
 
@@ -241,5 +243,5 @@ class ExperimentCollection:
 
 
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
-    """Return the plan with its trained arms. Arms of stored runs stay."""
+    """Return the plan with other arms of the same names. Arms of stored runs stay."""
     return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import pytest
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.git import git_commit
-from pytest_crucible.records.model_gates import SuiteRecord
-from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.session.experiment import Experiment
@@ -18,8 +17,8 @@ from pytest_crucible.store.history import add_tag, check_tag
 from pytest_crucible.store.runs import RunStore
 
 
-def enter_run(store: RunStore, run: str, config: pytest.Config, settings: Settings, suite: SuiteRecord) -> None:
-    """Enter a run with its tags and with what it collected. Raises SpecError for an invalid tag."""
+def enter_run(store: RunStore, run: str, config: pytest.Config, settings: Settings, facts: Mapping[str, Any]) -> None:
+    """Enter a run with its tags. `facts` are further entries of its manifest. Raises SpecError for an invalid tag."""
     # Checked first: an invalid tag would otherwise leave a run that lacks it.
     for name in settings.tag:
         check_tag(name)
@@ -33,7 +32,7 @@ def enter_run(store: RunStore, run: str, config: pytest.Config, settings: Settin
         correction="holm",
         git=git_commit(config.rootpath),
         environment=environment_facts(),
-        manifest={**manifest, "suite": to_plain(suite)},
+        manifest={**manifest, **facts},
     )
     for name in settings.tag:
         add_tag(store, run, name, at=started)

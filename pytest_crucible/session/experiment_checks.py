@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import inspect
 import unittest
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import KnowsItsSamples
-from pytest_crucible.features import left_out_sentence, owner_of
-from pytest_crucible.records import Plan
+from pytest_crucible.features import left_out_sentence, load_rows, owner_of
+from pytest_crucible.records import MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.session.experiment import Experiment, injected_names
@@ -72,6 +72,16 @@ def check_pooling(plan: Plan) -> None:
             f"so intervals would not count the noise of {factors}: "
             f"leave out the setting, or declare fixed={list(plan.random_factors)}"
         )
+
+
+def check_known_numbers(item: pytest.Item, targets: Iterable[Target], metrics: Iterable[MetricFacts]) -> None:
+    """Raise SpecError for a target on a number that a feature knows which is left out."""
+    own = {metric.name for metric in metrics}
+    for feature, number in load_rows("known_numbers"):
+        if item.config.pluginmanager.is_blocked(feature.plugin_name):
+            for target in targets:
+                if target.metric == number.facts.name and target.metric not in own:
+                    raise SpecError(left_out_sentence(f"target {target.text!r}", feature))
 
 
 def check_sample(sample_id: str, experiments: Collection[Experiment]) -> None:

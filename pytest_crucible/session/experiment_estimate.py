@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.experiment import Experiment
 
 
@@ -40,7 +41,10 @@ class SessionEstimate:
     """The whole estimate; `pytest_crucible_estimate_session` may change it."""
 
     arms: tuple[OpenedArm, ...]
-    """The arms that may have to be trained."""
+    """The arms that may have to be prepared."""
+    settings: Settings
+    forecast_seconds: Callable[[Sequence[float], int], str]
+    """Returns the sum of so many further durations, drawn as the earlier ones, as text; `unknown` from fewer than two."""
     further: int = 0
     """The number of further arms like the first, which are not known yet."""
     lines: list[str] = field(default_factory=list)

@@ -24,6 +24,7 @@ from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.records import Dataset, Fingerprint, Measure, MetricFacts, Plan, Reasoning
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.experiment_checks import check_known_numbers
 from pytest_crucible.session.marks import comparisons, targets
 
 
@@ -44,6 +45,8 @@ def make_plan(
     metrics = plan_metrics(
         declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
     )
+    if not open_metrics:
+        check_known_numbers(item, quality_targets, metrics)
     judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
     check_expected(quality_targets, contrasts, dataset.samples)
     arm_records = tuple(arm.arm for arm in arms)

@@ -8,14 +8,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import pytest
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.versions import find_version
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.session.adapter_context import adapter_context
@@ -61,7 +59,7 @@ def with_adapters(
     """
 
     def call(config: pytest.Config) -> Result:
-        context = adapter_context(config, read_settings(config), BackendContext(), partial(find_version, store))
+        context = adapter_context(config, read_settings(config), BackendContext(), lambda: store)
         return use(context)
 
     caller, output = _Caller(call, directory), io.StringIO()

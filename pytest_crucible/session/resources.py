@@ -16,7 +16,6 @@ from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.registry import Version
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
@@ -129,12 +128,6 @@ class Resources:
     def open_store(self) -> None:
         """Open the run store before anything is spent whose result it could not take. Raises StoreError."""
         _ = self.store
-
-    def find_version(self, name: str) -> Version:
-        """Return the registered version that a name means now. Raises SpecError and StoreError."""
-        from pytest_crucible.adapters.versions import find_version
-
-        return find_version(self.store, name)
 
     @cached_property
     def writer(self) -> Writer:

@@ -1,39 +1,59 @@
-"""The settings of a session: the options' values, with versions by their numbers."""
+"""The settings of a session: the options' values, which features may change."""
 
 from __future__ import annotations
 
-import sys
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from pytest_crucible.features import owner_of_name, register_features
 from pytest_crucible.options import check_options
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
+
+
+@dataclass
+class SettingsDraft:
+    """The settings of a session, before an adapter is opened."""
+
+    root: Path
+    """Directory of pytest's configuration."""
+    settings: Settings
+    facts: dict[str, Any]
+    """Plain values by feature, which hold for the whole session. A worker has those of its controller."""
+    typed_names: dict[str, str] = field(default_factory=dict)
+    """The names of the command line, by those that they mean: `production` by `claims@4`."""
 
 
 def read_settings(config: pytest.Config) -> Settings:
     """Merge command line, environment, configuration and defaults. Raises pytest.UsageError with the option's name."""
+    return _draft(config).settings
+
+
+def typed_names(config: pytest.Config) -> dict[str, str]:
+    """Return the names of the command line, by those that they mean."""
+    return _draft(config).typed_names
+
+
+def worker_facts(config: pytest.Config) -> dict[str, Any]:
+    """Return what features have found out about the settings, for workers."""
+    return _draft(config).facts
+
+
+def _draft(config: pytest.Config) -> SettingsDraft:
     settings = Settings.of_options(check_options(config))
-    names = (settings.adapter or "", *settings.compare)
-    # No other adapter has such a name, unless the configuration gives it one.
-    if not any("@" in name or name == "production" for name in names):
-        return settings
-    from pytest_crucible.session.version_names import resolve_settings
-
-    return resolve_settings(config, settings)
-
-
-def number_versions(config: pytest.Config) -> dict[str, Any] | None:
-    """Return the numbers of the versions that the settings name, for workers; None if they name none."""
-    read_settings(config)
-    if "pytest_crucible.session.version_names" not in sys.modules:
-        return None
-    from pytest_crucible.session.version_names import worker_input
-
-    return worker_input(config)
+    facts = config.stash.setdefault(_FACTS, getattr(config, "workerinput", {}).get("crucible_settings", {}))
+    draft = SettingsDraft(config.rootpath, settings, facts)
+    # Features are imported only where one may know an adapter's name.
+    if any(owner_of_name(name) for name in (settings.adapter or "", *settings.compare)):
+        register_features(config.pluginmanager)
+        try:
+            config.hook.pytest_crucible_settings(draft=draft)
+        except CrucibleError as error:
+            raise pytest.UsageError(str(error)) from error
+    return draft
 
 
-def typed_versions(config: pytest.Config) -> dict[str, str]:
-    """Return the names that the settings gave versions, by their numbers: `production` by `claims@4`."""
-    names = (number_versions(config) or {}).get("names", {})
-    return {number: name for name, number in names.items() if name != number}
+_FACTS = pytest.StashKey[dict[str, Any]]()

@@ -19,6 +19,7 @@ from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
     check_alternative,
+    check_choice,
     check_share,
     finite,
     finite_matrix,
@@ -125,6 +126,7 @@ def levene(groups: Groups, *, centre: Literal["median", "mean"] = "median") -> S
     >>> round(result.statistic, 4), result.dof, round(result.p_value, 4)
     (6.3529, (1.0, 6.0), 0.0453)
     """
+    check_choice(centre, ("median", "mean"), "centre")
     arrays, dof = _groups(groups)
     return _call(
         f"levene, distances from the {centre}",

@@ -210,7 +210,7 @@ def _prepare(engine: Engine, location: str) -> None:
             f"run store {location!r} has format {version}, this version writes format {schema.FORMAT}: "
             "upgrade pytest-crucible, or name another store with --crucible-store"
         )
-    if version is not None and version < schema.FORMAT:
+    if version is not None and (version < schema.FORMAT or _lacks_feature_tables(engine)):
         with _exclusive_transaction(engine) as connection:
             upgrade(connection)
     _check_writable(engine)
@@ -226,11 +226,16 @@ def _stored_format(engine: Engine) -> int | None:
 
 def _check_own(engine: Engine, location: str) -> None:
     """Raise StoreError for an SQLite file of another program; a PostgreSQL database may hold other tables."""
-    others = set(inspect(engine).get_table_names()) - set(schema.metadata.tables)
+    others = set(inspect(engine).get_table_names()) - set(schema.all_tables())
     if others and engine.dialect.name == "sqlite":
         raise StoreError(
             f"run store {location!r} is not a run store: it is a database with other tables ({min(others)!r}); name another file"
         )
+
+
+def _lacks_feature_tables(engine: Engine) -> bool:
+    """Return whether the store was made without one of the features."""
+    return not {table.name for table in schema.feature_tables()} <= set(inspect(engine).get_table_names())
 
 
 def _create(engine: Engine) -> None:
@@ -243,7 +248,7 @@ def _create(engine: Engine) -> None:
 
 def _create_tables(engine: Engine) -> None:
     with _exclusive_transaction(engine) as connection:
-        schema.metadata.create_all(connection)
+        schema.metadata.create_all(connection, list(schema.all_tables().values()))
         connection.execute(insert_or_ignore(engine.dialect, schema.store_format).values(version=schema.FORMAT))
 
 

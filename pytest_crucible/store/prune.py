@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.find_run import newest_first
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import REFERENCES
-from pytest_crucible.store.versions import runs_in_log
 
 RUNNING_DAYS = 7.0
 """Days after which a run that has not ended counts as killed."""
@@ -33,19 +33,27 @@ class Prunable:
 
 
 def find_prunable(
-    store: RunStore, *, at: datetime.datetime, keep_runs: int, keep_days: float, cache_days: float | None
+    store: RunStore,
+    *,
+    at: datetime.datetime,
+    keep_runs: int,
+    keep_days: float,
+    cache_days: float | None,
+    needed: Iterable[str] = (),
 ) -> Prunable:
-    """Return runs that are old, not among the newest, not running and not needed; and cached replies older than that."""
+    """Return runs that are old, not among the newest, not running and not needed; and cached replies older than that.
+
+    Runs with a tag are needed, too.
+    """
     before = None if cache_days is None else (at - datetime.timedelta(days=cache_days)).timestamp()
     cache, table = schema.reply_cache, schema.runs
     with explain_errors(store.location), store.engine.connect() as connection:
-        # Tagged runs, and those that the registry's log names as proof.
-        needed = set(connection.execute(select(schema.tags.c.run)).scalars()) | runs_in_log(connection)
+        kept = {*needed, *connection.execute(select(schema.tags.c.run)).scalars()}
         facts = {row.id: row for row in connection.execute(select(table.c.id, table.c.started, table.c.status))}
         old = newest_first(connection)[keep_runs:]
         count = select(func.count()).select_from(cache).where(cache.c.created < (before or 0.0))
         replies = connection.execute(count).scalar_one()
-    runs = (run for run in old if run not in needed and _is_over(facts[run], at, keep_days))
+    runs = (run for run in old if run not in kept and _is_over(facts[run], at, keep_days))
     return Prunable(runs=tuple(runs), replies=replies, before=before)
 
 

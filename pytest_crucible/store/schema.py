@@ -5,6 +5,7 @@ Replies, observations and lost values are keyed by arm, position and epoch, so t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from sqlalchemy import (
@@ -23,6 +24,8 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+
+from pytest_crucible.features import load_rows
 
 metadata = MetaData()
 
@@ -343,42 +346,6 @@ training_sets = Table(
     Column("origins", LargeBinary, nullable=False),
 )
 
-# A registered version never changes: its state is in the log.
-model_versions = Table(
-    "model_versions",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("model", String(LONGEST_TAG), nullable=False),
-    # From 1, in the order of registration.
-    Column("number", Integer, nullable=False),
-    # The SHA-256 of identity and parameters: an adapter that is registered again has the same number.
-    Column("key", String(64), nullable=False),
-    # JSON as it was hashed: adapter table, identity, weights, lineage.
-    Column("body", Text, nullable=False),
-    UniqueConstraint("model", "number"),
-    UniqueConstraint("model", "key"),
-)
-
-# Only grows. Each row's digest covers the row before, so that a changed row does not match.
-registry_log = Table(
-    "registry_log",
-    metadata,
-    # From 1, without gaps.
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    # JSON as it was hashed.
-    Column("body", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-)
-
-# The last row of the log. A transition replaces the row that it has read: of two at once, one finds it and wins.
-registry_head = Table(
-    "registry_head",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("number", Integer, nullable=False),
-    Column("digest", String(64), nullable=False),
-)
-
 store_key = Table(
     "store_key",
     metadata,
@@ -399,11 +366,25 @@ ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
         *(reply_cache.c.text, reply_cache.c.text_id, reply_cache.c.reasoning_id),
     ),
     (repeats.c.training,),
-    (decisions, training_sets, model_versions, registry_log, registry_head),
+    (decisions, training_sets),
     (variants.c.name, variants.c.sha256, twins),
     (store_key, tags.c.why),
 )
-"""What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away."""
+"""What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
+
+Tables of features are in no format: a store that lacks them gets them when it is opened."""
 
 FORMAT = 1 + len(ADDED)
 """A store with a higher number belongs to a newer version; one with a lower number is upgraded."""
+
+
+def all_tables() -> Mapping[str, Table]:
+    """Return all tables by name, with those of features."""
+    # Their modules, which import this one, enter them into the metadata.
+    load_rows("store_tables")
+    return metadata.tables
+
+
+def feature_tables() -> list[Table]:
+    """Return the tables of features."""
+    return [table for _, table in load_rows("store_tables")]

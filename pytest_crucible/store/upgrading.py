@@ -1,11 +1,11 @@
-"""Upgrades a run store of an earlier format in place, by adding what later formats have added."""
+"""Upgrades a run store in place, by adding what later formats and features have added."""
 
 from __future__ import annotations
 
 from sqlalchemy import Connection, Table, inspect, select, update
 from sqlalchemy.schema import Column, CreateColumn
 
-from pytest_crucible.store.schema import ADDED, FORMAT, store_format
+from pytest_crucible.store.schema import ADDED, FORMAT, feature_tables, metadata, store_format
 
 
 def upgrade(connection: Connection) -> None:
@@ -14,6 +14,7 @@ def upgrade(connection: Connection) -> None:
     for additions in ADDED[version - 1 :]:
         for addition in additions:
             _add(connection, addition)
+    metadata.create_all(connection, feature_tables())
     connection.execute(update(store_format).values(version=max(version, FORMAT)))
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from registry_builders import measure, register, request, states
 
-from pytest_crucible.registry.promote import promote_run
+from pytest_crucible.features.registry.promote import promote_run
+from pytest_crucible.features.registry.store import changed_versions, load_registry
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import changed_versions, load_registry
 
 pytestmark = pytest.mark.slow
 

@@ -9,12 +9,8 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import text
 
-from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError, StoreError
-from pytest_crucible.records.registry import LogEntry, Version
-from pytest_crucible.registry.versions import Note, change_state, promotion
-from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import (
+from pytest_crucible.features.registry.records import LogEntry, Version
+from pytest_crucible.features.registry.store import (
     add_version,
     append_entries,
     changed_versions,
@@ -23,6 +19,10 @@ from pytest_crucible.store.versions import (
     load_version,
     version_key,
 )
+from pytest_crucible.features.registry.transitions import Note, change_state, promotion
+from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import SpecError, StoreError
+from pytest_crucible.store.runs import RunStore
 
 VERSION = Version(
     model="claims",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_crucible.cookbook.hub_cache import write_hub_cache
+from pytest_crucible.local_model.server.hub_cache import write_hub_cache
 from pytest_crucible.local_model.server.process import LocalServer
 
 MODELS = (

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pytest_crucible.features.training.encoding import TemplateEncoder, encode_rows
 from pytest_crucible.local_model.engine import Engine, make_stand_in
-from pytest_crucible.training.encoding import TemplateEncoder, encode_rows
 
 pytest.importorskip("tinker_cookbook")
 pytestmark = pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The recipes of the table in docs/how-to/cookbook.md, unmodified, against the local server.
+"""The recipes of the table in README.md, unmodified, against the local server.
 
 Skipped in an environment without tinker-cookbook.
 """
@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.cookbook.hub_cache import make_sums
 from pytest_crucible.local_model.engine import Engine, make_stand_in
+from pytest_crucible.local_model.server.hub_cache import make_sums
 
 pytest.importorskip("tinker_cookbook")
 pytestmark = pytest.mark.slow
 
-PAGE = Path(__file__).parents[2] / "docs/how-to/cookbook.md"
+PAGE = Path(__file__).with_name("README.md")
 TABLE = re.findall(r"^\| `([\w.]+)` \| `([^`]+)` \| passes", PAGE.read_text(encoding="utf-8"), re.MULTILINE)
 RENDERERS = {
     "llama3": "meta-llama/Llama-3.1-8B-Instruct",

@@ -21,7 +21,7 @@ pytest.importorskip("tinker_cookbook")
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-SUITE, PAGE = ROOT / "example_suites/rl", ROOT / "docs/how-to/cookbook-to-gate.md"
+SUITE, PAGE = ROOT / "example_suites/rl", ROOT / "docs/how-to/cookbook.md"
 TRAINING = "cookbook_training.py log_path=runs/documents batches=30 save_every=5"
 CURVE = "models curve runs/documents --suite test_documents.py --metric right -- --crucible-tinker=hosted"
 EVALUATORS = """
@@ -86,7 +86,7 @@ def without_numbers(lines: list[str]) -> list[str]:
 
 
 def test_rewards_rise_through_the_cookbooks_loop_and_the_curve_proves_it(own_service, tmp_path):
-    """The commands of docs/how-to/cookbook-to-gate.md."""
+    """The commands of docs/how-to/cookbook.md."""
     shutil.copytree(SUITE, tmp_path / "rl", ignore=shutil.ignore_patterns(".crucible", "__pycache__"))
     folder = tmp_path / "rl"
     assert f"$ python {TRAINING}\n" in PAGE.read_text(encoding="utf-8")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from tiny_base import write_tiny_base
 
-import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
+import pytest_crucible.features.training.adapters  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.backends.local import open_engine
+from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
-from pytest_crucible.training.local_trainer import EmbeddedTrainer
 
 CONFIGURATION = """
 [adapters.made]

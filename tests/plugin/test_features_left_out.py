@@ -31,6 +31,18 @@ def test_without_a_feature_the_core_decides_as_before(suite, name):
             "@pytest.mark.robustness",
         ),
         (
+            "data_checks",
+            'pytestmark = pytest.mark.data_check()\n\n@pytest.mark.crucible(dataset="questions.jsonl")',
+            "@pytest.mark.data_check",
+        ),
+        (
+            "contamination",
+            "from pytest_crucible.datasets.checks import expect_all, expect_no_data_drift\n\n"
+            '@pytest.mark.data_check(expect_all([expect_no_data_drift("input", "old.jsonl")]))\n'
+            '@pytest.mark.crucible(dataset="questions.jsonl")',
+            "expect_no_data_drift",
+        ),
+        (
             "slices",
             '@pytest.mark.crucible(dataset="questions.jsonl")\n@pytest.mark.quality_target("gap(ok by topic) <= 0.5")',
             "gap(ok by topic)",
@@ -58,6 +70,47 @@ def test_a_family_without_the_feature_sweeps_is_refused(suite):
     assert result.ret == pytest.ExitCode.USAGE_ERROR
 
 
+def test_a_key_of_a_left_out_feature_in_the_configuration_is_refused(suite):
+    (suite.path / "pytest.ini").write_text("[pytest]\ncrucible_checks = only\n")
+
+    result = suite.run("-p", "no:crucible-data_checks", "--crucible-adapter=v2")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["ERROR: crucible_checks needs the feature data_checks, which *"])
+
+
+def test_a_version_without_the_feature_registry_is_refused(suite):
+    result = suite.run("-p", "no:crucible-registry", "--crucible-adapter=claims@4")
+
+    suite.refuses(
+        result,
+        "*adapter 'claims@4' needs the feature registry, which `-p no:crucible-registry` leaves out: remove one of them",
+    )
+
+
+def test_an_adapter_with_a_recipe_is_refused_without_training(suite):
+    path = suite.path / "crucible.toml"
+    text = path.read_text(encoding="utf-8")
+    path.write_text(f'{text}\n[adapters.made]\nbackend = "local"\nrecipe = "recipes:train"\n')
+
+    result = suite.run("-p", "no:crucible-training", "--crucible-adapter=made")
+
+    suite.refuses(result, "*adapter 'made' with recipe needs the feature training, which `-p no:crucible-training`*")
+
+
+def test_a_target_on_a_training_is_refused_without_training(suite):
+    suite.test(
+        'import pytest\n\n@pytest.mark.quality_target("loss_reduction >= 0.9")\n'
+        '@pytest.mark.crucible(dataset="questions.jsonl")\ndef test_sums(sample, sampler):\n    pass\n'
+    )
+
+    result = suite.run("-p", "no:crucible-training", "--crucible-adapter=v2")
+
+    suite.refuses(
+        result, "*target 'loss_reduction >= 0.9' needs the feature training, which `-p no:crucible-training`*"
+    )
+
+
 @pytest.mark.parametrize(
     ("adapter", "word"),
     [
@@ -78,15 +131,10 @@ def test_an_adapter_with_guards_is_refused_where_guards_are_left_out(suite, adap
     )
 
 
-@pytest.mark.parametrize("overridden", [True, False])
-def test_a_key_of_a_left_out_feature_is_refused(suite, overridden):
-    arguments = ("-o", "crucible_redact=pii") if overridden else ()
-    if not overridden:
-        (suite.path / "pytest.ini").write_text("[pytest]\ncrucible_redact = pii\n", encoding="utf-8")
-
-    result = suite.run("-p", "no:crucible-guards", "--crucible-adapter=v2", *arguments)
+def test_a_key_of_a_left_out_feature_on_the_command_line_is_refused(suite):
+    result = suite.run("-p", "no:crucible-guards", "--crucible-adapter=v2", "-o", "crucible_redact=pii")
 
     suite.refuses(
         result,
-        "*crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them",
+        "crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them",
     )

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 from run_documents import of_arms
 
-import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
+import pytest_crucible.features.training.adapters  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.cli import main
 
 RECIPES = """

@@ -11,10 +11,10 @@ from test_local_names import identity, project, save_on_tinker, train  # noqa: F
 
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.cli import main
+from pytest_crucible.features.registry.store import load_version
 from pytest_crucible.records import Adapter
 from pytest_crucible.session.pytest_project import with_adapters
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.versions import load_version
 
 
 @pytest.mark.slow

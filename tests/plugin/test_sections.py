@@ -18,10 +18,10 @@ class Flips:
         return {"broken": int((candidate < baseline).sum()), "repaired": int((candidate > baseline).sum())}
 
     def claims(self, flips):
-        from pytest_crucible.stats import binomial_test
+        from scipy.stats import binomtest
 
         total = sum(flips.values())
-        p_value = binomial_test(flips["broken"], total, 0.5).p_value if total else None
+        p_value = float(binomtest(flips["broken"], total).pvalue) if total else None
         return [Claim(subject="replies flip to wrong", p_value=p_value, fails=True, reason="more broken than repaired")]
 
     def view(self, flips, claims):

@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
+import pytest_crucible.features.training.adapters  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible import runs
 from pytest_crucible.cli import main
 

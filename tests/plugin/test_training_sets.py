@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.features.training.sets import find_training_set
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.training_sets import find_training_set
 
 SCRIPTS = """
     from pytest_crucible import BackendError, Reply

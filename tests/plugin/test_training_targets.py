@@ -7,7 +7,7 @@ import shutil
 import pytest
 from run_documents import of_arms
 
-import pytest_crucible.adapters.recipes  # noqa: F401  loaded once: numpy refuses to be loaded twice
+import pytest_crucible.features.training.adapters  # noqa: F401  loaded once: numpy refuses to be loaded twice
 
 RECIPES = """
     def train_v1(trainer):
@@ -243,7 +243,7 @@ def test_a_users_backend_can_report_its_training(suite, training, state):
     suite.adapters({"own": {"backend": "own"}})
     (suite.path / "conftest.py").write_text(
         "from pytest_crucible.records import Reply\n"
-        "from pytest_crucible.training.log import summarise_training\n"
+        "from pytest_crucible.features.training.log import summarise_training\n"
         "class Own:\n"
         "    simulated, identity = False, 'own'\n"
         f"    training = {training}\n"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.registry.rules import alpha_of_look
+from pytest_crucible.features.registry.rules import alpha_of_look
 
 ALPHA, MARGIN = 0.05, 0.05
 CANDIDATES, SAMPLES = 50, 240

@@ -11,8 +11,8 @@ from experiment_builders import store_run
 from run_sizes import choose_runs
 from simulation import ALPHA, at_least, at_most
 
+from pytest_crucible.features.registry.curve import Curve, measure_curves
 from pytest_crucible.records import Sample
-from pytest_crucible.runs.curve import Curve, measure_curves
 from pytest_crucible.store.runs import RunStore
 
 pytestmark = pytest.mark.slow

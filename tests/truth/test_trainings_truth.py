@@ -7,7 +7,7 @@ import pytest
 from run_sizes import choose_runs
 from simulation import ALPHA, at_least, at_most
 
-from pytest_crucible.analyse.training_means import average_trainings
+from pytest_crucible.features.training.numbers import average_trainings
 from pytest_crucible.stats import t_bound
 
 pytestmark = pytest.mark.slow

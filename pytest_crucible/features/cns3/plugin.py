@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    import pytest
+
     from pytest_crucible.session.collect import ExperimentCollection
 
 _STRICT = (
@@ -43,6 +45,13 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:
     """Use the rules of the project's table `[antagonist]` until the session ends. Raises SpecError."""
     collection.resources.on_close(use_rules_of(collection.config.rootpath))
+
+
+def pytest_crucible_session_demands(config: pytest.Config) -> dict[str, str]:
+    """Return the rules of the antagonist."""
+    from pytest_crucible.adapters.config import describe_table
+
+    return {"[antagonist]": describe_table(config.rootpath, "antagonist")}
 
 
 def use_rules_of(root: Path) -> Callable[[], object]:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from pytest_crucible.adapters.arm_makers import backend_key
+from pytest_crucible.adapters.arm_makers import backend_key, find_named_adapter
 from pytest_crucible.adapters.config import find_adapter, read_adapters
-from pytest_crucible.adapters.context import REGISTRY, AdapterContext, files_folder
+from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
-from pytest_crucible.adapters.untrained import Untrained, explain_untrained
-from pytest_crucible.adapters.versions import changed_weights, find_version, is_version, version_adapter
+from pytest_crucible.adapters.preparations import Pending
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
@@ -26,10 +26,10 @@ from pytest_crucible.commands.options import (
 )
 from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.datasets.columns import text_of
+from pytest_crucible.features import owner_of_name
 from pytest_crucible.records import Adapter, Sample
 from pytest_crucible.records.errors import BackendError, DatasetError, SpecError
 from pytest_crucible.records.object_reference import import_from_here
-from pytest_crucible.records.registry import Version
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_ALPHA, Settings
@@ -43,6 +43,7 @@ from pytest_crucible.stats.memorisation import (
     order_test,
 )
 from pytest_crucible.stats.number_format import p_equals
+from pytest_crucible.store.runs import RunStore
 
 SEPARATOR = "\n\n"
 
@@ -226,41 +227,31 @@ class Adapters:
         import_from_here()
         self._root, self._store = root, store
         self._configured = read_adapters(root)
-        self._closers: list[Callable[[], object]] = []
+        self._opened = ExitStack()
 
     def open_scorer(self, name: str, option: str) -> ScoresPrompts:
         """Return the backend of an adapter, or of a registered version. Raises SpecError for one that cannot score prompts."""
-        version = self._find_version(name)
-        adapter = find_adapter(name, self._configured) if version is None else self._version_adapter(version)
-        typed_in = None if name in self._configured or version is not None else Path.cwd()
+        is_named = name not in self._configured and owner_of_name(name) is not None
+        named = find_named_adapter(name, self._context()) if is_named else None
+        adapter = find_adapter(name, self._configured) if named is None else named.adapter
+        typed_in = None if name in self._configured or named is not None else Path.cwd()
         backend: Any = (
             None if backend_key(adapter.options) or "seeds" in adapter.options else self._open(adapter, typed_in)
         )
-        if isinstance(backend, Untrained):
-            raise SpecError(explain_untrained([backend.recipe]))
+        if isinstance(backend, Pending):
+            raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
             )
         # An identity with settings of features, such as guards, names these too, and they do not take part here.
-        if version is not None and not adapter.settings and self._identify(adapter, backend) != version.identity:
-            raise changed_weights(version.name)
+        if named is not None and not adapter.settings and self._identify(adapter, backend) != named.identity:
+            raise SpecError(named.changed)
         return backend
 
     def close(self) -> None:
-        """Stop services that were started."""
-        for close in self._closers:
-            close()
-
-    def _find_version(self, name: str) -> Version | None:
-        """Return the registered version that a name means; None for the name of another adapter. Raises SpecError."""
-        if name in self._configured or not is_version(name):
-            return None
-        with existing_store(self._store) as store:
-            return find_version(store, name)
-
-    def _version_adapter(self, version: Version) -> Adapter:
-        return version_adapter(version, files_folder(self._root, self._store) / REGISTRY, self._root)
+        """Close the run store and stop services, where they were opened."""
+        self._opened.close()
 
     def _identify(self, adapter: Adapter, backend: Any) -> str:
         return describe_arm(adapter, "candidate", backend, root=self._root, trained_on={}).identity
@@ -273,27 +264,26 @@ class Adapters:
         return AdapterContext(
             root=self._root,
             invocation_folder=Path.cwd(),
-            settings=_default_settings(),
+            settings=_default_settings(self._store),
             shared=BackendContext(),
             open_user_backend=lambda adapter: None,
             tinker=self._tinker,
-            display=_no_display,
+            store=self._open_store,
         )
+
+    def _open_store(self) -> RunStore:
+        return self._opened.enter_context(existing_store(self._store))
 
     def _tinker(self) -> Any:
         secrets = secrets_in(to_plain(list(self._configured.values())), os.environ)
         services = project_services(self._root, secrets=secrets)
-        self._closers.append(services.close)
+        self._opened.callback(services.close)
         return services
 
 
-def _default_settings() -> Settings:
+def _default_settings(store: str) -> Settings:
     # Imports pytest, which the program's other commands do without.
     from pytest_crucible.options import OPTIONS
 
     defaults: dict[str, Any] = {option.name: () if option.repeats else option.default for option in OPTIONS}
-    return Settings(**defaults)
-
-
-def _no_display(recipe: Any) -> Any:
-    raise SpecError(f"adapter {recipe.adapter!r} is not trained yet: run pytest --crucible-train first")
+    return Settings(**{**defaults, "store": store})

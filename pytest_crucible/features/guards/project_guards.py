@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.features.guards.guard import Asks, Guard, GuardSettings
+    from pytest_crucible.features.guards.guard import Asks, Guard, GuardSettings, Redaction
     from pytest_crucible.features.guards.normalise import ThresholdFile
     from pytest_crucible.features.guards.protections import GuardBackend, Protection, Protections
-    from pytest_crucible.features.guards.redaction import FindingsRedactor, Redaction, Redactor, RunRedaction
+    from pytest_crucible.features.guards.redaction import FindingsRedactor, Redactor, RunRedaction
     from pytest_crucible.metrics import Metric
 
 GUARD = "guard"

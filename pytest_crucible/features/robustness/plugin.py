@@ -73,6 +73,13 @@ def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> dict[s
     return {"attacks": describe_attacks(item, settings.option("attacks"))}
 
 
+def pytest_crucible_session_demands(config: pytest.Config) -> dict[str, str]:
+    """Return the table of attacks."""
+    from pytest_crucible.adapters.config import describe_table
+
+    return {"[attacks]": describe_table(config.rootpath, "attacks")}
+
+
 def pytest_crucible_announce(announcement: Announcement) -> None:
     """Show how many requests the reply to a variant sends, if that is more than one."""
     from pytest_crucible.features.robustness.records import announcement_lines

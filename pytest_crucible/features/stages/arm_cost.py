@@ -75,7 +75,7 @@ def estimate_arm(
     replies: Sequence[UnsentReply],
     past: Past | None,
     concurrency: int,
-    is_untrained: bool = False,
+    pending: str = "",
 ) -> ArmEstimate:
     """Return the estimate of an arm.
 
@@ -90,7 +90,7 @@ def estimate_arm(
         blocked=sum(reply.is_blocked and not reply.requests for reply in replies),
         to_send=len(sent),
         amounts=_arm_amounts([request for reply in sent for request in reply.requests], len(sent), past, concurrency),
-        is_untrained=is_untrained,
+        pending=pending,
     )
 
 

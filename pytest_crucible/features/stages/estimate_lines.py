@@ -29,9 +29,8 @@ def estimate_lines(
         for estimate in of_experiment:
             if estimate.blocked:
                 yield f"  {estimate.arm}: {quantity(estimate.blocked, 'reply')} blocked by a guard, without a request"
-        untrained = ", ".join(estimate.arm for estimate in of_experiment if estimate.is_untrained)
-        if untrained:
-            yield f"  {untrained}: would be trained first (--crucible-train)"
+        for pending in dict.fromkeys(estimate.pending for estimate in of_experiment if estimate.pending):
+            yield f"  {', '.join(each.arm for each in of_experiment if each.pending == pending)}: {pending}"
     sums = (
         f"{head} {forecast_text(total[unit], FORMATS[unit])}" for head, unit in zip(HEADS[4:], FORMATS, strict=True)
     )

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.adapters.context import ADAPTERS, files_folder
 from pytest_crucible.backends.not_sent import UnsentRequest
+from pytest_crucible.features.stages.cost import predict_total
+from pytest_crucible.features.stages.estimate_lines import forecast_text
 from pytest_crucible.features.stages.estimating import Estimator
-from pytest_crucible.features.stages.training_estimate import training_lines
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
+from pytest_crucible.stats.number_format import seconds
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
@@ -51,12 +52,9 @@ class EstimatePlugin:
         if self._messages.errors or not self._collection.plans():
             return
         lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
-        whole = SessionEstimate(self._collection.opened_arms)
+        whole = SessionEstimate(self._collection.opened_arms, self._settings, _forecast_seconds)
         self._config.hook.pytest_crucible_estimate_session(estimate=whole, config=self._config)
-        folder = files_folder(session.config.rootpath, self._settings.store) / ADAPTERS
-        self._messages.lines += lines
-        self._messages.lines += training_lines(whole.arms, whole.further, folder)
-        self._messages.lines += [*whole.lines, *self._early_ends()]
+        self._messages.lines += [*lines, *whole.lines, *self._early_ends()]
         if may_be_too_little:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -66,3 +64,7 @@ class EstimatePlugin:
             yield "  at most so much, since --crucible-stop ends an experiment when its verdicts are settled"
         if self._settings.option("stages"):
             yield "  at most so much, since the session may end after a stage"
+
+
+def _forecast_seconds(earlier: Sequence[float], count: int) -> str:
+    return forecast_text(predict_total(earlier, count), seconds)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_crucible.adapters.untrained import untrained_recipes
+from pytest_crucible.adapters.preparations import find_pending
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.features.stages.arm_cost import (
@@ -87,7 +87,9 @@ class Estimator:
                 ],
                 past=past_usage(self.store, plan.nodeid, arm.name),
                 concurrency=self.settings.concurrency,
-                is_untrained=bool(untrained_recipes([experiment.opened_arms[number]])),
+                pending=next(
+                    (each.preparation.announcement for each in find_pending([experiment.opened_arms[number]])), ""
+                ),
             )
             for number, arm in enumerate(plan.arms)
             if arm.stored_run is None

@@ -48,4 +48,5 @@ class ArmEstimate:
     to_send: int
     """Replies that need at least one request."""
     amounts: Amounts
-    is_untrained: bool = False
+    pending: str = ""
+    """What is done with the arm before it can answer, such as "would be trained first"; empty for one that is ready."""

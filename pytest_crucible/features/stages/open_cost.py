@@ -29,7 +29,7 @@ def estimate_further(
         arm=f"{family}: {quantity(count, 'further trial')}",
         to_send=replies * count,
         amounts=_change(_with(basis, forecasts), lambda forecast: _from(forecast, 0.0 if has_run else 1.0)),
-        is_untrained=any(estimate.is_untrained for estimate in known),
+        pending=next((estimate.pending for estimate in known if estimate.pending), ""),
     )
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pytest_crucible.features.stages.records import Stage
     from pytest_crucible.features.stages.stage_plugin import StagePlugin
     from pytest_crucible.records import Plan
+    from pytest_crucible.records.settings import Settings
     from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
@@ -50,6 +51,15 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
         estimates = EstimatePlugin(session)
         session.resources.on_unsent = estimates.add_request
         plugins.register(estimates, ESTIMATE_PLUGIN)
+
+
+def pytest_crucible_session_demands(settings: Settings) -> dict[str, str]:
+    """Return the stages of a session and its early stop: a candidate may meet its claims on fewer samples."""
+    stages, until = settings.option("stages"), settings.option("until") or "the last"
+    return {
+        "early stop": "yes" if settings.option("stop") else "no",
+        "stages": f"{stages}, until {until}" if stages else "",
+    }
 
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:

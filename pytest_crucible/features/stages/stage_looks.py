@@ -46,7 +46,7 @@ def look_after_stage(
         if analysis is None or verdict.state != "missed" or verdict.suite_error or verdict.nodeid in expected:
             continue
         # A number of the training was known before the first sample: it does not end the session.
-        if any(r.target.text == verdict.subject and r.estimate.is_of_training for r in analysis.targets):
+        if any(r.target.text == verdict.subject and r.estimate.is_known for r in analysis.targets):
             continue
         return StageDecision(stage=stage, end="miss", nodeid=verdict.nodeid, subject=verdict.subject)
     return StageDecision(stage=stage)

@@ -23,7 +23,7 @@ OpenTrial = Callable[[Mapping[str, Any]], OpenedArm]
 
 @dataclass(frozen=True)
 class SweptFamily:
-    """How the competitors of an arm compete."""
+    """The rules by which the competitors of an arm compete."""
 
     family: Family
     open_trial: OpenTrial | None = None

@@ -35,7 +35,8 @@ def score_interval(
 ) -> Interval:
     """Return the score interval for x1 / n1 - x2 / n2. [-1, 1] when an arm is empty; one-sided ones end at -1 or 1.
 
-    It excludes 0 exactly when `score_p_value` is below 1 - level. R: ratesci::scoreci(x1, n1, x2, n2, skew=skewness).
+    It excludes 0 exactly when the p-value of `score_statistic` is below 1 - level.
+    R: ratesci::scoreci(x1, n1, x2, n2, skew=skewness).
 
     >>> interval = score_interval(5, 56, 0, 29)
     >>> round(interval.low, 5), round(interval.high, 5)

@@ -10,12 +10,13 @@ from adapter_contexts import context_in
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.kinds import KINDS, AdapterKind, all_kinds, kind_of
 from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.adapters.uris import UriForm, read_rest
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.features import load_rows
 from pytest_crucible.records import Adapter
 
-FUNCTIONS = ("open", "locate", "origin", "base")
+FUNCTIONS = ("open", "locate", "origin")
 
 
 @pytest.mark.parametrize(
@@ -46,7 +47,7 @@ def test_two_kinds_share_no_name_and_no_scheme():
 def test_a_kind_of_users_has_no_abilities(tmp_path):
     kind, adapter = kind_of(Adapter(name="v2", backend="theirs")), Adapter(name="v2", backend="theirs")
 
-    assert not any((kind.is_seeded, kind.is_offline, kind.is_free, kind.has_recipe(adapter)))
+    assert not any((kind.is_seeded, kind.is_offline, kind.is_free, find_preparation(adapter)))
     assert kind.open_backend(adapter, context_in(tmp_path)) is None
     assert kind.locate_files(adapter, context_in(tmp_path), {}, tmp_path) is adapter
 

@@ -11,8 +11,8 @@ from pytest_crucible.adapters.open import open_arms
 from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.backends import ScriptedBackend
+from pytest_crucible.features.training.log import summarise_training
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.training.log import summarise_training
 
 ADAPTERS = """
 [adapters]

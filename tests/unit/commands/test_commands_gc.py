@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible.cli import main
+from pytest_crucible.features.training.recipe import find_unfinished
 from pytest_crucible.records.files import file_lock
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.training.files import find_unfinished
 
 DAY = 86_400.0
 
@@ -55,7 +55,7 @@ def test_unfinished_trainings_are_listed_and_deleted_on_request(adapters, capsys
 def test_a_running_training_is_kept(adapters):
     interrupt(adapters, "a" * 16, days=91)
     with file_lock(adapters / f"{'a' * 16}.lock", lambda: None):
-        assert find_unfinished(adapters, time.time()) == []
+        assert find_unfinished(adapters, time.time()) == {}
 
     assert len(find_unfinished(adapters, time.time())) == 1
     # To look leaves the lock free.
@@ -64,4 +64,4 @@ def test_a_running_training_is_kept(adapters):
 
 
 def test_a_missing_folder_has_no_unfinished_training(tmp_path):
-    assert find_unfinished(tmp_path / "nowhere", time.time()) == []
+    assert find_unfinished(tmp_path / "nowhere", time.time()) == {}

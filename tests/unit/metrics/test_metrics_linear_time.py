@@ -23,6 +23,7 @@ from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_er
 from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.backends.tinker import health
 from pytest_crucible.features.cns3 import claims, thinker
+from pytest_crucible.features.training import set_attempts
 from pytest_crucible.importers import (
     benchmark_runs,
     metric_facts,
@@ -42,7 +43,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report import html, markdown
 from pytest_crucible.report.tables import align_estimates
-from pytest_crucible.store import attempts, prompt_forms
+from pytest_crucible.store import prompt_forms
 
 ROOT = Path(pytest_crucible.__file__).parent
 OPTIONS = ["one", "two"]
@@ -160,7 +161,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "report/tables.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
     "report/html.py": {"blanks": html.blanks},
-    "store/attempts.py": {"own texts of a form": attempts._OWN.findall},
+    "features/training/set_attempts.py": {"own texts of a form": set_attempts._OWN.findall},
     "store/prompt_forms.py": {"messages_of": lambda text: prompt_forms.messages_of(json.dumps(text), {"i0": "a"})},
 }
 CONFIGURATION = "reads the configuration or the command line"
@@ -179,6 +180,7 @@ NO_REPLIES = {
     "records/slices.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
     "local_model/server/models.py": CONFIGURATION,
+    "local_model/server/hub_cache.py": CONFIGURATION,
     "local_model/server/sessions.py": "the version of an SDK, from a header",
     "features/cns3/antagonist.py": CONFIGURATION,
     "features/cns3/judgement.py": r"its pattern is \w+",

@@ -143,7 +143,13 @@ def test_swapping_the_arms_turns_the_answer_round_and_keeps_p(case, alpha):
     low, high = ends(result.interval)
     turned = (lambda value: 1 / value) if result.estimand == "ratio" else (lambda value: -value)
 
-    assert near(result.p_value, swapped.p_value)
+    alike = result.alikeness
+    if alike is None or alike.exact or result.paired:
+        assert near(result.p_value, swapped.p_value)
+    else:
+        # Random arrangements of unequal arms are others once the arms change places.
+        deviation = math.sqrt(result.p_value * (1 - result.p_value) / alike.arrangements)
+        assert result.p_value == pytest.approx(swapped.p_value, abs=6 * math.sqrt(2) * deviation + 1e-9)
     assert near(result.p_exact, swapped.p_exact)
     assert near(turned(result.estimate), swapped.estimate)
     assert (result.baseline, result.candidate) == (swapped.candidate, swapped.baseline)

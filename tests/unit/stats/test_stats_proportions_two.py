@@ -10,14 +10,21 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_crucible.stats.effects import cohens_h, cohens_h_effect
+from pytest_crucible.stats.means.moments import normal_p_value
 from pytest_crucible.stats.proportions.score import (
     constrained_rate,
     odds_ratio_score,
     risk_ratio_score,
     score_interval,
-    score_p_value,
     score_statistic,
 )
+
+
+def score_p_value(x1, n1, x2, n2, *, difference=0.0, alternative="two-sided", skewness=True):
+    """The p-value of a true difference, by the score statistic."""
+    z = score_statistic(x1, n1, x2, n2, difference=difference, skewness=skewness)
+    return None if z is None else normal_p_value(z, alternative)
+
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 ALTERNATIVES = st.sampled_from(["two-sided", "greater", "less"])
@@ -29,6 +36,11 @@ RATIOS = [odds_ratio_score, risk_ratio_score]
 def arms(draw: st.DrawFn, largest: int = 150) -> tuple[int, int, int, int]:
     n1, n2 = draw(st.integers(1, largest)), draw(st.integers(1, largest))
     return draw(st.integers(0, n1)), n1, draw(st.integers(0, n2)), n2
+
+
+def score_p_value(x1, n1, x2, n2, *, difference=0.0, alternative="two-sided", skewness=True):
+    """The p-value of the score statistic (Farrington & Manning 1990)."""
+    return normal_p_value(score_statistic(x1, n1, x2, n2, difference=difference, skewness=skewness), alternative)
 
 
 def swapped(counts: tuple[int, int, int, int]) -> tuple[int, int, int, int]:

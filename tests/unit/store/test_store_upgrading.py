@@ -38,10 +38,12 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
 
 
 def written_by(version: int, location: str) -> str:
-    """A store as that version made it."""
-    later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions}
+    """A store as that version made it, without the tables of features."""
+    later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions} | {
+        *schema.feature_tables()
+    }
     then = MetaData()
-    for table in schema.metadata.tables.values():
+    for table in schema.all_tables().values():
         if table not in later:
             copy = table.to_metadata(then)
             for column in list(copy.columns):
@@ -132,6 +134,17 @@ def test_what_is_there_already_is_left_alone(blank):
     RunStore(location).close()
 
     assert describe(location) == before
+
+
+def test_a_store_that_was_made_without_a_feature_gets_its_tables(blank):
+    location = written_by(schema.FORMAT, blank())
+    tables = {table.name for table in schema.feature_tables()}
+    before = describe(location)
+
+    RunStore(location).close()
+
+    assert not tables & set(before)
+    assert tables <= set(describe(location))
 
 
 def test_nothing_that_was_added_is_required():

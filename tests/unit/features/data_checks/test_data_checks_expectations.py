@@ -454,3 +454,27 @@ def test_the_standard_set_checks_answers_and_groups_only_if_there_are_any():
         "expect_one_answer_per_input", "expect_answer_not_in_prompt", "expect_balanced_answer_key",
         "expect_length_not_to_predict_label", "expect_group_share_below",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("home", "name", "arguments"),
+    [
+        ("answers", "expect_answer_not_in_prompt", ()),
+        ("combined", "expect_all", ([checks.expect_clean_text()],)),
+        ("contamination", "expect_not_contaminated", ("train.jsonl",)),
+        ("drift", "expect_no_data_drift", ("x", "old.jsonl")),
+        ("duplicates", "expect_no_duplicates", ()),
+        ("labels", "expect_label_balance", ("x",)),
+        ("leaks", "expect_no_secrets", ()),
+        ("schema", "expect_column_to_exist", ("x",)),
+        ("statistics", "expect_column_mean_to_be_between", ("x", 0, 1)),
+        ("strings", "expect_column_values_to_be_valid_emails", ("x",)),
+        ("texts", "expect_clean_text", ()),
+        ("times", "expect_column_values_to_be_valid_timestamps", ("x",)),
+        ("values", "expect_no_missing_values", ("x",)),
+    ],
+)
+def test_stored_identities_have_the_module_in_which_a_check_was_first_written(home, name, arguments):
+    identity = call(name, *arguments).identity
+
+    assert identity.partition("{")[0] == f"pytest_crucible.datasets.checks.{home}.{name}"

@@ -1,0 +1,64 @@
+"""The hooks of the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from pytest_crucible.features.row import Placed
+
+if TYPE_CHECKING:
+    from pytest_crucible.runs.provenance import ReproductionCheck
+    from pytest_crucible.session.collect import ExperimentCollection
+    from pytest_crucible.session.settings import SettingsDraft
+    from pytest_crucible.store.runs import RunStore
+
+_FOLDER = "pytest_crucible.features.registry"
+
+
+def pytest_crucible_sections() -> dict[str, Placed]:
+    return {"candidates": Placed(90, f"{_FOLDER}.section")}
+
+
+def pytest_crucible_commands() -> dict[str, str]:
+    return {
+        "models list": f"{_FOLDER}.listing:list_models",
+        "models register": f"{_FOLDER}.commands:register_adapter",
+        "models promote": f"{_FOLDER}.commands:promote_candidate",
+        "models rollback": f"{_FOLDER}.commands:roll_back",
+        "models retire": f"{_FOLDER}.commands:retire",
+        "models gate freeze": f"{_FOLDER}.commands:freeze",
+        "models gate show": f"{_FOLDER}.commands:show",
+        "models watch": f"{_FOLDER}.watch:watch_source",
+        "models schedule": f"{_FOLDER}.schedule:write_schedule",
+        "models curve": f"{_FOLDER}.curve_command:print_curve",
+    }
+
+
+def pytest_crucible_settings(draft: SettingsDraft) -> None:
+    """Put versions by their numbers into the settings, and in an era its error rate."""
+    from pytest_crucible.features.registry.version_names import resolve_settings
+
+    resolve_settings(draft)
+
+
+def pytest_crucible_manifest(collection: ExperimentCollection) -> dict[str, Any]:
+    """Record what the suite demands of a candidate, which the gate of a model compares."""
+    from pytest_crucible.features.registry.suite import record_collected
+    from pytest_crucible.records.serialize import to_plain
+
+    return {"suite": to_plain(record_collected(collection))}
+
+
+def pytest_crucible_kept_runs(store: RunStore) -> Iterable[str]:
+    """Return the runs that the log names as proof."""
+    from pytest_crucible.features.registry.store import runs_in_log
+
+    return runs_in_log(store)
+
+
+def pytest_crucible_check_store(store: RunStore, location: str) -> Iterator[ReproductionCheck]:
+    """Check the registry's log, the versions that it registered, and their weights; a store without a registry passes."""
+    from pytest_crucible.features.registry.registration import check_registry
+
+    return check_registry(store, location)

@@ -1,1 +1,0 @@
-"""The model registry: versions of models, and the proof on which they reach production."""

@@ -1,0 +1,222 @@
+"""Trainings that are interrupted: they continue where they were, and equal those that were not."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import random
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from test_training_recipes import ROWS, engine, make_recipe, steps, trained  # noqa: F401 - engine is a fixture
+
+from pytest_crucible.backends.lineages import TrainedAdapter
+from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+from pytest_crucible.features.training.recipe import Recipe, find_recipe
+from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.sampling import SamplingParams
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import hash_file
+
+
+def by_a_generator(trainer):
+    trainer.checkpoint(3)
+    steps(trainer, 12)
+
+
+def by_the_step(trainer):
+    data = trainer.datums(ROWS)
+    trainer.checkpoint(3)
+    for step in trainer.steps(12):
+        trainer.step(trainer.batch(step, data, 3), learning_rate=1e-2 / step)
+
+
+def by_two_batches(trainer):
+    data = trainer.datums(ROWS)
+    for step in trainer.steps(12):
+        for rows in (data[:4], data[4:]):
+            trainer.forward_backward(trainer.batch(step, rows, 2), "cross_entropy")
+        trainer.optim_step()
+
+
+def by_preferences(trainer):
+    rows = [{"prompt": f"{number}?", "chosen": "five", "rejected": "six"} for number in range(8)]
+    pairs, draw = trainer.preferences(rows), random.Random(1)
+    for _ in range(12):
+        trainer.step(draw.sample(pairs, 2), loss="dpo", learning_rate=1e-2)
+
+
+def by_its_own_replies(trainer):
+    data = trainer.datums(ROWS)
+    for step in trainer.steps(12):
+        (reply,) = trainer.sampler().sample([data[0].tokens[:2]], SamplingParams(max_tokens=4, seed=step))
+        rows = [{"prompt": "3?", "completion": reply.text}]
+        trainer.step(trainer.datums(rows), learning_rate=1e-2)
+
+
+def by_chance(trainer):
+    data = trainer.datums(ROWS)
+    for _ in range(12):
+        trainer.step(random.SystemRandom().sample(data, 3), learning_rate=1e-2)
+
+
+def by_a_running_generator(trainer):
+    data, draw = trainer.datums(ROWS), random.Random(0)
+    for _ in trainer.steps(12):
+        trainer.step(draw.sample(data, 3), learning_rate=1e-2)
+
+
+def by_looking_back(trainer):
+    data = trainer.datums(ROWS)
+    for _ in range(12):
+        output = trainer.forward_backward(data[:2], "cross_entropy")
+        assert output.outputs[0]["logprobs"].size
+        trainer.optim_step()
+
+
+REPEATABLE = (by_a_generator, by_the_step, by_two_batches, by_preferences, by_its_own_replies)
+
+
+def interrupted(recipe: Recipe, folder: Path, after: int) -> None:
+    """Train until Ctrl-C after some steps."""
+
+    def watch(log):
+        if len(log.losses) >= after:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trained(recipe, folder, watch=watch)
+
+
+def compare(item: TrainedAdapter, other: TrainedAdapter) -> None:
+    for name in ("adapter_sha256", "losses", "gradient_norms", "learning_rates", "result", "kept", "hyperparameters"):
+        assert getattr(item.lineage, name) == getattr(other.lineage, name), name
+    for step in item.lineage.kept:
+        files = [adapter.path / f"step-{step}" / "adapter.safetensors" for adapter in (item, other)]
+        assert hash_file(files[0]) == hash_file(files[1])
+
+
+@pytest.mark.parametrize("function", REPEATABLE)
+def test_a_resumed_training_equals_one_that_was_not_interrupted(engine, tmp_path, function):  # noqa: F811
+    recipe = replace(make_recipe(engine, function), save_every=2)
+    whole, _ = trained(recipe, tmp_path / "whole")
+    draw = random.Random(function.__name__)
+    for number in range(2):
+        folder, resumed = tmp_path / str(number), []
+        # Interrupted twice, of which the second time may come before a new state was saved.
+        first, second = sorted(draw.sample(range(1, 12), 2))
+        interrupted(recipe, folder, first)
+        interrupted(recipe, folder, second)
+        again, _ = trained(recipe, folder, resume=resumed.append)
+
+        compare(whole, again)
+        # A state is saved when the next step has begun.
+        assert resumed == ([(second - 1) // 2 * 2] if second > 2 else [])
+        assert not list(folder.glob(".unfinished-*"))
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (by_chance, "step 1 got other rows or settings than before"),
+        (by_a_running_generator, "step 5 got other rows or settings than before"),
+        (by_looking_back, "log-probabilities of a step that is not computed again"),
+    ],
+)
+def test_a_recipe_that_does_not_repeat_itself_says_why_it_cannot_continue(engine, tmp_path, function, words):  # noqa: F811
+    recipe = replace(make_recipe(engine, function), save_every=2)
+    interrupted(recipe, tmp_path, 6)
+    with pytest.raises(SpecError, match=words) as caught:
+        trained(recipe, tmp_path)
+
+    assert "trainer.batch(step, data, size)" in str(caught.value)
+    (home,) = tmp_path.glob(".unfinished-*")
+    assert str(home) in str(caught.value)
+
+
+def read_and_train(trainer):
+    data = trainer.datums(trainer.rows_file)
+    for step in trainer.steps(6):
+        trainer.step(trainer.batch(step, data, 2), learning_rate=1e-2)
+
+
+def test_a_training_whose_data_have_changed_starts_again(engine, tmp_path, monkeypatch):  # noqa: F811
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text("".join(json.dumps(row) + "\n" for row in ROWS))
+    monkeypatch.setattr(EmbeddedTrainer, "rows_file", rows, raising=False)
+    recipe = replace(make_recipe(engine, read_and_train), save_every=2)
+    folder, resumed = tmp_path / "adapters", []
+    interrupted(recipe, folder, 4)
+    rows.write_text(rows.read_text().replace("five", "six"))
+    whole, _ = trained(recipe, folder, resume=resumed.append)
+
+    assert resumed == []
+    assert whole.lineage.result.training_steps == 6
+
+
+def test_without_saved_states_a_training_starts_again(engine, tmp_path):  # noqa: F811
+    recipe, resumed = replace(make_recipe(engine, by_the_step), save_every=0), []
+    interrupted(recipe, tmp_path, 9)
+    trained(recipe, tmp_path, resume=resumed.append)
+
+    assert resumed == []
+
+
+def test_a_damaged_state_is_not_used(engine, tmp_path):  # noqa: F811
+    recipe, resumed = replace(make_recipe(engine, by_the_step), save_every=2), []
+    interrupted(recipe, tmp_path, 9)
+    (record,) = tmp_path.glob(".unfinished-*/step-8/training.json")
+    record.write_text(record.read_text()[:100])
+    trained(recipe, tmp_path, resume=resumed.append)
+
+    assert resumed == []
+
+
+def test_each_pass_of_the_data_has_every_row_once_in_another_order(engine, tmp_path):  # noqa: F811
+    trainer = EmbeddedTrainer(engine, LoraSpec(rank=1, seed=5), folder=tmp_path)
+    rows = list(range(7))
+    drawn = [row for step in range(1, 8) for row in trainer.batch(step, rows, 3)]
+
+    passes = [tuple(drawn[start : start + 7]) for start in (0, 7, 14)]
+    assert [sorted(item) for item in passes] == [rows] * 3
+    assert len(set(passes)) == 3
+    assert trainer.batch(4, rows, 3) == drawn[9:12]
+    for step, data, size in ((0, rows, 1), (1, [], 1), (1, rows, 0)):
+        with pytest.raises(ValueError, match="expected a step from 1, data, and a size from 1"):
+            trainer.batch(step, data, size)
+
+
+@pytest.mark.parametrize("value", [-1, 2.5, True, "often"])
+def test_an_invalid_interval_of_states_is_refused(value, engine):  # noqa: F811
+    with pytest.raises(SpecError, match=r"save_every = .*: write a number of steps, 0 for never"):
+        find_recipe("v2", "test_training_recipes:steps", make_recipe(engine, by_the_step).base, save_every=value)
+
+
+def train_until_killed(recipe: Recipe, folder: Path, at: int) -> None:
+    """Train in a process of its own, which ends at a step as by `kill -9`."""
+    process = multiprocessing.get_context("fork").Process(
+        target=trained,
+        args=(recipe, folder),
+        kwargs={"watch": lambda log: len(log.losses) == at and os.kill(os.getpid(), signal.SIGKILL)},
+    )
+    process.start()
+    process.join()
+
+
+@pytest.mark.slow
+def test_trainings_killed_at_any_moment_equal_one_that_was_not(engine, tmp_path):  # noqa: F811
+    draw, whole = random.Random(0), {}
+    for number in range(20):
+        function = REPEATABLE[number % len(REPEATABLE)]
+        recipe = replace(make_recipe(engine, function), save_every=2)
+        if function not in whole:
+            whole[function], _ = trained(recipe, tmp_path / function.__name__)
+        # The second process continues where the first was killed, and is killed, too.
+        for at in sorted(draw.sample(range(1, 12), 2)):
+            train_until_killed(recipe, tmp_path / str(number), at)
+            assert not list((tmp_path / str(number)).glob("*/lineage.json"))
+        again, _ = trained(recipe, tmp_path / str(number))
+        compare(whole[function], again)

@@ -1,0 +1,196 @@
+"""Adapters that recipes have trained: the steps that they keep, and the events of a training."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_training_recipes import SPEC, engine, make_recipe, steps, trained  # noqa: F401 - engine is a fixture
+
+from pytest_crucible.backends.lineages import TrainedAdapter
+from pytest_crucible.features.training.adapters import find_step, with_checkpoint
+from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
+from pytest_crucible.features.training.log import TrainingLog
+from pytest_crucible.features.training.recipe import (
+    emit_checkpoint,
+    emit_steps,
+    find_damaged,
+    find_recipe,
+    find_trained,
+)
+from pytest_crucible.local_model.checkpoints import load_sampler
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.records import Adapter, Event, Lineage, TrainingResult
+from pytest_crucible.records.errors import SpecError
+
+
+def keep_two_and_four(trainer):
+    trainer.checkpoint(2)
+    steps(trainer, 4)
+    trainer.checkpoint(4)
+    steps(trainer, 1)
+
+
+def keep_nothing(trainer):
+    steps(trainer, 2)
+
+
+def stop_after_keeping(trainer):
+    trainer.checkpoint(1)
+    steps(trainer, 1)
+    trainer.step(trainer.datums([{"prompt": "2?", "completion": "five"}]), learning_rate=1e300)
+
+
+def weights(engine: Engine, place: Path) -> dict[str, np.ndarray]:  # noqa: F811
+    return dict(load_sampler(place, engine.shape, engine.base_sha256).factors)
+
+
+def test_the_weights_of_a_step_are_those_of_a_training_that_ends_there(engine, tmp_path):  # noqa: F811
+    whole, _ = trained(make_recipe(engine, keep_two_and_four), tmp_path)
+    short, _ = trained(make_recipe(engine, keep_nothing), tmp_path)
+
+    remaining, last = weights(engine, whole.path / "step-2"), weights(engine, short.path)
+    assert whole.lineage.kept == (2, 4)
+    assert all(np.array_equal(remaining[name], last[name]) for name in last)
+    assert not all(np.array_equal(remaining[name], values) for name, values in weights(engine, whole.path).items())
+
+
+def test_adapters_that_differ_in_the_step_alone_share_one_training(engine, tmp_path):  # noqa: F811
+    recipe = make_recipe(engine, keep_two_and_four)
+    early, late = replace(recipe, at=2), replace(recipe, adapter="v3", at=4)
+    whole, _ = trained(early, tmp_path)
+
+    assert early.key == late.key == recipe.key
+    assert len({recipe.identity, early.identity, late.identity}) == 3
+    assert find_trained(late, tmp_path) == whole
+    adapter = Adapter(name="v3", backend="local", options={"recipe": "recipes:train", "at": 4, "base": "tiny"})
+    located = with_checkpoint(adapter, whole)
+    assert located.options == {"base": "tiny", "checkpoint": str(whole.path / "step-4")}
+    lineage = find_step(adapter, 4, whole).lineage
+    assert (lineage.step, lineage.result.training_steps, lineage.losses) == (4, 4, whole.lineage.losses[:4])
+    assert lineage.adapter_sha256 != whole.lineage.adapter_sha256
+    # The last step needs no call.
+    assert find_step(adapter, 5, whole) == whole
+
+
+def test_a_damaged_step_is_trained_again_where_it_is_needed(engine, tmp_path):  # noqa: F811
+    recipe = make_recipe(engine, keep_two_and_four)
+    whole, _ = trained(recipe, tmp_path)
+    (whole.path / "step-2" / "adapter.safetensors").write_bytes(b"damaged")
+
+    assert find_trained(replace(recipe, at=2), tmp_path) is None
+    assert find_damaged(replace(recipe, at=2), tmp_path) == whole.path / "step-2"
+    assert find_trained(replace(recipe, at=4), tmp_path) == whole
+    with pytest.raises(SpecError, match=r"step 2 in '.*' is damaged: train it again with --crucible-train"):
+        find_step(Adapter(name="v2", backend="local", options={"recipe": "recipes:train"}), 2, whole)
+    _, is_new = trained(replace(recipe, at=2), tmp_path)
+    assert is_new
+
+
+def test_steps_of_a_training_that_stopped_are_kept(engine, tmp_path):  # noqa: F811
+    with pytest.raises(SpecError, match="stopped at step 2"):
+        trained(make_recipe(engine, stop_after_keeping), tmp_path)
+
+    (folder,) = tmp_path.glob("*-stopped")
+    assert weights(engine, folder / "step-1")
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "sentence"),
+    [
+        (
+            keep_two_and_four,
+            3,
+            "kept steps 2, 4 and its last, 5: use one of them, or call trainer.checkpoint(3) in it",
+        ),
+        (keep_two_and_four, 9, "kept steps 2, 4 and its last, 5: use one of them"),
+        (keep_nothing, 1, "kept its last step, 2: use at = 2, or call trainer.checkpoint(1) in it"),
+    ],
+)
+def test_a_step_that_was_not_kept(engine, tmp_path, function, at, sentence):  # noqa: F811
+    whole, _ = trained(make_recipe(engine, function), tmp_path)
+
+    with pytest.raises(SpecError) as caught:
+        find_step(Adapter(name="v2", backend="local", options={"recipe": "recipes:train"}), at, whole)
+
+    assert str(caught.value) == f"adapter 'v2' has at = {at}, but recipe 'recipes:train' {sentence}"
+
+
+@pytest.mark.parametrize("at", [0, -3, "30", True, 2.0])
+def test_a_step_that_is_no_number(engine, at):  # noqa: F811
+    with pytest.raises(SpecError, match=f"has at = {at!r}: write the number of a step, such as at = 30"):
+        find_recipe("v2", "json:dumps", EmbeddedBase(engine, "tiny"), at=at)
+
+
+def test_checkpoints_that_cannot_be_kept(engine, tmp_path):  # noqa: F811
+    trainer = EmbeddedTrainer(engine, SPEC, folder=tmp_path)
+    for step in (0, "3", True):
+        with pytest.raises(ValueError, match="is not a step: write a whole number from 1"):
+            trainer.checkpoint(step)
+    trainer.checkpoint(1)
+    steps(trainer, 3)
+
+    trainer.checkpoint(1)
+    with pytest.raises(ValueError, match=r"checkpoint\(2\) comes after step 3: call it before step 3"):
+        trainer.checkpoint(2)
+    assert list(trainer.kept) == [1]
+
+
+RESULT = TrainingResult(
+    training_steps=2,
+    convergence_steps=None,
+    first_loss=2.0,
+    final_loss=1.0,
+    loss_reduction=0.5,
+    gradient_norms_finite=True,
+    largest_gradient_norm=3.0,
+)
+
+
+def lineage() -> Lineage:
+    return Lineage(
+        adapter_sha256="ab", base="packaged", base_sha256="cd", recipe="recipes:v2", recipe_sha256="ef", data={}, lora={},
+        seed=0, hyperparameters={}, git=None, parent=None, result=RESULT, losses=(2.0, 1.0), gradient_norms=(3.0, 1.0),
+        learning_rates=(0.1, 0.1), seconds=1.5,
+    )  # fmt: skip
+
+
+def test_each_step_is_emitted_and_watched():
+    reported, watched = [], []
+    watch = emit_steps(lambda log: watched.append(len(log.losses)), reported.append, "v2")
+    log = TrainingLog()
+    for step in (1, 2):
+        log.losses.append(2.0 / step)
+        log.gradient_norms.append(3.0)
+        log.learning_rates.append(0.1)
+        log.tokens.append(50 * step)
+        log.seconds.append(0.25)
+        watch(log)
+
+    assert watched == [1, 2]
+    assert [(item.name, item.arm, item.experiment, item.seconds) for item in reported] == [
+        ("train.step", "v2", "", 0.25)
+    ] * 2
+    assert reported[1].facts == {
+        "step": 2, "loss": 1.0, "gradient_norm": 3.0, "learning_rate": 0.1, "tokens": 100, "tokens_per_s": 400.0
+    }  # fmt: skip
+
+
+def test_a_new_adapter_emits_a_checkpoint():
+    reported: list[Event] = []
+    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=True)
+
+    [item] = reported
+    assert (item.name, item.arm, item.seconds) == ("checkpoint", "v2", 1.5)
+    assert item.facts == {
+        "path": "adapters/v2", "sha256": "ab", "recipe": "recipes:v2", "steps": 2, "final_loss": 1.0
+    }  # fmt: skip
+
+
+def test_a_loaded_adapter_emits_no_checkpoint():
+    reported: list[Event] = []
+    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=False)
+
+    assert reported == []
