@@ -1,4 +1,4 @@
-"""What features add to adapters: settings of their tables, and wrappers around the whole of one."""
+"""Settings that features read of the tables of adapters, and wrappers that they put around whole adapters."""
 
 from __future__ import annotations
 

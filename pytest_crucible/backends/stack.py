@@ -76,7 +76,7 @@ class WrapperRow:
 
 @dataclass(frozen=True)
 class OuterWrapper:
-    """What a feature puts around a whole adapter, also around an ensemble and recorded replies."""
+    """A wrapper that a feature puts around a whole adapter, also around an ensemble and recorded replies."""
 
     identity: str
     """Added to the identity of the arm. The keys of cached replies do not have it."""

@@ -68,7 +68,7 @@ class KeyRedactor:
 
     @property
     def redacts_findings(self) -> bool:
-        """Whether more than keys is redacted."""
+        """True if more than keys is redacted."""
         return bool(self._further)
 
     def finds_late(self) -> bool:
