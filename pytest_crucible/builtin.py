@@ -117,9 +117,7 @@ SECTIONS = {
     "cache": Placed(70, "pytest_crucible.sections.cache"),
     "reruns": Placed(80, "pytest_crucible.sections.reruns"),
     "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
-    "variance": Placed(110, "pytest_crucible.sections.variance"),
     "drift": Placed(120, "pytest_crucible.sections.drift"),
-    "judges": Placed(160, "pytest_crucible.sections.judges"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
     "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
 }

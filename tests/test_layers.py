@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import functools
 import graphlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -158,3 +159,13 @@ def test_there_is_no_import_cycle():
 
 def test_every_exception_is_needed():
     assert {pair for pair in EXCEPTIONS | PENDING if pair[1] in ours(pair[0])} == EXCEPTIONS | PENDING
+
+
+def test_only_tables_of_public_names_name_a_module_of_a_feature():
+    """The package and `datasets.checks` hand on names that users import; nothing else of the core knows where features lie."""
+    core = [path for path in ROOT.rglob("*.py*") if path.suffix in (".py", ".pyi") and "features" not in path.parts]
+    named = {
+        path for path in core if re.search(r"\bfeatures\.(?!row\b)[a-z_]+( import|[.:\"])", path.read_text("utf-8"))
+    }
+
+    assert named == {ROOT / "__init__.py", ROOT / "datasets" / "checks.pyi"}

@@ -127,7 +127,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
         "choice_match": scored(metrics.chooses()),
         "choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ"),
     },
-    "metrics/judges.py": {"read_verdict": verdict},
+    "metrics/models/verdicts.py": {"read_verdict": verdict},
     "features/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
     "features/cns3/claims.py": {
         "parse": claims.parse,

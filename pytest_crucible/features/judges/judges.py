@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
-from pytest_crucible.metrics.models.scorers import NO_JUDGE, Entailment, Judge, Premise, current_reply, judge
-from pytest_crucible.metrics.models.verdicts import DATA, MARK, NoVerdict, closing_lines, read_verdict, wrap_in_tags
+from pytest_crucible.metrics.models.scorers import NO_JUDGE, current_reply, judge
+from pytest_crucible.metrics.models.verdicts import DATA, NoVerdict, closing_lines, request_verdict, wrap_in_tags
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import CLEAN, HUMAN, ORDERS, Reply, Sample
 from pytest_crucible.records.errors import BackendError, SpecError
@@ -53,29 +53,6 @@ def judge_once(ask: AskJudge[Verdict]) -> AskJudge[Verdict]:
         return await latest[2]
 
     return cached_ask
-
-
-async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> str:
-    """Return the judge's verdict. A reply without a readable one is followed by one request for the verdict alone.
-
-    Raises BackendError, and NoVerdict if the second reply is not readable either.
-    """
-    levels = tuple(names)
-    reply = await judge.query(prompt)
-    try:
-        return read_verdict(reply, levels)
-    except NoVerdict:
-        repeated = await judge.query(_repeat_prompt(prompt, reply, levels))
-    try:
-        return read_verdict(repeated, levels)
-    except NoVerdict as error:
-        raise NoVerdict(f"no readable verdict in two replies: {error}") from None
-
-
-def _repeat_prompt(prompt: str, reply: str, names: Iterable[str]) -> str:
-    """Return the second request: the first one, the judge's reply, and a request for the missing verdict."""
-    missing = f"This is your reply. Its last line is not a verdict. Write only that line:\n{MARK} {' or '.join(names)}"
-    return "\n\n".join((prompt, *wrap_in_tags([("your_reply", reply)]), missing))
 
 
 async def side_value(
@@ -255,38 +232,3 @@ async def _query_order(task: tuple[str, ...], sample: Sample, first: str, second
     )
     answers = wrap_in_tags((("question", question), ("first", first), ("second", second)))
     return await request_verdict(configured, "\n\n".join((*task, *answers, closing_lines(PREFERENCES))), PREFERENCES)
-
-
-RELATIONS = ("entailment", "neutral", "contradiction")
-ENTAILMENT_TASK = (
-    "Say what the premise says of the hypothesis: entailment when a careful reader of the premise alone concludes that the "
-    "hypothesis is true, contradiction when they conclude that it is false, and neutral otherwise."
-)
-
-
-class JudgeEntailment:
-    """Queries the configured judge about each pair."""
-
-    def __init__(self, premise: Premise = "abstract") -> None:
-        """Raises SpecError if no judge is configured."""
-        configured = judge()
-        if configured is None:
-            raise SpecError(NO_JUDGE)
-        self._judge = configured
-        self.premise = premise
-        prompt_hash = hashlib.sha256(_entailment_prompt("", "").encode()).hexdigest()[:12]
-        self.identity = f"judge:{prompt_hash}:{configured.identity}:{premise}"
-
-    async def score(self, pairs: Sequence[tuple[str, str]]) -> list[Entailment]:
-        """Score pairs of premise and hypothesis. Raises BackendError and NoVerdict."""
-        return list(await asyncio.gather(*(self._score_pair(*pair) for pair in pairs)))
-
-    async def _score_pair(self, premise: str, hypothesis: str) -> Entailment:
-        verdict = await request_verdict(self._judge, _entailment_prompt(premise, hypothesis), RELATIONS)
-        entails, neutral, contradicts = (float(name == verdict) for name in RELATIONS)
-        return Entailment(entails, neutral, contradicts)
-
-
-def _entailment_prompt(premise: str, hypothesis: str) -> str:
-    parts = wrap_in_tags((("premise", premise), ("hypothesis", hypothesis)))
-    return "\n\n".join((ENTAILMENT_TASK, DATA, *parts, closing_lines(RELATIONS)))
