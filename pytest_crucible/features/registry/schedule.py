@@ -95,10 +95,10 @@ LONGEST_CRON_LINE = 990
 """Characters. Debian's cron cuts a command at 1,000 without a word (MAX_COMMAND of cron.h)."""
 _PLAIN = re.compile(r"[\w@+:,./-]+", re.ASCII)
 _PLAIN_ARGUMENT = re.compile(r"[\w@+:,./=-]+", re.ASCII)
-_KEYWORDS = frozenset(
-    ("case", "do", "done", "elif", "else", "esac", "fi", "for")
-    + ("function", "if", "in", "select", "then", "time", "until", "while")
-)
+_KEYWORDS = {
+    *("case", "do", "done", "elif", "else", "esac", "fi", "for"),
+    *("function", "if", "in", "select", "then", "time", "until", "while"),
+}
 _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
