@@ -142,10 +142,7 @@ def test_an_impossible_question_is_refused_in_one_sentence(suite, crucible, argu
 def test_a_promoted_run_is_the_baseline_of_later_runs(suite, crucible):
     suite.run("--crucible-adapter=v1", "--crucible-tag=main")  # 12 of 20: its target is missed
     status, _, err = crucible("runs", "tag", "latest", "main")
-    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force tags it anyway" in err) == (
-        4,
-        True,
-    )
+    assert (status, "cannot be a baseline, its verdicts are 1 missed: --force tags it anyway" in err) == (4, True)
 
     suite.run("--crucible-adapter=v2")
     assert crucible("runs", "tag", "latest", "main")[0] == 0

@@ -72,10 +72,7 @@ BAD = {
         twice,
         r"has sample 'sum-\d+' of 'mockllm/v1' twice in one repeat \(1 sample repeated\): ids must be unique",
     ),
-    "other.json": (
-        lambda: '{"a": 1}',
-        r"was not recognised: name the harness that wrote it with --as \(inspect, ",
-    ),
+    "other.json": (lambda: '{"a": 1}', r"was not recognised: name the harness that wrote it with --as \(inspect, "),
     "rows.json": (
         lambda: json.dumps({**json.loads(text("mlflow.json")), "data": [3]}),
         r"was not recognised: name the harness that wrote it with --as \(inspect, ",

@@ -81,11 +81,7 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
         (
             {},
             [foresight(needed=1396, alternative="non-inferior", margin=0.02)],
-            [
-                ARMS,
-                "  exact: margin 0.02 needs about n=1,396",
-                ASSUMED,
-            ],
+            [ARMS, "  exact: margin 0.02 needs about n=1,396", ASSUMED],
         ),
         (
             {},
@@ -117,11 +113,7 @@ ASSUMED = "  (80 % power, if 10 % of pairs differ)"
                 ASSUMED,
             ],
         ),
-        (
-            {},
-            [foresight(relevant=5)],
-            [ARMS, "  exact: can detect differences of 6.2 points or more", ASSUMED],
-        ),
+        ({}, [foresight(relevant=5)], [ARMS, "  exact: can detect differences of 6.2 points or more", ASSUMED]),
         (
             {},
             [foresight(detectable=0.199, unit="sd"), foresight(baseline="v0")],

@@ -36,14 +36,7 @@ def concluded(store: RunStore, **facts: Any) -> Run:
 
 
 def test_targets_and_comparisons_are_decided_and_stored(store):
-    store_run(
-        store,
-        "first",
-        SAMPLES,
-        targets=TARGET,
-        contrasts=CONTRAST,
-        **ARMS,
-    )
+    store_run(store, "first", SAMPLES, targets=TARGET, contrasts=CONTRAST, **ARMS)
     run = concluded(store)
 
     assert [(verdict.subject, verdict.state) for verdict in run.verdicts] == [

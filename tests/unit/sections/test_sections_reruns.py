@@ -50,9 +50,9 @@ def test_all_measures_with_one_history_share_a_note():
 
 
 def test_comparisons_without_new_replies_are_distinguished():
-    assert notes(
-        History(True, False),
-    ) == ["v1: comparison 3 of v2 with this baseline since 2026-11-02; 2 of the 3 with new replies"]
+    assert notes(History(True, False)) == [
+        "v1: comparison 3 of v2 with this baseline since 2026-11-02; 2 of the 3 with new replies"
+    ]
     assert notes(History(True, now=False)) == [
         "v1: comparison 2 of v2 with this baseline since 2026-11-02; 1 of the 2 with new replies"
     ]
