@@ -228,10 +228,7 @@ def read_results(
     group: str = "",
     readers: Mapping[str, Reader] = READERS,
 ) -> list[ImportedFile]:
-    """Return the results of a file, or of all files of a directory. See `read` for the other arguments.
-
-    Raises SpecError.
-    """
+    """Return the results of a file, or of all files of a directory; arguments as of `read`. Raises SpecError."""
     if not path.is_dir():
         return [read(path, harness, columns, group=group, readers=readers)]
     named = [(file, harness) for file in _files(path)] if harness else _recognise_files(_files(path), readers)

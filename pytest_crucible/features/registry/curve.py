@@ -268,17 +268,12 @@ def _table(curve: Curve, curves: TrainingCurves, training: str, values: Mapping[
         *([training] if training else []),
     )
     base = (BASE, *_estimate_cells(curve.base), "", "", "", *([""] if training else []))
-    rows = [Row(cells=base), *(Row(cells=_cells(point, training, values)) for point in curve.points)]
+    rows = (Row(cells=base), *(Row(cells=_cells(point, training, values)) for point in curve.points))
     note = "Intervals are unadjusted."
     if training:
         note += f" {training} is the training's own number: its mean over the batches since the checkpoint before."
-    return Table(
-        title=f"{experiment_name(curve.nodeid)}: {curve.metric}",
-        heads=heads,
-        rows=tuple(rows),
-        numbers=("n", "lost"),
-        note=note,
-    )
+    title = f"{experiment_name(curve.nodeid)}: {curve.metric}"
+    return Table(title=title, heads=heads, rows=rows, numbers=("n", "lost"), note=note)
 
 
 def _cells(point: CurvePoint, training: str, values: Mapping[str, float | None]) -> tuple[str, ...]:
@@ -289,7 +284,7 @@ def _cells(point: CurvePoint, training: str, values: Mapping[str, float | None])
         _difference(comparison),
         p_value(comparison.proof_adjusted),
         _result(point),
-        *([_training_text(values.get(point.label))] if training else []),
+        *(["-" if (value := values.get(point.label)) is None else f"{value:.4g}"] if training else []),
     )
 
 
@@ -307,10 +302,6 @@ def _result(point: CurvePoint) -> str:
     if not point.verdict.proven:
         return "not proven"
     return "better" if point.is_better else "worse"
-
-
-def _training_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
 
 
 def _sentences(curves: TrainingCurves) -> Iterator[str]:

@@ -83,6 +83,7 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
         look_share=level / facts["alpha"],
     )
     verdicts = gate.decide_verdicts(list(analyses.values()), alpha=level, strict=strict, family_size=family_size)
+    decided = {(verdict.nodeid, verdict.subject): verdict.state for verdict in verdicts}
     return Proof(
         run=run,
         started=facts["started"],
@@ -95,7 +96,12 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
         plans=judged_plans(store, run),
         analyses=tuple(analyses.values()),
         verdicts=verdicts,
-        disagreeing=tuple(_disagreeing(verdicts, stored)),
+        # What cannot be computed without a plugin stays as the session decided it.
+        disagreeing=tuple(
+            verdict
+            for verdict in stored
+            if verdict.state != "met" and decided.get((verdict.nodeid, verdict.subject), "met") == "met"
+        ),
     )
 
 
@@ -110,16 +116,6 @@ def _stored_verdicts(store: RunStore, run: str) -> list[Verdict]:
         Verdict(nodeid=plan.nodeid, subject=subject, **facts)
         for key, plan, _ in store.experiments(run)
         for subject, facts in store.verdicts(key).items()
-    ]
-
-
-def _disagreeing(verdicts: Sequence[Verdict], stored: Sequence[Verdict]) -> list[Verdict]:
-    """Return stored verdicts that are not met although the answers are, and those that cannot be computed without a plugin."""
-    decided = {(verdict.nodeid, verdict.subject): verdict.state for verdict in verdicts}
-    return [
-        verdict
-        for verdict in stored
-        if verdict.state != "met" and decided.get((verdict.nodeid, verdict.subject), "met") == "met"
     ]
 
 
@@ -173,8 +169,10 @@ def _measured_versions(store: RunStore, versions: Sequence[Version]) -> Mapping[
             continue
         for key, plan, finished in store.experiments(run.id):
             if finished and plan.selected == plan.planned:
+                print_of = plan.fingerprint
+                test = plan.nodeid, print_of.dataset, print_of.function, print_of.metrics
                 for name, number in _versions_in(plan, versions):
-                    measured.setdefault(_test_of(plan), {}).setdefault(name, (key, number))
+                    measured.setdefault(test, {}).setdefault(name, (key, number))
     return measured
 
 
@@ -185,17 +183,12 @@ def _versions_in(plan: Plan, versions: Sequence[Version]) -> Iterator[tuple[str,
             yield name, number
 
 
-def _test_of(plan: Plan) -> Test:
-    print_of = plan.fingerprint
-    return plan.nodeid, print_of.dataset, print_of.function, print_of.metrics
-
-
 def _rankings(
     store: RunStore, measured: Mapping[Test, Mapping[str, Place]], metric: str, alpha: float
 ) -> Iterator[Ranking]:
     for (nodeid, *_), places in measured.items():
         loaded = {name: _scores_at(store, place, metric) for name, place in places.items()}
-        arms = {name: one for name, one in loaded.items() if one is not None}
+        arms = {name: scored for name, scored in loaded.items() if scored is not None}
         if len(arms) > 1:
             facts, attributes = next((facts, attributes) for facts, _, attributes in arms.values())
             table = compare_many_arms(

@@ -10,8 +10,8 @@ from dataclasses import dataclass, fields
 
 from pytest_crucible.features.registry.evidence import Proof
 from pytest_crucible.features.registry.records import Demands, GateChange, GateEntry, ModelGate, SuiteRecord, Version
-from pytest_crucible.features.registry.rules import RegistrySettings, change_state
-from pytest_crucible.features.registry.store import StoredRegistry
+from pytest_crucible.features.registry.rules import RegistrySettings
+from pytest_crucible.features.registry.store import StoredRegistry, append_entries, load_registry
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store.runs import RunStore
@@ -43,8 +43,8 @@ def weaker_demands(gate: ModelGate, record: SuiteRecord) -> list[GateChange]:
     """
     changes = [change for change in _differing("", gate.settings, record.settings) if not _is_stricter(change)]
     for nodeid, demands in gate.experiments.items():
-        found = _experiment_changes(nodeid, demands, record.experiments.get(nodeid))
-        changes += [change for change in found if not _is_stricter(change)]
+        differing = _experiment_changes(nodeid, demands, record.experiments.get(nodeid))
+        changes += [change for change in differing if not _is_stricter(change)]
     return changes
 
 
@@ -137,11 +137,13 @@ class GateCheck:
 
 def gate_shortcomings(check: GateCheck, proof: Proof) -> list[str]:
     """Return what keeps a run from meeting a gate, a sentence each; empty if it meets all of it."""
-    record = recorded_suite(proof)
-    if record is None:
+    plain = proof.manifest.get("suite")
+    # A run of an earlier version, and an imported one, recorded nothing of its collection.
+    if plain is None:
         return [
             f"run {proof.run} has no record of what it collected: run it again with this version of pytest-crucible"
         ]
+    record = from_plain(SuiteRecord, plain)
     ran, now = _differences(check, record), _differences(check, check.suite)
     # Where run and suite differ in one way from the gate, one sentence says so.
     return [
@@ -153,12 +155,6 @@ def gate_shortcomings(check: GateCheck, proof: Proof) -> list[str]:
             for change in weaker_rules(check.gate, check.rules)
         ),
     ]
-
-
-def recorded_suite(proof: Proof) -> SuiteRecord | None:
-    """Return what a run recorded of its collection; None for a run of an earlier version, and for an imported one."""
-    plain = proof.manifest.get("suite")
-    return None if plain is None else from_plain(SuiteRecord, plain)
 
 
 def freeze_problems(record: SuiteRecord, model: str) -> list[str]:
@@ -191,13 +187,13 @@ def _differences(check: GateCheck, record: SuiteRecord) -> list[str]:
         # A deselected experiment has no demands either.
         if change.demand or change.place not in record.left_out
     ]
-    missing = [_missing_text(check, record, change) for change in changes if not change.demand]
+    missing = [
+        f"gives no verdict on {change.place} ({_absence(record, change.place)}), which {check.name} asks for: run it, or "
+        f"{check.remedy}"
+        for change in changes
+        if not change.demand
+    ]
     return [*left_out, *missing, *_changed_texts(check, [change for change in changes if change.demand])]
-
-
-def _missing_text(check: GateCheck, record: SuiteRecord, change: GateChange) -> str:
-    reason = _absence(record, change.place)
-    return f"gives no verdict on {change.place} ({reason}), which {check.name} asks for: run it, or {check.remedy}"
 
 
 def _changed_texts(check: GateCheck, changes: Iterable[GateChange]) -> Iterator[str]:
@@ -304,7 +300,7 @@ def promotion_gate(registry: StoredRegistry, version: Version, request: GateRequ
     problems = () if former else tuple(freeze_problems(record, version.model))
     if problems:
         return PromotionGate(entry=None, is_new=False, check=None, problems=problems)
-    entry = former or _entry(request, _gate(request, suite, variables, record), number=1)
+    entry = former or _entry(request, suite, variables, record, number=1)
     check = GateCheck(
         gate=entry.gate, number=former.number if former else 0, version=version, suite=record, rules=request.rules
     )
@@ -316,16 +312,12 @@ def freeze_gate(store: RunStore, request: GateRequest) -> FrozenGate:
 
     Raises SpecError for a suite that leaves out experiments, and for a change without a reason.
     """
-    frozen: FrozenGate | None = None
-
-    def decide(registry: StoredRegistry) -> tuple[GateEntry, ...]:
-        nonlocal frozen
+    while True:
+        registry = load_registry(store)
         frozen = _freeze(registry, request)
-        return (frozen.entry,) if frozen.is_new else ()
-
-    change_state(store, decide)
-    assert frozen is not None
-    return frozen
+        # Another process may have changed the registry meanwhile.
+        if not frozen.is_new or append_entries(store, registry, [frozen.entry]):
+            return frozen
 
 
 def _freeze(registry: StoredRegistry, request: GateRequest) -> FrozenGate:
@@ -336,23 +328,22 @@ def _freeze(registry: StoredRegistry, request: GateRequest) -> FrozenGate:
     problems = freeze_problems(record, request.model)
     if problems:
         raise SpecError("\n".join(problems))
-    gate = _gate(request, suite, variables, record)
+    entry = _entry(request, suite, variables, record, number=former.number + 1 if former else 1)
     if former is None:
-        return FrozenGate(entry=_entry(request, gate, number=1), is_new=True)
-    changes = tuple(gate_changes(former.gate, gate))
+        return FrozenGate(entry=entry, is_new=True)
+    changes = tuple(gate_changes(former.gate, entry.gate))
     if not changes:
         return FrozenGate(entry=former, is_new=False)
     if not request.why:
         texts = ", ".join(change.text for change in changes)
         raise SpecError(f"{former.name} changes ({texts}): add --why TEXT, the reason for the log")
-    return FrozenGate(entry=_entry(request, gate, number=former.number + 1), is_new=True, changes=changes)
+    return FrozenGate(entry=entry, is_new=True, changes=changes)
 
 
-def _gate(request: GateRequest, suite: tuple[str, ...], variables: tuple[str, ...], record: SuiteRecord) -> ModelGate:
-    return ModelGate(
+def _entry(
+    request: GateRequest, suite: tuple[str, ...], variables: tuple[str, ...], record: SuiteRecord, *, number: int
+) -> GateEntry:
+    gate = ModelGate(
         suite=suite, variables=variables, settings=record.settings, experiments=record.experiments, rules=request.rules
     )
-
-
-def _entry(request: GateRequest, gate: ModelGate, *, number: int) -> GateEntry:
     return GateEntry(at=request.at, model=request.model, number=number, gate=gate, by=request.by, why=request.why)

@@ -22,7 +22,6 @@ from pytest_crucible.features.registry.records import (
     SuiteRecord,
     Version,
     VersionState,
-    VersionStatus,
     is_numbered,
     is_version_arm,
     without_session_seed,
@@ -88,10 +87,10 @@ def collect_suite(suite: Sequence[str], variables: Sequence[str], root: Path) ->
         )
         if not file.is_file():
             lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
-            raise _not_collected(suite, lines[-1])
+            raise _collection_error(suite, lines[-1])
         plain = json.loads(file.read_text(encoding="utf-8"))
     if plain["error"]:
-        raise _not_collected(suite, plain["error"])
+        raise _collection_error(suite, plain["error"])
     return from_plain(SuiteRecord, plain["record"])
 
 
@@ -104,7 +103,7 @@ def clean_environment(environment: Mapping[str, str], variables: Sequence[str]) 
     }
 
 
-def _not_collected(suite: Sequence[str], reason: str) -> SpecError:
+def _collection_error(suite: Sequence[str], reason: str) -> SpecError:
     where = " ".join(suite) or "pytest's root directory"
     return SpecError(
         f"the suite ({where}) cannot be collected for its gate: {reason}: correct the suite; a variable of the environment "
@@ -211,14 +210,14 @@ def _proof(store: RunStore, request: Promotion, production: Production | None) -
 
 
 def _production(store: RunStore, state: RegistryState, version: Version) -> Production | None:
-    holder: VersionStatus | None = state.holder(version.model, PRODUCTION)
+    holder = state.holder(version.model, PRODUCTION)
     if holder is None or holder.number == version.number:
         return None
     stored = load_version(store, holder.model, holder.number)
     if stored is None:
-        raise SpecError(f"{holder.name} is in production, and its row is missing: restore the store from a backup")
+        raise SpecError(f"{holder.version} is in production, and its row is missing: restore the store from a backup")
     name = PRODUCTION if len(state.models) == 1 else f"{version.model}@{PRODUCTION}"
-    return Production(version=stored, since=holder.entry.at, name=name)
+    return Production(version=stored, since=holder.at, name=name)
 
 
 def _evidence(proof: Proof, production: Production | None, gate: GateEntry | None) -> dict[str, Any]:

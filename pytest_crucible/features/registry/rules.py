@@ -25,7 +25,6 @@ from pytest_crucible.features.registry.records import (
     LogEntry,
     Version,
     VersionState,
-    VersionStatus,
     is_version_arm,
 )
 from pytest_crucible.features.registry.store import (
@@ -36,7 +35,7 @@ from pytest_crucible.features.registry.store import (
     append_entries,
     load_registry,
 )
-from pytest_crucible.records import Analysis, Arm, Comparison, Plan, Verdict
+from pytest_crucible.records import Arm, Plan, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.records.suggestions import suggest
@@ -52,7 +51,7 @@ EXCLUSIVE = (STAGED, PRODUCTION)
 """States that one version of a model has."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Note:
     """The facts of a transition that the log records besides the states."""
 
@@ -79,14 +78,14 @@ def change_state(store: RunStore, decide: Callable[[StoredRegistry], Sequence[En
             return tuple(entries)
 
 
-def promotion(state: RegistryState, status: VersionStatus, to: VersionState, note: Note) -> tuple[LogEntry, ...]:
+def promotion(state: RegistryState, status: LogEntry, to: VersionState, note: Note) -> tuple[LogEntry, ...]:
     """Return the entries of a promotion: the version that was in the state before is retired.
 
     Raises SpecError for a version that is there already, or beyond.
     """
     if status.state in ORDER and ORDER.index(status.state) >= ORDER.index(to):
         raise SpecError(
-            f"{status.name} is {_describe(status)} already: `crucible models list {status.model}` shows why"
+            f"{status.version} is {_describe(status)} already: `crucible models list {status.model}` shows why"
         )
     entries = [_entry("promote", status, to, note)]
     former = state.holder(status.model, to) if to in EXCLUSIVE else None
@@ -106,48 +105,33 @@ def rollback(state: RegistryState, model: str, note: Note) -> tuple[LogEntry, ..
     return tuple(entries)
 
 
-def retirement(status: VersionStatus, note: Note) -> tuple[LogEntry, ...]:
+def retirement(status: LogEntry, note: Note) -> tuple[LogEntry, ...]:
     """Return the entry that withdraws a version. Raises SpecError for one that is withdrawn already."""
     # One that a later promotion replaced may still be restored by a rollback, until it is withdrawn by hand.
-    if status.state in ("retired", "rolled-back") and status.entry.action != "promote":
+    if status.state in ("retired", "rolled-back") and status.action != "promote":
         raise SpecError(
-            f"{status.name} is {status.state} already: `crucible models list {status.model} --log` shows why"
+            f"{status.version} is {status.state} already: `crucible models list {status.model} --log` shows why"
         )
     return (_entry("retire", status, "retired", note),)
 
 
-def check_not_withdrawn(status: VersionStatus, run: str, started: str) -> None:
+def check_not_withdrawn(status: LogEntry, run: str, started: str) -> None:
     """Raise SpecError if a version was withdrawn after its proof began: the proof does not have the reason for it."""
-    withdrawn = status.state == "rolled-back" or status.entry.action == "retire"
-    if withdrawn and started <= status.entry.at:
+    withdrawn = status.state == "rolled-back" or status.action == "retire"
+    if withdrawn and started <= status.at:
         raise SpecError(
-            f"{status.name} was {_describe(status)} on {status.entry.at[:10]}, after run {run} began: run it again, "
+            f"{status.version} was {_describe(status)} on {status.at[:10]}, after run {run} began: run it again, "
             "then promote that run"
         )
 
 
-def _entry(action: Action, status: VersionStatus, to: VersionState, note: Note) -> LogEntry:
-    return LogEntry(
-        at=note.at,
-        action=action,
-        model=status.model,
-        number=status.number,
-        state=to,
-        former=status.state,
-        by=note.by,
-        run=note.run,
-        evidence=note.evidence,
-        forced=note.forced,
-        why=note.why,
-    )
+def _entry(action: Action, status: LogEntry, to: VersionState, note: Note) -> LogEntry:
+    facts = {"action": action, "model": status.model, "number": status.number, "state": to, "former": status.state}
+    return LogEntry(**facts, **vars(note))
 
 
-def _describe(status: VersionStatus) -> str:
-    names: dict[VersionState, str] = {
-        PRODUCTION: "in production",
-        "rolled-back": "rolled back",
-        "candidate": "a candidate",
-    }
+def _describe(status: LogEntry) -> str:
+    names = {"production": "in production", "rolled-back": "rolled back", "candidate": "a candidate"}
     return names.get(status.state, status.state)
 
 
@@ -297,11 +281,8 @@ def _production(proof: Proof, situation: Situation) -> Iterator[str]:
 
 
 def _unproven(proof: Proof) -> Iterator[str]:
-    for verdict in proof.verdicts:
-        if verdict.state == "met" and not verdict.proven and verdict.kind != "claim":
-            sentence = _unproven_sentence(proof, verdict)
-            if sentence:
-                yield sentence
+    met = (verdict for verdict in proof.verdicts if verdict.state == "met" and verdict.kind != "claim")
+    yield from filter(None, (_unproven_sentence(proof, verdict) for verdict in met if not verdict.proven))
 
 
 def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
@@ -313,11 +294,10 @@ def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
         if target.target.relation == "==" or target.estimate.is_known:
             return ""
         return _not_proven(proof, target.target.text, target.estimate.n, target.needed)
-    comparison = _find_comparison(analysis, verdict.subject)
-    return "" if comparison is None else _unproven_comparison(proof, verdict, comparison)
-
-
-def _unproven_comparison(proof: Proof, verdict: Verdict, comparison: Comparison) -> str:
+    pairs = (pair for pair in analysis.comparisons if pair.contrast.subject(pair.candidate) == verdict.subject)
+    comparison = next(pairs, None)
+    if comparison is None:
+        return ""
     contrast = comparison.contrast
     if contrast.margin is None and contrast.relevant is None and contrast.alternative == "regression":
         margin = '"5 %"' if comparison.ratio is not None else "0.05"
@@ -331,10 +311,6 @@ def _unproven_comparison(proof: Proof, verdict: Verdict, comparison: Comparison)
 def _not_proven(proof: Proof, subject: str, n: int, needed: int | None) -> str:
     would = f"; about {needed:,} would" if needed is not None and needed > n else ""
     return f"run {proof.run} does not prove {subject} (n = {n:,}{would}): add samples, or promote to staged"
-
-
-def _find_comparison(analysis: Analysis, subject: str) -> Comparison | None:
-    return next((item for item in analysis.comparisons if item.contrast.subject(item.candidate) == subject), None)
 
 
 def alpha_of_look(era_alpha: float, look: int) -> float:

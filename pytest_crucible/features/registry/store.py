@@ -27,7 +27,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import IntegrityError
 
-from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState, VersionStatus
+from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
@@ -302,7 +302,8 @@ STAGED: VersionState = "staged"
 class RegistryState:
     """The states of all versions after the last entry of the log."""
 
-    statuses: dict[tuple[str, int], VersionStatus] = field(default_factory=dict)
+    statuses: dict[tuple[str, int], LogEntry] = field(default_factory=dict)
+    """The entry that gave each version its state."""
     tenures: dict[str, list[int]] = field(default_factory=dict)
     """Model -> the versions that were in production and may be restored, the latest last; it may still be there."""
     proofs: dict[tuple[str, int], LogEntry] = field(default_factory=dict)
@@ -313,11 +314,11 @@ class RegistryState:
         """The models, in the order in which they were first registered."""
         return list(dict.fromkeys(model for model, _ in self.statuses))
 
-    def of(self, model: str) -> list[VersionStatus]:
+    def of(self, model: str) -> list[LogEntry]:
         """Return the versions of a model, in the order of their numbers."""
         return [status for (name, _), status in self.statuses.items() if name == model]
 
-    def holder(self, model: str, state: VersionState) -> VersionStatus | None:
+    def holder(self, model: str, state: VersionState) -> LogEntry | None:
         """Return the version of a model that is in this state; None without one. For `staged` and `production`."""
         return next((status for status in self.of(model) if status.state == state), None)
 
@@ -332,7 +333,7 @@ def registry_state(entries: Iterable[LogEntry]) -> RegistryState:
     """Return the states that these entries lead to."""
     state = RegistryState()
     for entry in entries:
-        state.statuses[entry.model, entry.number] = VersionStatus(model=entry.model, number=entry.number, entry=entry)
+        state.statuses[entry.model, entry.number] = entry
         if entry.action == "promote" and entry.evidence:
             state.proofs[entry.model, entry.number] = entry
         _record_tenure(state.tenures.setdefault(entry.model, []), entry)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pytest_crucible.measures.fields import slice_samples
@@ -113,8 +114,8 @@ class _Rule:
     def __init__(self, read: Read | Thresholds, favourable: Any, confidence: Read | None) -> None:
         self._read = read
         self._favourable = favourable
-        self._confidence = confidence
         self._version = _version(read, favourable)
+        self._stated = partial(_stated_probability, confidence)
         self._stated_version = "" if confidence is None else f"{self._version}:{_version(confidence, None)}"
 
     def _selects(self, reply: Reply, sample: Sample) -> bool:
@@ -200,11 +201,12 @@ class _Rule:
         )
         return replace(scored, facts=replace(scored.facts, is_part=True, is_directed=False))
 
-    def _stated(self, reply: Reply) -> float | None:
-        stated = None if self._confidence is None else self._confidence(reply)
-        if stated is not None and not 0 <= float(stated) <= 1:
-            raise ValueError(f"confidence returned {stated!r}: return a probability from 0 to 1")
-        return None if stated is None else float(stated)
+
+def _stated_probability(confidence: Read | None, reply: Reply) -> float | None:
+    stated = None if confidence is None else confidence(reply)
+    if stated is not None and not 0 <= float(stated) <= 1:
+        raise ValueError(f"confidence returned {stated!r}: return a probability from 0 to 1")
+    return None if stated is None else float(stated)
 
 
 def _quote(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,12 @@ from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.number_format import p_equals, quantity
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.slices.candidates import CandidateSlices, Feature, Importance
+    from pytest_crucible.features.slices.candidates import CandidateSlices, Importance
     from pytest_crucible.stats.slices.search import SearchedSlice
 
 decides = False  # no claim of it can fail the session
@@ -109,8 +111,8 @@ def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
         heads=("slice", "n", "inside", "elsewhere", "excess [joint interval]", "adjusted p", "samples to read"),
         rows=tuple(Row(cells=_cells(finding)) for finding in result.findings),
         numbers=("n", "inside", "elsewhere"),
-        note=f"{_count_text(result)} searched; p-values and intervals hold for all of them. They decide no verdict."
-        + _similar_text(result.similar),
+        note=f"{quantity(result.searched, 'slice')} {'was' if result.searched == 1 else 'were'} searched; p-values and intervals "
+        f"hold for all of them. They decide no verdict.{_similar_text(result.similar)}",
         verbosity=1,
     )
     return View(
@@ -136,10 +138,6 @@ def _similar_text(similar: int) -> str:
     return " 1 more is nearly the same slice." if similar == 1 else f" {similar} more are nearly the same slices."
 
 
-def _count_text(result: SearchResult) -> str:
-    return f"{quantity(result.searched, 'slice')} {'was' if result.searched == 1 else 'were'}"
-
-
 def search(
     inputs: SectionInputs,
     metric: str,
@@ -153,13 +151,15 @@ def search(
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
     None if too few samples have both scores, or no slice has 20 samples inside and outside.
     """
-    from pytest_crucible.features.slices.candidates import candidate_slices, rank_features
+    from pytest_crucible.features.slices.candidates import candidate_slices, find_features, rank_features
     from pytest_crucible.stats.slices.search import search_slices
 
     paired = _pair_samples(inputs, metric)
     if paired is None:
         return None
-    features = _features(paired, further or {}, seed)
+    columns = {name: list(compress(values, paired.flags)) for name, values in (further or {}).items()}
+    fields = ([getattr(sample, name) for sample in paired.samples] for name in ("input", "expected", "metadata"))
+    features = find_features(*fields, columns, seed=seed)
     candidates = candidate_slices(features)
     if not candidates.names:
         return None
@@ -212,26 +212,10 @@ def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
     digit = _ROUNDING * max(float(np.abs(arm.values[both]).max()) for arm in (ours, theirs)) or 1.0
     sign = 1.0 if facts.direction == "higher" else -1.0
     return _Paired(
-        samples=[sample for sample, flag in zip(samples, both, strict=True) if flag],
+        samples=list(compress(samples, both)),
         flags=both,
         differences=sign * digit * np.round(differences[both] / digit),
         clusters=None if inputs.clusters is None else inputs.clusters[both],
-    )
-
-
-def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) -> list[Feature]:
-    from pytest_crucible.features.slices.candidates import find_features
-
-    own = {
-        name: [value for value, flag in zip(values, paired.flags, strict=True) if flag]
-        for name, values in further.items()
-    }
-    return find_features(
-        [sample.input for sample in paired.samples],
-        [sample.expected for sample in paired.samples],
-        [sample.metadata for sample in paired.samples],
-        own,
-        seed=seed,
     )
 
 
@@ -253,13 +237,7 @@ def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) 
     positions = np.flatnonzero(inside & (paired.differences * np.sign(each.excess) > 0))[:_TO_READ]
     return Finding(
         slice=candidates.names[each.column],
-        n=each.n,
-        inside=each.inside,
-        outside=each.outside,
-        excess=each.excess,
-        low=each.low,
-        high=each.high,
-        p_adjusted=each.p_adjusted,
+        **pick(each, "n inside outside excess low high p_adjusted"),
         samples=tuple(paired.samples[at].id for at in positions),
     )
 
@@ -267,7 +245,7 @@ def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) 
 def _overlap(first: Flags, second: Flags) -> float:
     """Return the share of common samples among those of either slice, or of the other slice's complement."""
     pairs = ((first, second), (first, ~second))
-    return max(float((one & other).sum() / max((one | other).sum(), 1)) for one, other in pairs)
+    return max(float((flags & other).sum() / max((flags | other).sum(), 1)) for flags, other in pairs)
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:

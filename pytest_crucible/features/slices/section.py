@@ -165,16 +165,16 @@ def _slice(
     mean = None
     if len(values) and np.isfinite(values).all():
         mean = estimate_values(mean_of(facts), [facts], [values], of_values, level=1 - alpha)
-    comparison = _compare(facts, scores, inside, clusters, alpha)
+    difference = _compare(facts, scores, inside, clusters, alpha)
     return Slice(
         name=name,
         n=len(values),
         lost=int((inside & scores[0].lost).sum()),
-        value=mean.value if mean else None,
-        interval=mean.interval if mean else None,
-        pairs=comparison.n if comparison else None,
-        difference=comparison.value if comparison else None,
-        difference_interval=comparison.interval if comparison else None,
+        value=mean and mean.value,
+        interval=mean and mean.interval,
+        pairs=difference and difference.n,
+        difference=difference and difference.value,
+        difference_interval=difference and difference.interval,
     )
 
 
@@ -249,38 +249,31 @@ def _of_member(measure: Measure, member: str) -> Measure:
 
 
 def _arm_gap(table: ScoreTable, label: str, number: int, quality: Measure, extreme: Measure, *, level: float) -> ArmGap:
-    estimates = [
+    of_slices, of_all = (
         estimate(measure, table.arm(measure, number), label, table.attributes_of(measure), level=level)
-        for measure in (quality, extreme)
-    ]
-    return ArmGap(
-        arm=label,
-        metric=quality.metric.partition("[")[0],
-        quality=estimates[0],
-        extreme=estimates[1],
-        expression=extreme.expression,
+        for measure in (extreme, quality)
     )
+    metric = quality.metric.partition("[")[0]
+    return ArmGap(arm=label, metric=metric, quality=of_all, extreme=of_slices, expression=extreme.expression)
 
 
 def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
     if not gaps:
         return
-    rows = tuple(
-        Row(
-            cells=(
-                gap.arm,
-                with_interval(gap.quality.value, gap.quality.interval),
-                gap.expression,
-                with_interval(gap.extreme.value, gap.extreme.interval),
-                f"{gap.extreme.n:,}",
-            )
+    cells = (
+        (
+            gap.arm,
+            with_interval(gap.quality.value, gap.quality.interval),
+            gap.expression,
+            with_interval(gap.extreme.value, gap.extreme.interval),
+            f"{gap.extreme.n:,}",
         )
         for gap in gaps
     )
     yield Table(
         title="Quality and extremes of slices",
         heads=("arm", gaps[0].metric, "of slices", "value", "n"),
-        rows=rows,
+        rows=tuple(Row(cells=row) for row in cells),
         numbers=("n",),
         note="An end of an interval beyond 0 (of a ratio, beyond 1) means that no two slices are proven to differ.",
         verbosity=1,

@@ -7,20 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from pytest_crucible.measures.means import metric_direction, metric_range
-from pytest_crucible.measures.row import Numbers, Statistic, lazy_function
+from pytest_crucible.measures.row import Statistic, lazy_function
 from pytest_crucible.records import Measure, MetricFacts
 
 
 def _lazy(function: str, **options: Any) -> Callable[..., Any]:
     return lazy_function("pytest_crucible.features.slices.extremes", function, **options)
-
-
-def _gap_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return 0.0, facts.high - facts.low
-
-
-def _ratio_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return 0.0, 1.0
 
 
 def _no_proof(measure: Measure, facts: MetricFacts) -> str:
@@ -35,10 +27,6 @@ def _ratio_problem(measure: Measure, facts: Sequence[MetricFacts]) -> str:
         if each.kind not in (None, "binary", "positive", "count") and each.low < 0:
             return f"a ratio needs values of at least 0: declare bounds of {each.name!r}, or use gap({each.name} {measure.by})"
     return ""
-
-
-def _no_margin(measure: Measure) -> str:
-    return f"two ratios are compared by their ratio: leave it out, or compare gap({measure.metric} {measure.by})"
 
 
 def _row(name: str, title: str, example: str, suffix: str = "", **declared: Any) -> Statistic:
@@ -64,7 +52,7 @@ ROWS = (
         "gap between slices",
         "gap(accuracy by topic) <= 0.05",
         takes_more=True,
-        value_range=_gap_range,
+        value_range=lambda measure, facts: (0.0, facts.high - facts.low),
         higher_is_better=lambda measure, facts: False,
         no_proof=_no_proof,
     ),
@@ -72,10 +60,12 @@ ROWS = (
         "ratio",
         "ratio of slices",
         "ratio(accuracy by topic) >= 0.80",
-        value_range=_ratio_range,
+        value_range=lambda measure, facts: (0.0, 1.0),
         higher_is_better=lambda measure, facts: True,
         check=_ratio_problem,
-        no_margin=_no_margin,
+        no_margin=lambda measure: (
+            f"two ratios are compared by their ratio: leave it out, or compare gap({measure.metric} {measure.by})"
+        ),
         no_proof=_no_proof,
     ),
     _row(

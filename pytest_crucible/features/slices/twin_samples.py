@@ -169,9 +169,12 @@ def read_table(path: Path) -> SwapTable:
             f'twins(swap="{path}") cannot be read ({error}): write "gender", or the path of a CSV file'
         ) from None
     versions = tuple(cell.strip() for cell in rows[0]) if rows else ()
+    described = (
+        f"the version{'s' * (len(versions) > 1)} {', '.join(map(repr, versions))}" if versions else "no versions"
+    )
     if len(versions) < 2 or len(rows) < 2 or len(set(versions)) < len(versions) or not all(versions):
         raise SpecError(
-            f'twins(swap="{path}") has {quantity(len(rows), "row")} and {_describe_versions(versions)}: name at least two '
+            f'twins(swap="{path}") has {quantity(len(rows), "row")} and {described}: name at least two '
             "different versions in the first row, separated by commas, and write a word for each of them in each further "
             "row, as in `female,male` and `she,he`"
         )
@@ -194,14 +197,6 @@ def read_table(path: Path) -> SwapTable:
             "prompt: write each word in one column"
         )
     return table
-
-
-def _describe_versions(versions: tuple[str, ...]) -> str:
-    return (
-        f"the {'version' if len(versions) == 1 else 'versions'} {', '.join(map(repr, versions))}"
-        if versions
-        else "no versions"
-    )
 
 
 def _join(value: Any, parts: list[Swapped]) -> Swapped:
