@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +14,6 @@ from pytest_crucible.store.runs import RunStore
 
 SAMPLES = [Sample(id=f"q{k:02}", input=k) for k in range(20)]
 GOOD, POOR = [True] * 19 + [False], [True] * 5 + [False] * 15
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    opened = RunStore(str(tmp_path / "runs.db"))
-    yield opened
-    opened.close()
 
 
 def compared(

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import pytest
 from experiment_builders import store_run
 
 from pytest_crucible.plan.targets import parse_target
@@ -21,13 +18,6 @@ SAMPLES = [Sample(id=f"q{k:02}", input=f"{k} + {k}") for k in range(20)]
 CONTRAST = (Contrast(metric="exact", baseline="v1"),)
 ARMS = {"v2": [True] * 16 + [False] * 4, "v1": [True] * 12 + [False] * 8}
 TARGET = (parse_target("exact >= 0.70"),)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    opened = RunStore(str(tmp_path / "runs.db"))
-    yield opened
-    opened.close()
 
 
 def concluded(store: RunStore, **facts: Any) -> Run:

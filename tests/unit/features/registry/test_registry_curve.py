@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from experiment_builders import store_run
@@ -20,13 +18,6 @@ from pytest_crucible.store.runs import RunStore
 N = 40
 SAMPLES = [Sample(id=f"q{k:02}", input=k) for k in range(N)]
 LABELS = {"first": "10", "second": "20", "last": "30"}
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    opened = RunStore(str(tmp_path / "runs.db"))
-    yield opened
-    opened.close()
 
 
 def right(n: int) -> list[bool]:

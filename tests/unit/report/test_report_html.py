@@ -1,4 +1,4 @@
-"""Parts of the page: scales, cells that align on the decimal point, packed samples."""
+"""The HTML page: scales, aligned cells, pictures, packed samples, and who was right where."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ import dataclasses
 import gzip
 import json
 import math
+import random
 import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records import Row, Table
-from pytest_crucible.report.html import A_TEXT, blanks, laid_out, pack_json, text_of
-from pytest_crucible.report.model import build_report
+from pytest_crucible.records import ArmReply, Exchange, MetricFacts, Row, SampleColumns, Table
+from pytest_crucible.report.html import (
+    A_TEXT,
+    FEW,
+    PART,
+    ROOM,
+    archive_samples,
+    blanks,
+    laid_out,
+    pack_json,
+    render_html,
+    text_of,
+)
+from pytest_crucible.report.model import Chapter, build_report
 from pytest_crucible.report.pictures import LEFT, RIGHT, WIDTH, axis, differences, distribution, levels, pairs, waiting
 from pytest_crucible.report.sections import MOST
 from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates
@@ -157,3 +169,123 @@ def test_a_page_is_named_after_its_suites_and_arms(run, analysis, plan):
     assert build_report(run()).subject == "test_math.py::test_sums: v2 vs v1"
     assert build_report(run(analysis(), other)).subject == "test_math.py and 1 more: v2 vs v1"
     assert build_report(dataclasses.replace(run(), experiments=(), verdicts=())).subject == ""
+
+
+SAMPLES = 5 * PART
+
+
+def exchange(position: int) -> Exchange:
+    text = random.Random(position).randbytes(200).hex()  # does not get much smaller
+    reply = ArmReply(
+        repeat=0, state="answered", text=f"{position} {text}", detail="", latency_s=None, output_tokens=None
+    )
+    return Exchange(position=position, input=f"asked {position}", expected=None, replies=((reply,), (reply,)))
+
+
+@pytest.fixture
+def chapter(analysis):
+    """The last sample is the worst, the first but nine is the slowest."""
+    ours = [1.0] * (SAMPLES - 1) + [0.0]
+    took = [1.0] * SAMPLES
+    took[9] = 60.0
+    columns = SampleColumns(
+        ids=tuple(f"s{k}" for k in range(SAMPLES)), groups=(None,) * SAMPLES, latency_s=(took, took),
+        scores={"exact": (ours, [1.0] * SAMPLES)}, states=(("answered",) * SAMPLES,) * 2,
+    )  # fmt: skip
+    return Chapter(
+        analysis=analysis(), metric="exact", judged=("exact",), columns=columns, clusters=None,
+        facts={"exact": MetricFacts(name="exact", kind="binary")},
+        read=lambda positions: [exchange(position) for position in positions],
+    )  # fmt: skip
+
+
+def unpack(letters: str):
+    return json.loads(gzip.decompress(base64.b64decode(letters)))
+
+
+def packed_texts(archive) -> list[str]:
+    return [question for part in archive.parts for question, _, _ in unpack(part)]
+
+
+def test_a_small_page_has_all_texts(chapter):
+    whole = archive_samples(chapter, room=ROOM, seed=7)
+
+    assert (whole.note, unpack(whole.columns)["kept"]) == ("", None)
+    assert packed_texts(whole) == [f"asked {k}" for k in range(SAMPLES)]
+
+
+def test_a_full_page_names_the_texts_that_it_has(chapter):
+    room = 2 * len(archive_samples(chapter, room=ROOM, seed=7).parts[0]) + 1000
+    some = archive_samples(chapter, room=room, seed=7)
+
+    kept = unpack(some.columns)["kept"]
+    assert packed_texts(some) == [f"asked {k}" for k in kept]
+    assert sum(map(len, some.parts)) <= room
+    assert len(kept) == len(set(kept)) == 2 * PART
+    assert kept[:2] == [SAMPLES - 1, kept[1]]
+    assert 9 in kept[:3]
+    assert len(unpack(some.columns)["ids"]) == SAMPLES
+    assert some.note == (
+        "400 of 1,000 samples have their prompts and replies in this page: the worst, the slowest, a draw with seed 7. "
+        "Of the others there are the numbers."
+    )
+
+
+def test_the_seed_decides_the_drawn_samples(chapter):
+    drawn, same, other = (unpack(archive_samples(chapter, room=1, seed=seed).columns)["kept"] for seed in (1, 1, 2))
+
+    assert drawn == same != other
+    assert len(drawn) == PART  # a part at least
+
+
+def test_the_worst_samples_follow_the_direction(chapter):
+    lower = {"exact": MetricFacts(name="exact", direction="lower")}
+    turned = dataclasses.replace(chapter, facts=lower)
+
+    assert unpack(archive_samples(turned, room=1, seed=7).columns)["kept"][0] == 0
+
+
+def test_unknown_values_give_no_order(chapter):
+    unknown = dataclasses.replace(chapter.columns, latency_s=([float("nan")] * SAMPLES,) * 2)
+
+    reply = archive_samples(dataclasses.replace(chapter, columns=unknown, metric=None), room=1, seed=7).note
+    assert "in this page: a draw with seed 7" in reply
+
+
+OUR_SCORES, THEIR_SCORES = (1.0, 1.0, 1.0, 0.0, math.nan), (0.0, 0.0, 1.0, 1.0, 1.0)
+
+
+@pytest.fixture
+def five_samples(analysis):
+    """Five samples, one of which the candidate lost."""
+
+    def of(experiment=None, **facts):
+        nothing = ((math.nan,) * 5,) * 2
+        columns = SampleColumns(
+            ids=tuple("abcde"), groups=("",) * 5, scores={"exact": (OUR_SCORES, THEIR_SCORES)}, latency_s=nothing,
+            states=(("answered",) * 5,) * 2,
+        )  # fmt: skip
+        return Chapter(
+            analysis=experiment or analysis(), metric="exact", judged=("exact",), columns=columns, clusters=None,
+            facts={"exact": MetricFacts(name="exact", kind="binary", low=0.0, high=1.0, **facts)},
+            read=lambda places: (),
+        )  # fmt: skip
+
+    return of
+
+
+@pytest.mark.parametrize(("direction", "better", "worse"), [("higher", 2, 1), ("lower", 1, 2)])
+def test_agreement_follows_the_direction_of_the_metric(run, five_samples, direction, better, worse):
+    page = render_html(build_report(run()), [five_samples(direction=direction)])
+
+    assert f'<td class="gain">{better} <span>better</span>' in page
+    assert f'<td class="loss">{worse} <span>worse</span>' in page
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+def test_samples_of_many_experiments_are_folded(run, analysis, plan, five_samples, count):
+    analyses = [analysis(plan(nodeid=f"t.py::test_{k}")) for k in range(count)]
+    page = render_html(build_report(run(*analyses)), [five_samples(experiment) for experiment in analyses])
+
+    assert page.count('<details class="scene" open>') == (count if count <= FEW else 0)
+    assert page.count('<span aria-hidden="true">✗</span> missed</span></summary>') == count
