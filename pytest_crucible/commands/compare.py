@@ -193,7 +193,7 @@ def compare_arms(
         _check_runs(baseline, tabular)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     print_run(run, verbose, as_json=as_json, notes=notes)
-    return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
+    return _exit_status(run)
 
 
 Compared = tuple[Run, tuple[str, ...]]
@@ -357,24 +357,22 @@ def import_results(
         arms=arms, candidate=candidate, targets=quality_targets, contrasts=contrasts, declared=declared, alpha=alpha
     )
     adoption = ImportedRun.of(files_read, wishes)
-    run = _store_run(adoption, store)
+    with contextlib.closing(RunStore(store)) as opened:
+        run = adoption.enter(opened)
+        # A session's status comes from pytest; an imported run has only its verdicts.
+        run = replace(run, exit_status=_exit_status(run))
+        opened.set_exit_status(run.id, run.exit_status)
     lines = [line.text for line in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
-    lines_printed = [*_read(files_read), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
+    lines_printed = [*_origins(files_read), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
     print_result(map(printable, lines_printed), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
     return run.exit_status
 
 
-def _store_run(adoption: ImportedRun, store: str) -> Run:
-    with contextlib.closing(RunStore(store)) as opened:
-        run = adoption.enter(opened)
-        # A session's status comes from pytest; an imported run has only its verdicts.
-        fails = any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts)
-        run = replace(run, exit_status=int(fails))
-        opened.set_exit_status(run.id, run.exit_status)
-        return run
+def _exit_status(run: Run) -> int:
+    return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
 
 
-def _read(files: Sequence[ImportedFile]) -> Iterator[str]:
+def _origins(files: Sequence[ImportedFile]) -> Iterator[str]:
     for file in files:
         arms = ", ".join(
             f"{results.arm} on {results.task} ({quantity(len(results.rows), 'result')})" for results in file.results

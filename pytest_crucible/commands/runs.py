@@ -62,7 +62,20 @@ def tag(run: str, name: str, force: bool, why: str, store: str, as_json: bool) -
     A run that is not finished, or has a verdict that is not met, is refused without --force.
     """
     with existing_store(store) as opened:
-        _make_baseline(opened, opened.find_run(run), name, force=force, why=why, as_json=as_json)
+        run = opened.find_run(run)
+        check_tag(name)
+        (summary,) = (summary for summary in list_runs(opened) if summary.id == run)
+        note = rules_note(opened, run)
+        stored = _decide_again(opened, summary) if note else summary
+        # Later runs are measured against a baseline: a broken one would hide their regressions.
+        if not (stored.all_met or force):
+            raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force tags it anyway")
+        add_tag(opened, run, name, at=utc_now(), promoted=True, forced=not stored.all_met, why=why)
+    forced = "" if stored.all_met else f", by force ({_why(stored)})"
+    document = {"run": run, "tag": name, "forced": not stored.all_met, "why": why}
+    reason = f" because {why!r}" if why else ""
+    line = f"run {run} is now {name}{forced}{reason}: compare with --compare=tag:{name}"
+    print_result([line, *note], document, as_json=as_json)
 
 
 def _lines(listed: Sequence[RunSummary]) -> Iterator[str]:
@@ -94,30 +107,11 @@ def verdict_counts(run: RunSummary) -> str:
     return ", ".join([*counts, *ended]) or "none"
 
 
-def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, why: str, as_json: bool) -> None:
-    check_tag(name)
-    (listed,) = (summary for summary in list_runs(store) if summary.id == run)
-    note = rules_note(store, run)
-    stored = _decide_again(store, listed) if note else listed
-    # Later runs are measured against a baseline: a broken one would hide their regressions.
-    if not (stored.all_met or force):
-        raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force tags it anyway")
-    add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met, why=why)
-    forced = "" if stored.all_met else f", by force ({_why(stored)})"
-    document = {"run": run, "tag": name, "forced": not stored.all_met, "why": why}
-    reason = f" because {why!r}" if why else ""
-    line = f"run {run} is now {name}{forced}{reason}: compare with --compare=tag:{name}"
-    print_result([line, *note], document, as_json=as_json)
-
-
 def rules_note(store: RunStore, run: str) -> list[str]:
     """Return a line if another version of the rules decided the run's verdicts, which are then decided again."""
     rules = rules_of(store.run(run)["environment"])
-    if rules == RULES_VERSION:
-        return []
-    return [
-        f"its verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {rules}"
-    ]
+    note = f"its verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {rules}"
+    return [] if rules == RULES_VERSION else [note]
 
 
 def _decide_again(store: RunStore, listed: RunSummary) -> RunSummary:

@@ -82,20 +82,20 @@ def plan_samples(
             raise SpecError(f"{option}={amount:g} is not a positive number: write a number above 0, such as 0.05")
     variabilities, per_sample = _read_run(store, run) if run else (ASSUMED, {"": PerSample(2, None, None)})
     _check_shares(variabilities, difference, margin)
+    level = alpha / family_size
     needs = [
         _need(
             spread,
             per_sample[spread.nodeid],
-            difference=difference,
-            margin=margin,
-            power=power,
-            alpha=alpha / family_size,
+            samples_to_prove(margin or 0.0, spread, alpha=level, power=power)
+            if difference is None
+            else samples_to_detect(difference, spread, alpha=level, power=power),
         )
         for spread in variabilities
     ]
     goal = f"to detect a difference of {difference:g}" if difference is not None else f"to prove a margin of {margin:g}"
     basis = f"spread and cost from run {run}" if run else "spread assumed, cost unknown"
-    head = f"{goal}: alpha {alpha / family_size:.3g}, power {power:g}, {basis}"
+    head = f"{goal}: alpha {level:.3g}, power {power:g}, {basis}"
     print_result([head, "", *_lines(needs)], needs, as_json=as_json)
 
 
@@ -139,19 +139,7 @@ def _per_sample(analysis: Analysis) -> PerSample:
     )
 
 
-def _need(
-    spread: PairVariability,
-    each: PerSample,
-    *,
-    difference: float | None,
-    margin: float | None,
-    power: float,
-    alpha: float,
-) -> Need:
-    if difference is not None:
-        samples = samples_to_detect(difference, spread, alpha=alpha, power=power)
-    else:
-        samples = samples_to_prove(margin or 0.0, spread, alpha=alpha, power=power)
+def _need(spread: PairVariability, each: PerSample, samples: int | None) -> Need:
     amounts = [
         None if samples is None or amount is None else samples * amount
         for amount in (each.replies, each.tokens, each.cost_usd)

@@ -250,8 +250,8 @@ def read_results(
 def _files(folder: Path) -> list[Path]:
     """Return the files that may have results, without hidden ones and samples that a results file next to them reads."""
     files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in _ENDINGS and file.is_file()]
-    shown = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
-    return [file for file in shown if not _is_read_with_its_results(file)]
+    visible = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    return [file for file in visible if not _is_read_with_its_results(file)]
 
 
 def _is_read_with_its_results(file: Path) -> bool:

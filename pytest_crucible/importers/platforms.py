@@ -61,8 +61,8 @@ def _assessments(trace: Record) -> Sequence[Record]:
 
 def _metrics(records: Sequence[Record], traces: Sequence[Record]) -> tuple[list[str], list[str]]:
     """Return the scorers, and those whose values are lists or mappings. Expectations are columns too, but measure nothing."""
-    assessments = [one for trace in traces for one in _assessments(trace)]
-    expected = {one["assessment_name"] for one in assessments if "expectation" in one}
+    assessments = [assessment for trace in traces for assessment in _assessments(trace)]
+    expected = {assessment["assessment_name"] for assessment in assessments if "expectation" in assessment}
     columns = dict.fromkeys(column for record in records for column in record if _is_value(column))
     names = [name for column in columns if (name := column.removesuffix(_VALUE)) not in expected]
     nested = [name for name in names if any(isinstance(record.get(name + _VALUE), list | dict) for record in records)]
@@ -99,16 +99,18 @@ def _mlflow_name(inputs: Any) -> str:
 
 def _read_expected(trace: Record) -> Any:
     values = {
-        one["assessment_name"]: one["expectation"].get("value") for one in _assessments(trace) if "expectation" in one
+        assessment["assessment_name"]: assessment["expectation"].get("value")
+        for assessment in _assessments(trace)
+        if "expectation" in assessment
     }
     return values or None
 
 
 def _scores(record: Record, trace: Record, metrics: Sequence[str]) -> dict[str, Any]:
     """Return values and losses. A scorer that gave no feedback does not apply; one whose feedback has no value lost it."""
-    given = {one["assessment_name"] for one in _assessments(trace) if "feedback" in one}
+    answered = {assessment["assessment_name"] for assessment in _assessments(trace) if "feedback" in assessment}
     values = {name: cell_value(record.get(name + _VALUE)) for name in metrics}
-    lost = {name: record.get(name + _ERROR) for name, value in values.items() if name in given and value is None}
+    lost = {name: record.get(name + _ERROR) for name, value in values.items() if name in answered and value is None}
     return {
         "scores": {name: value for name, value in values.items() if name not in lost},
         "lost": {name: error if isinstance(error, str) else "the scorer gave no value" for name, error in lost.items()},
@@ -203,7 +205,7 @@ def recognises_phoenix(source: Source) -> bool:
 def read_phoenix(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the file: an export does not name its experiment. An annotation's name is a metric."""
     records = source.records if source.rows is None else [_parse_csv(record) for record in source.records]
-    metrics = tuple(dict.fromkeys(one["name"] for record in records for one in record["annotations"]))
+    metrics = tuple(dict.fromkeys(annotation["name"] for record in records for annotation in record["annotations"]))
     if not metrics:
         raise SpecError(
             f"{source.path} is an experiment without annotations: run Phoenix's evaluators, and export it again"
@@ -233,7 +235,7 @@ def _parse_csv(record: Record) -> Record:
 def _phoenix_row(record: Record, metrics: tuple[str, ...]) -> Row:
     """Return the row of a run. Evaluators see failed runs, too: their scores without an output are lost."""
     error = str(record["error"] or "").partition("\n")[0]
-    annotations = {} if error else {one["name"]: one for one in record["annotations"]}
+    annotations = {} if error else {annotation["name"]: annotation for annotation in record["annotations"]}
     values = {name: _phoenix_value(annotations.get(name, {})) for name in ([] if error else metrics)}
     return Row(
         sample=record["example_id"],

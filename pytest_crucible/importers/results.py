@@ -284,15 +284,15 @@ def number_repeats(rows: Sequence[Row]) -> list[Row]:
     # Of two equally frequent numbers the larger: repeats rather than more samples.
     repeats = max(counts, key=lambda count: (counts[count], count), default=1)
     has_twins = max(counts, default=0) > repeats
-    seen: Counter[str] = Counter()
+    counts_so_far: Counter[str] = Counter()
     numbered = []
     for row in rows:
-        twin, repeat = divmod(seen[row.sample], repeats)
+        twin, repeat = divmod(counts_so_far[row.sample], repeats)
         name = f"{row.sample} ({twin + 1})" if twin else row.sample
         # The name that samples without a known group have as their group in a plan.
         group = row.group or (f"sample {row.sample}" if has_twins else None)
         numbered.append(replace(row, sample=name, repeat=repeat, group=group))
-        seen[row.sample] += 1
+        counts_so_far[row.sample] += 1
     return numbered
 
 

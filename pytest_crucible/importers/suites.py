@@ -201,8 +201,8 @@ def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str
     }
     values: dict[str, Value | None] = dict.fromkeys([*chain.from_iterable(names.values()), *measured])
     values |= {name: case["metrics"][name] for name in measured if name in case["metrics"]}
-    for given, result in _evaluations(case):
-        name = _own_name(given, names.get(canonical(result["source"]), []), lost)
+    for evaluation, result in _evaluations(case):
+        name = _own_name(evaluation, names.get(canonical(result["source"]), []), lost)
         # Older versions accepted NaN, which their JSON writes as null.
         if result["value"] is None:
             lost.setdefault(name, "the evaluator gave no value")
@@ -216,9 +216,9 @@ def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str
     )
 
 
-def _own_name(given: str, usual: list[str], lost: Mapping[str, str]) -> str:
+def _own_name(name: str, usual: list[str], lost: Mapping[str, str]) -> str:
     """Return the metric of an evaluation. Where an evaluator fails, the next of its name gets that name without a suffix."""
-    return given if given not in lost else next((name for name in usual if name not in lost), given)
+    return name if name not in lost else next((other for other in usual if other not in lost), name)
 
 
 def _sample(case: Case) -> dict[str, Any]:
@@ -258,7 +258,7 @@ def _failures(case: Case) -> Sequence[Mapping[str, Any]]:
 def _names_by_evaluator(cases: Sequence[Case]) -> dict[str, list[str]]:
     """Return the metrics of each evaluator, from the cases where all evaluators worked."""
     names: dict[str, dict[str, None]] = {}
-    for name, result in (one for case in cases if not _failures(case) for one in _evaluations(case)):
+    for name, result in (entry for case in cases if not _failures(case) for entry in _evaluations(case)):
         names.setdefault(canonical(result["source"]), {})[name] = None
     return {evaluator: list(metrics) for evaluator, metrics in names.items()}
 

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pytest_crucible.records import ArmReply, Exchange, Row, State, Table, View, experiment_name
+from pytest_crucible.records import Exchange, Row, State, Table, View, experiment_name
 from pytest_crucible.records.question_text import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.model import Chapter, Report
@@ -122,21 +122,15 @@ def text_of(value: Any) -> str:
 
 
 def _exchange(exchange: Exchange) -> list[Any]:
-    return [
-        text_of(exchange.input),
-        text_of(exchange.expected),
-        [[_reply_fields(reply) for reply in arm] for arm in exchange.replies],
-    ]
-
-
-def _reply_fields(reply: ArmReply) -> list[Any]:
-    return [
-        reply.state,
-        text_of(fold_reasoning(reply.text)),
-        text_of(reply.detail),
-        _round_number(reply.latency_s),
-        reply.output_tokens,
-    ]
+    replies = [
+        [
+            (reply.state, text_of(fold_reasoning(reply.text)), text_of(reply.detail), _round_number(reply.latency_s),
+             reply.output_tokens)
+            for reply in arm
+        ]
+        for arm in exchange.replies
+    ]  # fmt: skip
+    return [text_of(exchange.input), text_of(exchange.expected), replies]
 
 
 def _numbers(values: Sequence[float]) -> list[float | None]:
@@ -284,12 +278,21 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     template = _environment().get_template("page.html.j2")
     states = worst_states(report.run)
+    scenes = [
+        Scene(
+            chapter=chapter,
+            state=states.get(chapter.analysis.plan.nodeid),
+            pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
+            agreements=tuple(_agreements(chapter)),
+            excerpts=tuple(excerpt_panels(chapter).items()),
+            slowest=slowest(chapter),
+            archive=archive_samples(chapter, room=ROOM // len(chapters), seed=report.run.seed),
+        )
+        for chapter in chapters
+    ]
     return template.render(
         report=report,
-        scenes=[
-            _scene(chapter, states.get(chapter.analysis.plan.nodeid), ROOM // len(chapters), report.run.seed)
-            for chapter in chapters
-        ],
+        scenes=scenes,
         few=FEW,
         forests=list(differences(report.run)),
         levels=list(levels(report.run)),
@@ -331,18 +334,6 @@ def _environment() -> Environment:
 def _show_text(value: Any) -> Any:
     """Return what a template shows of a value: of any text but markup, control characters as escapes."""
     return printable(value, len(value) * LONGEST_ESCAPE) if type(value) is str else value
-
-
-def _scene(chapter: Chapter, state: State | None, room: int, seed: int) -> Scene:
-    return Scene(
-        chapter=chapter,
-        state=state,
-        pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
-        agreements=tuple(_agreements(chapter)),
-        excerpts=tuple(excerpt_panels(chapter).items()),
-        slowest=slowest(chapter),
-        archive=archive_samples(chapter, room=room, seed=seed),
-    )
 
 
 def _pictures(chapter: Chapter) -> Iterator[str]:

@@ -74,13 +74,9 @@ def escape_latex(text: str) -> str:
 
 def _numbers(text: str) -> str:
     """Return our own text as LaTeX. It may have the blanks of aligned numbers, which `printable` would escape."""
-    return "".join(map(_character, text))
-
-
-def _character(character: str) -> str:
-    if character in _SPECIAL:
-        return _SPECIAL[character]
-    return character if character <= _LAST_LATIN else f"[U+{ord(character):04X}]"
+    return "".join(
+        _SPECIAL.get(letter, letter if letter <= _LAST_LATIN else f"[U+{ord(letter):04X}]") for letter in text
+    )
 
 
 def _entries(report: Report) -> str:
@@ -101,9 +97,8 @@ def _body(report: Report) -> Iterator[str]:
 
 
 def _sentence(statement: Statement) -> str:
-    return escape_latex(statement.text.removesuffix(".")) + (
-        f"~\\cite{{{','.join(statement.cites)}}}." if statement.cites else "."
-    )
+    cites = f"~\\cite{{{','.join(statement.cites)}}}" if statement.cites else ""
+    return f"{escape_latex(statement.text.removesuffix('.'))}{cites}."
 
 
 def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
@@ -137,9 +132,8 @@ def _set(grid: Table, k: int) -> tuple[str, list[str]]:
         return "l", [_numbers(f"{number} {interval}") for number, interval in align_estimates(cells)]
     longest = max(map(len, cells))
     width = f"{min(0.3, longest / 100):.2f}{_LINE}"
-    return ("l" if longest <= A_WORD else f">{{\\raggedright\\arraybackslash}}p{{{width}}}"), list(
-        map(escape_latex, cells)
-    )
+    kind = "l" if longest <= A_WORD else f">{{\\raggedright\\arraybackslash}}p{{{width}}}"
+    return kind, list(map(escape_latex, cells))
 
 
 def _across(columns: int, text: str, shape: str) -> str:

@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from pytest_crucible.records import (
     Analysis,
-    Arm,
     Comparison,
     Exchange,
     MetricFacts,
@@ -60,7 +59,12 @@ def method_statements(run: Run) -> Iterator[Statement]:
         yield Statement(
             text="Arms were compared on the samples that both answered: candidate minus baseline, positive where it is better."
         )
-    yield from _by("Differences", [_difference_method(result) for result in pairs])
+    # A permutation test has no interval of its own.
+    by_interval = (result.interval if result.arrangements is not None else None for result in pairs)
+    methods = [
+        interval.method if interval else result.method for interval, result in zip(by_interval, pairs, strict=True)
+    ]
+    yield from _by("Differences", methods)
     yield from _permutation_tests([result for result in pairs if result.arrangements is not None])
     bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
     bounds += [result.evidence.method for result in pairs if result.contrast.limit is not None]
@@ -100,19 +104,13 @@ def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
         yield Statement(text=f"{what} are by {'; by '.join(words for words, *_ in descriptions)}.", cites=tuple(keys))
 
 
-def _difference_method(result: Comparison) -> str:
-    """Return the method of the interval, which a permutation test does not have."""
-    return result.interval.method if result.arrangements is not None and result.interval else result.method
-
-
 def _permutation_tests(results: Sequence[Comparison]) -> Iterator[Statement]:
     """Yield what permutation tests claim, by which method, and how many arrangements they compare."""
     yield from _by("Tests that the replies of two arms could be exchanged", [result.method for result in results])
     if not results:
         return
-    random = (
-        " Random arrangements are drawn by the seed of the run." if not all(one.is_exact for one in results) else ""
-    )
+    is_random = not all(result.is_exact for result in results)
+    random = " Random arrangements are drawn by the seed of the run." if is_random else ""
     counts = sorted({result.arrangements or 0 for result in results})
     number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     yield Statement(
@@ -274,9 +272,8 @@ def _suite_errors(run: Run) -> Iterator[Note]:
     }
     for verdict in run.verdicts:
         if verdict.suite_error and verdict.kind != "claim" and (verdict.nodeid, verdict.subject) not in scored:
-            yield Note(
-                text=f"{experiment_name(verdict.nodeid)}: {verdict.subject}: error in the suite: {verdict.reason}"
-            )
+            name = experiment_name(verdict.nodeid)
+            yield Note(text=f"{name}: {verdict.subject}: error in the suite: {verdict.reason}")
 
 
 def _state(run: Run) -> State | None:
@@ -286,20 +283,16 @@ def _state(run: Run) -> State | None:
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
-    yield "run", run.id
-    yield "started", run.started
+    yield from (("run", run.id), ("started", run.started))
     if run.finished:
         yield "finished", run.finished
-    yield "seed", f"{run.seed}"
-    yield "alpha", f"{run.alpha:g}"
+    yield from (("seed", f"{run.seed}"), ("alpha", f"{run.alpha:g}"))
     if run.git:
         yield "commit", f"{run.git['commit']}{' with uncommitted changes' if run.git.get('dirty') else ''}"
     for analysis in run.experiments:
         plan, name = analysis.plan, experiment_name(analysis.plan.nodeid)
-        yield (
-            f"dataset of {name}",
-            f"{plan.dataset}, {quantity(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}",
-        )
+        dataset = f"{plan.dataset}, {quantity(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}"
+        yield f"dataset of {name}", dataset
     yield from _arms(run)
     yield from _flat(run.environment)
 
@@ -308,21 +301,13 @@ def _arms(run: Run) -> Iterator[tuple[str, str]]:
     arms: dict[str, dict[str, list[str]]] = {}
     for analysis in run.experiments:
         for arm in analysis.plan.arms:
+            seeds = ", ".join(f"seed {training.seed}: {training.identity}" for training in arm.trainings)
+            parameters = "".join(f", {name} {value}" for name, value in arm.parameters.items())
             same = arms.setdefault(f"{arm.role} {arm.name}", {})
-            same.setdefault(f"{_identity_text(arm)}{_parameters_text(arm.parameters)}", []).append(
-                experiment_name(analysis.plan.nodeid)
-            )
+            same.setdefault(f"{seeds or arm.identity}{parameters}", []).append(experiment_name(analysis.plan.nodeid))
     for arm_name, identities in arms.items():
         for identity, experiments in identities.items():
             yield arm_name if len(identities) == 1 else f"{arm_name} of {', '.join(experiments)}", identity
-
-
-def _identity_text(arm: Arm) -> str:
-    return ", ".join(f"seed {training.seed}: {training.identity}" for training in arm.trainings) or arm.identity
-
-
-def _parameters_text(parameters: Mapping[str, Any]) -> str:
-    return "".join(f", {name} {value}" for name, value in parameters.items())
 
 
 def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

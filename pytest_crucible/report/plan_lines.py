@@ -40,11 +40,8 @@ def announcement(
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
         lines.append("  no model is called: replies come from the reply cache")
-    return "\n".join(map(_wrap_line, lines))
-
-
-def _wrap_line(line: str) -> str:
-    return textwrap.fill(printable_cell(line), WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(wrap.fill(printable_cell(line)) for line in lines)
 
 
 def _size(plan: Plan) -> str:
@@ -181,9 +178,6 @@ def _by_falls(effect: DetectableEffect) -> str:
     return (
         "" if falls is None or falls <= spread else f", or losses of {falls:.2g} where replies fall from best to worst"
     )
-
-
-HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
 
 
 def progress_text(name: str, done: int, total: int, lost: int, seconds: float, waits_for: str = "") -> str:

@@ -76,16 +76,10 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         for table in view.tables:
             rows = tuple(replace(row, experiment=analysis.plan.nodeid) for row in table.rows)
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
-    charts = tuple(
-        replace(chart, title=_with_name(chart.title, analysis, many))
-        for analysis, view in views
-        for chart in view.charts
-    )
-    curves = tuple(
-        replace(picture, title=_with_name(picture.title, analysis, many))
-        for analysis, view in views
-        for picture in view.curves
-    )
+    prefixes = [f"{experiment_name(analysis.plan.nodeid)}: " if many else "" for analysis, _ in views]
+    named = list(zip(prefixes, (view for _, view in views), strict=True))
+    charts = (replace(chart, title=f"{prefix}{chart.title}") for prefix, view in named for chart in view.charts)
+    curves = (replace(curve, title=f"{prefix}{curve.title}") for prefix, view in named for curve in view.curves)
     whole = (
         _without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
         for parts in tables.values()
@@ -94,8 +88,8 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         name=name,
         title=views[0][1].title,
         tables=tuple(table for table in whole if table.rows),
-        charts=charts,
-        curves=curves,
+        charts=tuple(charts),
+        curves=tuple(curves),
     )
 
 
@@ -104,10 +98,6 @@ def _without_empty_columns(table: Table) -> Table:
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
     rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
     return replace(table, heads=tuple(table.heads[k] for k in filled), rows=rows)
-
-
-def _with_name(title: str, analysis: Analysis, many: bool) -> str:
-    return f"{experiment_name(analysis.plan.nodeid)}: {title}" if many else title
 
 
 # A message of a model or a scorer may be long: its first line identifies it.

@@ -79,11 +79,10 @@ def _comparison(verdict: Verdict, analysis: Analysis, p_name: str) -> str:
     comparison = _find_comparison(verdict, analysis)
     if comparison is None:
         return ""
-    difference = difference_text(comparison)
     p = f", {p_name} {p_value(comparison.p_adjusted)}" if comparison.contrast.shares_alpha else ""
     # An interval at 95 % may exclude 0 where the adjusted p-value proves nothing.
     p += " (interval unadjusted)" if p and p_name != "p" and comparison.interval is not None else ""
-    return f"{difference} n={comparison.pairs:,}{p}"
+    return f"{difference_text(comparison)} n={comparison.pairs:,}{p}"
 
 
 def _target_result(verdict: Verdict, analysis: Analysis) -> TargetResult | None:
@@ -323,11 +322,13 @@ def _p_head(run: Run) -> str:
 
 def estimates(analyses: Sequence[Analysis]) -> Table:
     """Return the table of estimates: every metric of every arm, with or without a target, and its method."""
-    rows = [
-        Row(experiment=analysis.plan.nodeid, cells=_estimate_cells(estimate))
-        for analysis in analyses
-        for estimate in analysis.estimates
-    ]
+    rows = []
+    for analysis in analyses:
+        for estimate in analysis.estimates:
+            value = with_interval(estimate.value, estimate.interval)
+            names = estimate.metric, estimate.statistic, estimate.arm
+            cells = (*names, value, f"{estimate.n:,}", f"{estimate.lost:,}", estimate.method)
+            rows.append(Row(experiment=analysis.plan.nodeid, cells=cells))
     heads = ("metric", "statistic", "arm", "estimate", "n", "lost", "method")
     return Table(title="Estimates", heads=heads, rows=tuple(rows), numbers=("n", "lost"))
 
@@ -360,10 +361,9 @@ def _target_row(analysis: Analysis, result: TargetResult, verdicts: dict[tuple[s
 def _pair_row(analysis: Analysis, comparison: Comparison, verdicts: dict[tuple[str, str], Verdict]) -> Row:
     nodeid, subject = analysis.plan.nodeid, comparison.contrast.subject(comparison.candidate)
     verdict = verdicts[nodeid, subject] if comparison.contrast.decides else None
-    difference = difference_text(comparison)
     cells = (
         subject,
-        difference,
+        difference_text(comparison),
         f"{comparison.pairs:,}",
         f"{comparison.lost:,}",
         # With a margin the bounds decide, and the p-value of no difference would only mislead.
@@ -382,12 +382,6 @@ def _ruling(verdict: Verdict, analysis: Analysis) -> str:
     simulated = any(arm.simulated for arm in analysis.plan.arms)
     state = "error in the suite" if verdict.suite_error else verdict.state
     return state + (", proven" if verdict.proven else "") + (" (simulated)" if simulated else "")
-
-
-def _estimate_cells(estimate: Estimate) -> tuple[str, ...]:
-    value = with_interval(estimate.value, estimate.interval)
-    counts = f"{estimate.n:,}", f"{estimate.lost:,}"
-    return estimate.metric, estimate.statistic, estimate.arm, value, *counts, estimate.method
 
 
 _ESTIMATE = re.compile(r"(\S+) \[(?:([^\s,]\S*), (\S+)|(.+))\]")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible import gate
@@ -119,16 +119,13 @@ def _table(
 ) -> tuple[AnalysisInputs, list[str]] | None:
     """Return both arms' replies to the candidate's samples, and notes; None if the experiment lacks one of the arms."""
     numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
-    if (
-        numbers[0] is None
-        or numbers[1] is None
-        or not (store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0]))
-    ):
+    began = store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0])
+    if numbers[0] is None or numbers[1] is None or not began:
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     moved = (ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places)
-    inputs = _inputs(store, plan, [_moved_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
+    inputs = _inputs(store, plan, [_move_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
     inputs = dataclasses.replace(
         inputs, finished=ours_entry[2] and theirs_entry[2], known_kinds=store.known_kinds(plan, ours_entry[0] + 1)
     )
@@ -151,7 +148,10 @@ def _choose_comparisons(
         if facts.kind != "text" and all(name in arm.scores for arm in inputs.answers)
     ]  # fmt: skip
     terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
-    contrasts = ask((*scored, *terms)) or _contrasts_of_suite(suite, scored, terms)
+    of_suite = (contrast for contrast in suite.contrasts if set(contrast.metrics) <= {*scored, *terms})
+    contrasts = ask((*scored, *terms)) or tuple(
+        dict.fromkeys(dataclasses.replace(contrast, baseline="") for contrast in of_suite)
+    )
     contrasts = contrasts or tuple(
         contrast_of_unnamed(known_facts[name], (value for arm in inputs.answers for value in arm.scores[name].values))
         for name in scored
@@ -170,22 +170,30 @@ def _choose_comparisons(
     return chosen, tuple(term for name, term in terms.items() if name in named)
 
 
-def _moved_arm(
+MovedArm = tuple[ArmOutcomes, Mapping[str, ArmOutcomes]]
+"""The outcomes of an arm on the original samples, and on each variant by its name, at their places in the comparison."""
+
+
+def _move_arm(
     store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
 ) -> MovedArm:
+    """Return one arm of a stored experiment. `places` has position of a sample -> its position in the comparison."""
     key, own, _ = entry
     texts = [form.sha256 for form in own.prompts]
     prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
     repeats = repeat_places(own.draws(number), plan.draws(arm), prompts)
-    return MovedArm(store=store, key=key, plan=own, number=number, places=places, repeats=repeats)
+    variants = load_variant_answers(store, key, number) if plan.variants else {}
+    answers = load_outcomes(store, key, number, own.draws(number))
+    on_variants = {name: realign(outcomes, places, repeats) for name, outcomes in variants.items()}
+    return realign(answers, places, repeats), on_variants
 
 
 def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisInputs:
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
-    on_variants = [arm.on_variants() if plan.variants else {} for arm in arms]
+    on_variants = [variants for _, variants in arms]
     return AnalysisInputs(
         plan=plan,
-        answers=mark_inapplicable(plan, [arm.answers() for arm in arms], expected),
+        answers=mark_inapplicable(plan, [answers for answers, _ in arms], expected),
         groups=group_names(store, plan.dataset_sha256),
         finished=True,
         known_kinds={},
@@ -239,13 +247,10 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
                 f"--metric {facts.name}:{directions[facts.name]}: the run has recorded that {facts.direction} is better; "
                 "leave the direction out"
             )
-    metrics = tuple(
-        dataclasses.replace(facts, direction=directions[facts.name], is_directed=True)
-        if facts.name in directions
-        else facts
-        for facts in plan.metrics
-    )
-    return dataclasses.replace(plan, metrics=metrics)
+    named = {facts.name: facts for facts in plan.metrics}
+    for name in named.keys() & directions:
+        named[name] = dataclasses.replace(named[name], direction=directions[name], is_directed=True)
+    return dataclasses.replace(plan, metrics=tuple(named.values()))
 
 
 def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
@@ -275,16 +280,6 @@ def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int
 def _left_out_note(samples: Sequence[str], what: str) -> Iterator[str]:
     if samples:
         yield f"{quantity(len(samples), 'sample')} {what} (first: {min(samples)}), left out"
-
-
-def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str]) -> tuple[Contrast, ...]:
-    return tuple(
-        dict.fromkeys(
-            dataclasses.replace(contrast, baseline="")
-            for contrast in plan.contrasts
-            if set(contrast.metrics) <= {*scored, *terms}
-        )
-    )
 
 
 def _changes(first: Plan, other: Plan) -> Iterator[str]:
@@ -348,28 +343,3 @@ def comparable_terms(plan: Plan, metrics: Mapping[str, MetricFacts]) -> tuple[Va
     written = [f"{view}[{variant}]" for view in (*views, *own) for variant in names.known]
     others = variant_terms(written, metrics, names, open_metrics=False)
     return tuple({term.facts.name: term for term in (*others, *plan.variant_terms)}.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedArm:
-    """One arm of a stored experiment, and where its replies go."""
-
-    store: RunStore
-    key: int
-    plan: Plan
-    number: int
-    places: Mapping[int, int]
-    """Position of a sample -> its position in the comparison."""
-    repeats: Mapping[int, int]
-    """Place of a reply to a sample -> its place in the comparison."""
-
-    def answers(self) -> ArmOutcomes:
-        """Return the outcomes on the original samples."""
-        return self._move(load_outcomes(self.store, self.key, self.number, self.plan.draws(self.number)))
-
-    def on_variants(self) -> dict[str, ArmOutcomes]:
-        """Return the outcomes on each variant, by its name."""
-        return {name: self._move(arm) for name, arm in load_variant_answers(self.store, self.key, self.number).items()}
-
-    def _move(self, answers: ArmOutcomes) -> ArmOutcomes:
-        return realign(answers, self.places, self.repeats)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
@@ -40,7 +42,7 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.serialize import canonical, pick
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.provenance import environment_facts, utc_now
@@ -118,9 +120,7 @@ def _task(name: str, arms: Sequence[Results]) -> Task:
     same = next(((a.arm, b.arm) for a, b in combinations(arms, 2) if a.identity == b.identity), None)
     if same is not None:
         raise SpecError(f"task {name!r}: {same[0]!r} and {same[1]!r} are the same results: compare two that differ")
-    twice = next(
-        (results.arm for k, results in enumerate(arms) if results.arm in {other.arm for other in arms[:k]}), None
-    )
+    twice = next((name for name, count in Counter(results.arm for results in arms).items() if count > 1), None)
     if twice is not None:
         raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
     ids = [dict.fromkeys([*(row.sample for row in results.rows), *results.planned]) for results in arms]
@@ -193,35 +193,20 @@ class ImportedRun:
 
     def enter(self, store: RunStore) -> Run:
         """Store the results, analyse them and decide the verdicts."""
-        run, environment = (
-            secrets.token_hex(6),
-            {
-                **environment_facts(),
-                "imported": [
-                    {"file": file.path, "sha256": file.sha256, "harness": file.harness, "version": file.version}
-                    for file in self.files
-                ],
-            },
-        )
+        origins = [{"file": file.path, **pick(file, "sha256 harness version")} for file in self.files]
+        run, environment = secrets.token_hex(6), {**environment_facts(), "imported": origins}
         facts = {"started": utc_now(), "seed": 0, "alpha": self.alpha, "correction": "holm", "git": None}
         store.begin_run(run, **facts, environment=environment)
-        writer = store.writer()
-        try:
+        with contextlib.closing(store.writer()) as writer:
             for task in self.tasks:
                 _enter(task, store, run, writer)
-        finally:
-            writer.close()
         return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
 
     def evaluate_unstored(self) -> Run:
         """Return the run with its verdicts, as `enter` does, but do not store it."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, contextlib.closing(RunStore(f"{folder}/compared.db")) as store:
             # A temporary store, so that the analysis is the same as that of a stored run.
-            store = RunStore(str(Path(folder) / "compared.db"))
-            try:
-                run = self.enter(store)
-            finally:
-                store.close()
+            run = self.enter(store)
         return replace(run, id=" vs ".join(Path(file.path).name for file in self.files), store="")
 
 

@@ -73,10 +73,8 @@ def _ending(file: str, formats: Reporters) -> str:
     for ending in sorted(formats, key=len, reverse=True):
         if name == ending or name.endswith((f".{ending}", f"-{ending}")):
             return ending
-    raise SpecError(f"report {file!r}: {_unknown_ending(Path(file).suffix[1:], formats)}")
-
-
-def _unknown_ending(ending: str, formats: Reporters) -> str:
-    near = closest_name(ending, formats, cutoff=0.75)
+    unknown = Path(file).suffix[1:]
+    near = closest_name(unknown, formats, cutoff=0.75)
     hint = f": did you mean .{near}" if near else f" (known: {', '.join(sorted(formats))})"
-    return f"{f'nothing writes .{ending}' if ending else 'its name has no ending that says how to write it'}{hint}"
+    problem = f"nothing writes .{unknown}" if unknown else "its name has no ending that says how to write it"
+    raise SpecError(f"report {file!r}: {problem}{hint}")

@@ -23,7 +23,7 @@ def existing_store(where: str) -> Iterator[RunStore]:
     """Open an existing run store; opening a missing path would create an empty one. Raises SpecError."""
     # A database URL cannot be checked without connecting; opening it reports the error.
     if "://" not in where and not Path(where).is_file():
-        raise SpecError(_missing(Path(where)))
+        raise SpecError(_describe_missing(Path(where)))
     # Imported here: every command has the option --store, and a database library takes long to load.
     from pytest_crucible.store.runs import RunStore
 
@@ -31,7 +31,7 @@ def existing_store(where: str) -> Iterator[RunStore]:
         yield store
 
 
-def _missing(where: Path) -> str:
+def _describe_missing(where: Path) -> str:
     """Return where the store was looked for, and the one in a parent folder, where pytest's root directory may be."""
     here = Path.cwd()
     problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")

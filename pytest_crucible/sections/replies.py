@@ -211,11 +211,10 @@ def _reruns(inputs: SectionInputs) -> Iterator[Rerun]:
                 candidate=inputs.plan.candidate.name,
                 baseline=contrast.baseline,
                 comparison=len(past) + 1,
-                with_new_replies=sum(any(one.has_new_replies) for one in past) + _is_new(inputs, contrast),
+                with_new_replies=sum(any(each.has_new_replies) for each in past) + _is_new(inputs, contrast),
                 since=past[0].started[:10] if past else "",
                 **_look_fields(inputs, inputs.looks.get(contrast)),
             )
-
     for target, look in inputs.target_looks.items():
         yield Rerun(
             metric=target.text,
@@ -264,13 +263,11 @@ def _pool_sentence(rerun: Rerun) -> str:
         return ""
     names = (rerun.candidate, rerun.baseline)
     counts = ", ".join(f"{count:,} of {name}" for count, name in zip(rerun.replies, names, strict=False))
-    bound = (
-        f"one-sided bound is at {(1 + rerun.level) / 2:.2%}"
-        if not rerun.baseline
-        else f"interval is at {rerun.level:.2%}"
-    )
+    bound = f"the interval is at {rerun.level:.2%}"
+    if not rerun.baseline:
+        bound = f"its one-sided bound is at {(1 + rerun.level) / 2:.2%}"
     where = "this session" if rerun.look == 1 else "the replies of all sessions"
-    looked = f"look {rerun.look}, so {'its' if not rerun.baseline else 'the'} {bound}".replace("%", " %")
+    looked = f"look {rerun.look}, so {bound}".replace("%", " %")
     return f"{rerun.metric}: decided on {where} ({counts}); {looked}{_noise_text(rerun)}"
 
 
@@ -322,15 +319,14 @@ def view_stored_baselines(baselines: Sequence[StoredBaseline], claims: Sequence[
     """Return a suggestion for each baseline."""
     return View(
         title="Stored baselines",
-        notes=tuple(Note(text=_stored_baselines_sentence(baseline)) for baseline in baselines),
+        notes=tuple(
+            Note(
+                text=f"{baseline.arm}: {baseline.sessions:,} sessions have compared with the same stored replies of it; {RISK}: "
+                "--crucible-fresh calls its model again"
+            )
+            for baseline in baselines
+        ),
         document=list(baselines),
-    )
-
-
-def _stored_baselines_sentence(baseline: StoredBaseline) -> str:
-    return (
-        f"{baseline.arm}: {baseline.sessions:,} sessions have compared with the same stored replies of it; {RISK}: "
-        "--crucible-fresh calls its model again"
     )
 
 

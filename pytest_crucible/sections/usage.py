@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -59,7 +59,15 @@ def view(usages: Usages, claims: Sequence[Claim]) -> View:
     """Return a table of requests and cost, one of percentiles, and notes on unknown values."""
     # Scripted arms cost nothing, and need no line.
     called = [usage for usage in usages.usages if usage.arm not in usages.simulated and usage.sent]
-    return usage_view(usages.usages, called, level=usages.level)
+    unknown = {usage.arm: "; ".join(_unknown_amounts(usage)) for usage in called}
+    tables = (_usage_table(called), _percentile_table(called, usages.level))
+    return View(
+        title="Cost and latency",
+        tables=tuple(table for table in tables if table.rows),
+        notes=tuple(Note(text=f"{arm}: {text}", verbosity=1) for arm, text in unknown.items() if text),
+        methods=(_METHOD,) if any(usage.latency is not None for usage in usages.usages) else (),
+        document=[_document(usage) for usage in usages.usages],
+    )
 
 
 def _usages(plan: Plan, events: Mapping[str, ArmEvents], *, level: float) -> Iterator[Usage]:
@@ -103,7 +111,7 @@ def summarize_usage(arm: str, events: ArmEvents, *, level: float) -> Usage:
     )
 
 
-def _total(counts: Sequence[EventCount]) -> int:
+def _total(counts: Iterable[EventCount]) -> int:
     return sum(count.n for count in counts)
 
 
@@ -113,7 +121,7 @@ def _sum_known(amounts: Sequence[Amount | None]) -> Amount | None:
 
 
 def _number(events: ArmEvents, name: str) -> int:
-    return sum(count.n for count in events.counts if count.name == name)
+    return _total(count for count in events.counts if count.name == name)
 
 
 def _waiting_time(waits: Sequence[float], *, turns: int) -> LatencySummary | None:
@@ -138,6 +146,7 @@ def _summary(seconds: npt.ArrayLike, level: float | None) -> LatencySummary | No
     return LatencySummary(n=values.size, quantiles=quantiles)
 
 
+_TIMES = ("reply", "first token", "rate limit wait")
 PERCENTILES = ("p50", "p90", "p95", "p99")
 HEADS = ("arm", "requests", "tokens in", "out", "cost", "latency p50", "p95", "replies/s")
 _NOTE = (
@@ -148,21 +157,6 @@ _METHOD = Statement(
     text="Percentiles are linear between order statistics (type 7), their intervals by order statistics.",
     cites=("hyndman1996", "david2003"),
 )
-
-
-def usage_view(usages: Sequence[Usage], called: Sequence[Usage], *, level: float) -> View:
-    """Return the view of all usages. Only `called` ones, which sent requests to a model, get rows."""
-    return View(
-        title="Cost and latency",
-        tables=tuple(table for table in (_usage_table(called), _percentile_table(called, level)) if table.rows),
-        notes=tuple(
-            Note(text=f"{usage.arm}: {text}", verbosity=1)
-            for usage in called
-            if (text := "; ".join(_unknown_amounts(usage)))
-        ),
-        methods=(_METHOD,) if any(usage.latency is not None for usage in usages) else (),
-        document=[_document(usage) for usage in usages],
-    )
 
 
 def _usage_table(usages: Sequence[Usage]) -> Table:
@@ -226,7 +220,7 @@ def _percentile_table(usages: Sequence[Usage], level: float) -> Table:
     rows = tuple(
         Row(cells=(usage.arm, name, *_percentiles(summary)))
         for usage in usages
-        for name, summary in _summaries(usage)
+        for name, summary in zip(_TIMES, (usage.latency, usage.first_token, usage.waited), strict=True)
         if summary is not None
     )
     return Table(
@@ -237,10 +231,6 @@ def _percentile_table(usages: Sequence[Usage], level: float) -> Table:
         note=_NOTE.format(level=f"{level * 100:g} %"),
         verbosity=1,
     )
-
-
-def _summaries(usage: Usage) -> Sequence[tuple[str, LatencySummary | None]]:
-    return (("reply", usage.latency), ("first token", usage.first_token), ("rate limit wait", usage.waited))
 
 
 def _percentiles(summary: LatencySummary) -> list[str]:

@@ -112,14 +112,14 @@ def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
 def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry | GateEntry]) -> bool:
     """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
     with explain_errors(store.location), store.engine.begin() as connection:
-        return append_rows(connection, registry.head, [_stored(store, entry) for entry in entries])
+        return append_rows(connection, registry.head, [_to_stored_text(store, entry) for entry in entries])
 
 
 def add_version(store: RunStore, registry: StoredRegistry, version: Version, entry: LogEntry) -> bool:
     """Enter a version with its first log entry in one transaction; return False where the registry has changed since."""
-    body, key = _stored(store, version), version_key(version.identity, version.adapter.parameters)
+    body, key = _to_stored_text(store, version), version_key(version.identity, version.adapter.parameters)
     row = {"model": version.model, "number": version.number, "key": key, "body": body}
-    bodies = [_stored(store, replace(entry, digest=_digest(body)))]
+    bodies = [_to_stored_text(store, replace(entry, digest=_digest(body)))]
     try:
         with explain_errors(store.location), store.engine.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
@@ -190,7 +190,7 @@ def _rows(store: RunStore, query: Select[Any]) -> Sequence[Any]:
         return connection.execute(query).all()
 
 
-def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
+def _to_stored_text(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
     """Return a record as the JSON that is stored, redacted first: its hash is that of the stored text."""
     return canonical(redact(to_plain(record), store.hide))
 

@@ -84,7 +84,7 @@ def record_suite(
     }
     joined = group_by_function(item for item in judged if item.nodeid not in functions)
     demands |= {nodeid: joined_demands(group, settings) for nodeid, group in joined.items()}
-    unbelieved = dict(_unbelieved(judged, functions))
+    unbelieved = dict(_skipped_tests(judged, functions))
     return SuiteRecord(
         settings=session_demands(config, settings),
         experiments=demands,
@@ -98,7 +98,7 @@ def has_verdicts(item: pytest.Item) -> bool:
     return bool(targets(item) or any(contrast.decides for contrast in comparisons(item)))
 
 
-def _unbelieved(items: Iterable[pytest.Function], experiments: Collection[str]) -> Iterator[tuple[str, str]]:
+def _skipped_tests(items: Iterable[pytest.Function], experiments: Collection[str]) -> Iterator[tuple[str, str]]:
     for item in items:
         reason = _skip_reason(item)
         if reason:
@@ -126,7 +126,7 @@ def experiment_demands(
     hook = item.config.hook.pytest_crucible_demands
     values = {
         "dataset": f"{dataset.name}, {quantity(len(dataset.samples), 'sample')}, {dataset.sha256}",
-        **_judged(item, settings),
+        **_verdict_demands(item, settings),
         **{
             f"metric {metric.name}": f"{_facts_text(metric.facts)}, {_sha(list(sources(metric.function)))}"
             for metric in named_metrics(item.config, mark.metrics)
@@ -144,12 +144,12 @@ def joined_demands(items: Sequence[pytest.Function], settings: Settings) -> dict
     item, ids = items[0], unique_ids(items)
     return {
         "dataset": f"{quantity(len(ids), 'item')}, {_sha(sorted(ids))}",
-        **_judged(item, settings),
+        **_verdict_demands(item, settings),
         "test function": _function_digest(item, item.function),
     }
 
 
-def _judged(item: pytest.Function, settings: Settings) -> dict[str, str]:
+def _verdict_demands(item: pytest.Function, settings: Settings) -> dict[str, str]:
     """Return targets, comparisons, the numbers that the test scores itself, and the conftest.py files that apply to it."""
     declared_targets, declared = targets(item), comparisons(item)
     names = {name for measure in (*declared_targets, *declared) for name in measure.metrics}

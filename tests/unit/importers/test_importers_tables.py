@@ -30,7 +30,7 @@ def table(tmp_path):
 
 
 def scores(results) -> dict:
-    return {(one.sample, one.repeat): dict(one.scores) for one in results.rows}
+    return {(row.sample, row.repeat): dict(row.scores) for row in results.rows}
 
 
 def test_a_column_whose_name_has_a_comma_is_quoted(table):
@@ -61,7 +61,7 @@ def test_metadata_columns_are_attributes_of_the_samples(table):
 def test_wide_each_column_of_numbers_is_a_metric(table):
     imported = table("id,model,correct,f1,reply\na,v2,True,0.5,four\nb,v2,no,1,five\na,v1,0,0.25,six\n")
 
-    assert [one.arm for one in imported.results] == ["v2", "v1"]
+    assert [arm.arm for arm in imported.results] == ["v2", "v1"]
     assert scores(imported.results[0]) == {
         ("a", 0): {"correct": True, "f1": 0.5},
         ("b", 0): {"correct": False, "f1": 1.0},
@@ -133,7 +133,7 @@ def test_an_empty_cell_is_lost_and_not_zero(table):
     imported = table("id,score,error\na,0.5,\nb,NaN,\nc,,server gone\n")
 
     rows = imported.results[0].rows
-    assert [one.scores for one in rows] == [{"score": 0.5}, {}, {}]
+    assert [row.scores for row in rows] == [{"score": 0.5}, {}, {}]
     assert rows[1].lost == {"score": "the table has no value"}
     assert rows[2].error == "server gone"
 
@@ -180,7 +180,7 @@ def test_tasks_and_groups_are_read_from_columns(table):
         "r.jsonl",
     )
 
-    assert [(one.task, one.rows[0].group) for one in imported.results] == [("t", "g"), ("u", "h")]
+    assert [(results.task, results.rows[0].group) for results in imported.results] == [("t", "g"), ("u", "h")]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ def test_long_and_wide_tables_have_equal_rows(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("tables")
     samples = sorted({sample for sample, _ in values})
     metrics = sorted({metric for _, metric in values})
-    metrics = [one for one in metrics if any(values.get((sample, one)) is not None for sample in samples)]
+    metrics = [name for name in metrics if any(values.get((sample, name)) is not None for sample in samples)]
     if not metrics:
         return
     with (folder / "long.csv").open("w", newline="") as file:
@@ -233,8 +233,8 @@ def test_long_and_wide_tables_have_equal_rows(tmp_path_factory, values):
     long = read(folder / "long.csv").results[0]
     wide = read(folder / "wide.csv", columns={"metrics": ",".join(metrics)}).results[0]
 
-    assert [(one.sample, one.scores, one.lost) for one in long.rows] == [
-        (one.sample, one.scores, one.lost) for one in wide.rows
+    assert [(row.sample, row.scores, row.lost) for row in long.rows] == [
+        (row.sample, row.scores, row.lost) for row in wide.rows
     ]
 
 

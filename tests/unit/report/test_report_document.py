@@ -44,12 +44,12 @@ def document(run):
 
 def at(whole, path):
     """The objects at a path; those of a list are all taken."""
-    found = [whole]
+    objects = [whole]
     for name in path.split(".") if path else []:
-        found = [
-            item for record in found for item in (record[name] if isinstance(record[name], list) else [record[name]])
+        objects = [
+            item for record in objects for item in (record[name] if isinstance(record[name], list) else [record[name]])
         ]
-    return found
+    return objects
 
 
 @pytest.mark.parametrize("path", sorted(CONTRACT))

@@ -143,10 +143,10 @@ def test_a_worst_sample_shows_its_question_the_expected_answer_and_the_reply(run
     )
     text = render_markdown(run(analysis(worst=(worst,))))
 
-    shown = text.partition("<summary>Worst samples</summary>")[2].partition("</details>")[0]
+    excerpt = text.partition("<summary>Worst samples</summary>")[2].partition("</details>")[0]
     assert (
         "question:\n\n```text\nWhat is\n2 + 2?\n```\n\nexpected:\n\n```text\n4\n```\n\nreply:\n\n```text\n5\n```"
-        in shown
+        in excerpt
     )
 
 
@@ -275,7 +275,7 @@ def test_permutation_tests_and_their_bounds_are_described(run, analysis):
 
 
 def test_random_factors_are_named(run, plan):
-    """What two rounds have to do with an interval stands before the interval's method."""
+    """The sentence stands before the method of the interval."""
     whole = run()
     experiments = tuple(
         replace(entry, plan=replace(entry.plan, rounds=3, repeats=3 * entry.plan.repeats))

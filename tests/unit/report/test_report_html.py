@@ -90,7 +90,7 @@ def test_aligning_blanks_are_marked():
 def test_forests_draw_each_comparison_and_each_arm(run):
     (compared,), means = list(differences(run())), list(levels(run()))
 
-    assert [(mark.name, mark.shown, mark.limits) for mark in compared.marks] == [
+    assert [(mark.name, mark.text, mark.limits) for mark in compared.marks] == [
         ("v2 vs v1", "-0.035 [-0.087, +0.016]", (0.0,))
     ]
     assert [[mark.name for mark in item.marks] for item in means] == [["v2", "v1"]]
@@ -218,12 +218,12 @@ def test_a_full_page_names_the_texts_that_it_has(chapter):
     room = 2 * len(archive_samples(chapter, room=ROOM, seed=7).parts[0]) + 1000
     some = archive_samples(chapter, room=room, seed=7)
 
-    kept = unpack(some.columns)["kept"]
-    assert packed_texts(some) == [f"asked {k}" for k in kept]
+    positions = unpack(some.columns)["kept"]
+    assert packed_texts(some) == [f"asked {k}" for k in positions]
     assert sum(map(len, some.parts)) <= room
-    assert len(kept) == len(set(kept)) == 2 * PART
-    assert kept[:2] == [SAMPLES - 1, kept[1]]
-    assert 9 in kept[:3]
+    assert len(positions) == len(set(positions)) == 2 * PART
+    assert positions[:2] == [SAMPLES - 1, positions[1]]
+    assert 9 in positions[:3]
     assert len(unpack(some.columns)["ids"]) == SAMPLES
     assert some.note == (
         "400 of 1,000 samples have their prompts and replies in this page: the worst, the slowest, a draw with seed 7. "

@@ -85,9 +85,9 @@ def test_a_verbose_summary_names_the_test_of_alike_arms_and_the_bounds(run, anal
     )
     few = dataclasses.replace(flipped, p_value=0.25, arrangements=1_024, is_exact=True, proof_p=None)
 
-    shown = [lines(run(analysis(comparisons=(record,))), verbosity=1)[-2] for record in (flipped, few)]
+    tests = [lines(run(analysis(comparisons=(record,))), verbosity=1)[-2] for record in (flipped, few)]
 
-    assert shown == [
+    assert tests == [
         "test_sums: exact: v2 vs v1: alike by sign flips (random 50,000 arrangements), p 2e-05; bounds by gaffke, p 0.310",
         "test_sums: exact: v2 vs v1: alike by sign flips (all 1,024 arrangements), p 0.250",
     ]
@@ -108,9 +108,9 @@ def test_the_worst_of_many_experiments_are_shown_and_the_rest_counted(run, analy
     )
     many = dataclasses.replace(run(), experiments=tuple(of.values()), verdicts=verdicts)
     printed = lines(many)
-    shown = list(dict.fromkeys(line for line in printed if line.startswith("test_math.py::")))
+    names_in_order = list(dict.fromkeys(line for line in printed if line.startswith("test_math.py::")))
 
-    assert shown == [names[70], names[40], *names[:10]]
+    assert names_in_order == [names[70], names[40], *names[:10]]
     assert printed[-1] == "88 experiments more: 88 met; -v shows all of them"
     assert sum(line.startswith("test_math.py::") for line in lines(many, verbosity=1)) >= 100
 
@@ -177,18 +177,18 @@ def test_unanswered_comparisons_share_alpha(run):
     assert "p (Holm, 3)" in "\n".join(lines(run(family_size=3)))
 
 
-def unjudged(analysis, plan, name="test_sums", **facts):
+def without_verdicts(analysis, plan, name="test_sums", **facts):
     asking = plan(nodeid=f"test_math.py::{name}", targets=(), contrasts=())
     whole = {"lost": {"v2": {}, "v1": {}}, "failures": {"v2": {}, "v1": {}}, **facts}
     return analysis(asking, targets=(), comparisons=(), **whole)
 
 
 def test_an_experiment_without_verdicts_shows_its_estimates(run, analysis, plan):
-    assert lines(run(unjudged(analysis, plan), verdicts=())) == [*ESTIMATES, ""]
+    assert lines(run(without_verdicts(analysis, plan), verdicts=())) == [*ESTIMATES, ""]
 
 
 def test_an_experiment_without_verdicts_is_named_beside_others(run, analysis, plan):
-    output = lines(run(analysis(), unjudged(analysis, plan, "test_plain")))
+    output = lines(run(analysis(), without_verdicts(analysis, plan, "test_plain")))
 
     assert [line for line in output if line.startswith(("experiment ", "test_plain "))] == [
         "experiment  metric  statistic  arm  estimate                n  lost  method",
@@ -198,7 +198,7 @@ def test_an_experiment_without_verdicts_is_named_beside_others(run, analysis, pl
 
 
 def test_a_run_that_measured_nothing_has_no_tables(run, analysis, plan):
-    assert lines(run(unjudged(analysis, plan, estimates=()))) == []
+    assert lines(run(without_verdicts(analysis, plan, estimates=()))) == []
 
 
 def test_colours_repeat_the_words(run):
@@ -225,7 +225,7 @@ def test_stored_answers_are_counted_and_named(run, analysis, plan):
 
 
 def test_resumed_replies_are_named(run, analysis):
-    """--crucible-fresh would not ask these anew."""
+    """--crucible-fresh would not call the model for these again."""
     output = lines(run(analysis(reused={"v2": ReusedReplies(run="f00", replies=12)})))
 
     assert "test_sums: v2: 12 of 200 replies reused from run f00" in output

@@ -127,7 +127,7 @@ def test_progress_names_the_cause_of_a_wait_instead_of_the_time_left():
     assert text == "t  5/10  1 lost  pausing for 280 s, as the server asks"
 
 
-def displayed(*calls: str) -> list[str]:
+def written_lines(*calls: str) -> list[str]:
     written: list[str] = []
     line = ProgressLine(written.append, width=20, column=7)
     for call in calls:
@@ -139,7 +139,7 @@ def displayed(*calls: str) -> list[str]:
 
 
 def test_the_progress_line_is_rewritten():
-    first, second = displayed("a_very_long_name_of_an_experiment", "t")
+    first, second = written_lines("a_very_long_name_of_an_experiment", "t")
 
     assert first == "\n\ra_very_long_name_of"
     assert second.startswith("\rt  1/1,000,000  ")
@@ -147,15 +147,15 @@ def test_the_progress_line_is_rewritten():
 
 
 def test_clearing_returns_the_cursor():
-    assert displayed("t", "clear", "clear")[1:] == ["\r" + " " * 19 + "\x1b[1A\x1b[8G"]
+    assert written_lines("t", "clear", "clear")[1:] == ["\r" + " " * 19 + "\x1b[1A\x1b[8G"]
 
 
 def test_clearing_without_a_line_writes_nothing():
-    assert displayed("clear") == []
+    assert written_lines("clear") == []
 
 
 def test_a_cleared_line_begins_again_on_a_new_line():
-    assert displayed("t", "clear", "t")[2].startswith("\n\rt  ")
+    assert written_lines("t", "clear", "t")[2].startswith("\n\rt  ")
 
 
 GOOD = AATest(

@@ -95,10 +95,10 @@ def test_a_probability_above_1_is_an_error():
     ],
 )
 def test_parities_are_targets_by_proof(function, target):
-    made = getattr(fairness, function)(by="sex")
+    text = getattr(fairness, function)(by="sex")
 
-    assert made == target
-    assert parse_target(made).decide == "bound"
+    assert text == target
+    assert parse_target(text).decide == "bound"
 
 
 def test_parities_accept_the_fields_and_limits_of_targets():
@@ -239,11 +239,11 @@ def test_fitted_rules_equalise_selection_rates():
 
     rng = random.Random(1)
     samples = [sample(rng.choice("fm"), name=f"{k}") for k in range(400)]
-    outcome = np.array([float(rng.random() < (0.3 if one.metadata["sex"] == "f" else 0.6)) for one in samples])
+    outcome = np.array([float(rng.random() < (0.3 if person.metadata["sex"] == "f" else 0.6)) for person in samples])
     confidence = np.clip(0.3 + 0.4 * outcome + np.array([rng.gauss(0, 0.2) for _ in samples]), 0, 1)
 
     rules = _fit(_load_fairlearn(), By((Field("sex"),)), "demographic_parity", confidence, outcome, samples)
 
-    chances = {sex: np.mean([rules[sex].chance(stated) for stated, one in zip(confidence, samples, strict=True)
-                             if one.metadata["sex"] == sex]) for sex in "fm"}  # fmt: skip
+    chances = {sex: np.mean([rules[sex].chance(stated) for stated, person in zip(confidence, samples, strict=True)
+                             if person.metadata["sex"] == sex]) for sex in "fm"}  # fmt: skip
     assert chances["f"] == pytest.approx(chances["m"], abs=0.02)
