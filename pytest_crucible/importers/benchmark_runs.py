@@ -195,11 +195,8 @@ def recognises_evalplus(source: Source) -> bool:
     if not (isinstance(document, dict) and "hash" in document and isinstance(document.get("eval"), dict)):
         return False
     first = next(iter(document["eval"].values()), None)
-    return (
-        isinstance(first, list)
-        and bool(first)
-        and (isinstance(first[0], dict) and {"solution", "base_status"} <= set(first[0]))
-    )
+    completion = first[0] if isinstance(first, list) and first else None
+    return isinstance(completion, dict) and {"solution", "base_status"} <= set(completion)
 
 
 def read_evalplus(source: Source, columns: Mapping[str, str]) -> ParsedFile:

@@ -74,17 +74,17 @@ def read(
     parsed = _parse(source, name, {**(columns or {}), **({"group": group} if group else {})}, readers)
     grouped = with_groups(parsed.results, group) if group and name != "table" else parsed.results
     _check(path, grouped)
-    numeric = with_text_lost(grouped)
-    results = [with_our_names(arm_results) for arm_results in numeric if _has_scores(arm_results)]
+    results = [
+        replace(with_our_names(arm), identity=f"{source.sha256}:{arm.task}:{arm.arm}")
+        for arm in with_text_lost(grouped)
+        if _has_scores(arm)
+    ]
     return ImportedFile(
         path=str(path),
         sha256=source.sha256,
         harness=name,
         version=parsed.version,
-        results=[
-            replace(arm_results, identity=f"{source.sha256}:{arm_results.task}:{arm_results.arm}")
-            for arm_results in results
-        ],
+        results=results,
         notes=parsed.notes,
     )
 
@@ -251,12 +251,8 @@ def _files(folder: Path) -> list[Path]:
     """Return the files that may have results, without hidden ones and samples that a results file next to them reads."""
     files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in _ENDINGS and file.is_file()]
     visible = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
-    return [file for file in visible if not _is_read_with_its_results(file)]
-
-
-def _is_read_with_its_results(file: Path) -> bool:
-    match = _SAMPLES.fullmatch(file.name)
-    return match is not None and file.with_name(f"results_{match['date']}.json").is_file()
+    dates = ((file, _SAMPLES.fullmatch(file.name)) for file in visible)
+    return [file for file, match in dates if not (match and file.with_name(f"results_{match['date']}.json").is_file())]
 
 
 def _recognise_files(files: Sequence[Path], readers: Mapping[str, Reader]) -> list[tuple[Path, str]]:

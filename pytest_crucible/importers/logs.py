@@ -21,6 +21,7 @@ from pytest_crucible.importers.results import (
     mostly_numbers,
     open_source,
     split_values,
+    values_by_metric,
 )
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
@@ -75,6 +76,7 @@ INSPECT_VERSION = 2
 # Values of correct, incorrect, partially correct and no answer in Inspect's `value_to_float`.
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
+_TRANSCRIPT = ("events", "messages", "attachments", "store")
 _HEADER, _START, _SAMPLES = "header.json", "_journal/start.json", "samples/"
 
 
@@ -97,7 +99,7 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         )
     spec = header["eval"]
     # Transcripts are most of a log: they are dropped sample by sample, so that they are never all in memory.
-    lean = [_lean(sample) for sample in samples]
+    lean = [{name: value for name, value in sample.items() if name not in _TRANSCRIPT} for sample in samples]
     # The user's choice of a group replaces the log's.
     cluster = "" if "group" in columns else cluster_key(spec)
     rows = _mark_missing_scores([_inspect_row(sample, cluster) for sample in lean])
@@ -131,11 +133,6 @@ def _read_archive(source: Source) -> tuple[Mapping[str, Any], Iterable[Mapping[s
     return header, (source.member(name) for name in names if name.startswith(_SAMPLES) and name.endswith(".json"))
 
 
-def _lean(sample: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the sample without its transcript, which is most of its size."""
-    return {name: value for name, value in sample.items() if name not in ("events", "messages", "attachments", "store")}
-
-
 def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:
     """Return the row of a sample. One that failed keeps scores that it has; one that was declared invalid is lost."""
     scores = dict(_scores(sample.get("scores") or {}))
@@ -158,13 +155,9 @@ def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:
 def _mark_missing_scores(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with missing scores marked as lost: a scorer scores all samples, so it did not reach these."""
     names = {name for row in rows for name in (*row.scores, *row.lost)}
-    missing = dict.fromkeys(names, "the scorer did not get to it")
+    why = "the scorer did not get to it"
     return [
-        row
-        if row.error
-        else replace(
-            row, lost={**{name: why for name, why in missing.items() if name not in set(row.scores)}, **row.lost}
-        )
+        row if row.error else replace(row, lost={**dict.fromkeys(names - set(row.scores), why), **row.lost})
         for row in rows
     ]
 
@@ -188,10 +181,7 @@ def _inspect_left_out(samples: Sequence[Mapping[str, Any]], rows: Sequence[Row],
     logged = [pair for sample in samples for pair in _values(sample.get("scores") or {})]
     for name in dict.fromkeys(name for name, value in logged if isinstance(value, list | dict)):
         yield f"metric {name!r} of {log} has lists as values, left out"
-    cells: dict[str, list[Value | None]] = {}
-    for name, value in (item for row in rows for item in row.scores.items()):
-        cells.setdefault(name, []).append(value)
-    for name, values in cells.items():
+    for name, values in values_by_metric(rows).items():
         if any(isinstance(value, str) for value in values) and not mostly_numbers(values):
             yield f"metric {name!r} of {log} has text as values, left out"
 

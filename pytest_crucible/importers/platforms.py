@@ -73,11 +73,9 @@ def _mlflow_row(record: Record, trace: Record, metrics: Sequence[str]) -> Row:
     """Return the row of a trace. Scorers run after a failed prediction, too: their scores without an output are lost."""
     root: Record = next((span for span in trace["data"]["spans"] if not span.get("parent_span_id")), {})
     inputs = json.loads(root.get("attributes", {}).get("mlflow.spanInputs", "null"))
-    error = (
-        str((root.get("status") or {}).get("message") or "the prediction failed").partition("\n")[0]
-        if record["state"] == "ERROR"
-        else ""
-    )
+    error = ""
+    if record["state"] == "ERROR":
+        error = str((root.get("status") or {}).get("message") or "the prediction failed").partition("\n")[0]
     return Row(
         sample=_mlflow_name(inputs),
         input=inputs,
@@ -297,9 +295,8 @@ def read_braintrust(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         )
     summary, records = source.document["summary"], source.document["results"]
     metrics = tuple(dict.fromkeys(name for record in records for name in record["scores"]))
-    rows = number_repeats(
-        [_braintrust_row(record, name, metrics) for record, name in zip(records, _names(records), strict=True)]
-    )
+    named = zip(records, _names(records), strict=True)
+    rows = number_repeats([_braintrust_row(record, name, metrics) for record, name in named])
     classified = any(record.get("classifications") for record in records)
     return one_arm(
         task=summary["project_name"],
@@ -312,9 +309,8 @@ def read_braintrust(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 
 def _is_result(document: Any) -> bool:
-    if not (isinstance(document, dict) and {"summary", "results"} <= set(document)):
-        return False
-    return isinstance(document["summary"], dict) and _is_summary(document["summary"])
+    is_whole = isinstance(document, dict) and {"summary", "results"} <= set(document)
+    return is_whole and isinstance(document["summary"], dict) and _is_summary(document["summary"])
 
 
 def _is_summary(record: Record) -> bool:
@@ -345,14 +341,12 @@ def _names(records: Sequence[Record]) -> list[str]:
     expected: dict[str, set[str]] = {}
     for record in records:
         expected.setdefault(as_text(record["input"]), set()).add(canonical(record["expected"]))
-    return [_braintrust_name(record, has_twins=len(expected[as_text(record["input"])]) > 1) for record in records]
-
-
-def _braintrust_name(record: Record, *, has_twins: bool) -> str:
-    origin = record.get("origin") or {}
-    return origin.get("id") or (
-        canonical([record["input"], record["expected"]]) if has_twins else as_text(record["input"])
-    )
+    names = []
+    for record in records:
+        name = as_text(record["input"])
+        own = canonical([record["input"], record["expected"]]) if len(expected[name]) > 1 else name
+        names.append((record.get("origin") or {}).get("id") or own)
+    return names
 
 
 def _braintrust_row(record: Record, sample: str, metrics: Sequence[str]) -> Row:

@@ -366,17 +366,18 @@ def not_a_number(cell: Any) -> str:
 
 def with_text_lost(results: Sequence[Results]) -> list[Results]:
     """Return the results of a file; of its metrics that are mostly numbers, text is a lost value."""
-    numeric = _numeric_metrics(row for arm in results for row in arm.rows)
+    values = values_by_metric(row for arm in results for row in arm.rows)
+    with_text = {name for name, cells in values.items() if any(isinstance(cell, str) for cell in cells)}
+    numeric = {name for name in with_text if mostly_numbers(values[name])}
     return [replace(arm, rows=[_row(row, numeric) for row in arm.rows]) for arm in results] if numeric else [*results]
 
 
-def _numeric_metrics(rows: Iterable[Row]) -> set[str]:
+def values_by_metric(rows: Iterable[Row]) -> dict[str, list[Value | None]]:
+    """Return the scores of all rows by the name of the metric."""
     values: dict[str, list[Value | None]] = {}
-    for row in rows:
-        for name, value in row.scores.items():
-            values.setdefault(name, []).append(value)
-    with_text = {name for name, cells in values.items() if any(isinstance(cell, str) for cell in cells)}
-    return {name for name in with_text if mostly_numbers(values[name])}
+    for name, value in (item for row in rows for item in row.scores.items()):
+        values.setdefault(name, []).append(value)
+    return values
 
 
 def _row(row: Row, numeric: Set[str]) -> Row:

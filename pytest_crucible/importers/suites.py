@@ -162,7 +162,9 @@ def recognises_pydantic(source: Source) -> bool:
     document = source.document
     if not (isinstance(document, dict) and isinstance(document.get("name"), str) and "cases" in document):
         return False
-    return any(map(_is_scored, _cases(document, "cases"))) or any(map(_is_failed, _cases(document, "failures")))
+    keys = {"cases": {*_KINDS, "task_duration"}, "failures": {"error_message", "error_stacktrace", "expected_output"}}
+    parts = ((case, own) for name, own in keys.items() for case in _cases(document, name))
+    return any(isinstance(case, dict) and own <= set(case) for case, own in parts)
 
 
 def read_pydantic(source: Source, columns: Mapping[str, str]) -> ParsedFile:
@@ -184,14 +186,6 @@ def _cases(document: Mapping[str, Any], key: str) -> Sequence[Case]:
     return cases if isinstance(cases, list) else ()
 
 
-def _is_scored(case: Any) -> bool:
-    return isinstance(case, dict) and {*_KINDS, "task_duration"} <= set(case)
-
-
-def _is_failed(case: Any) -> bool:
-    return isinstance(case, dict) and {"error_message", "error_stacktrace", "expected_output"} <= set(case)
-
-
 def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str]) -> Row:
     """Return the row of a case that was answered. A metric that it lacks does not apply: an evaluator may give none."""
     lost = {
@@ -202,7 +196,9 @@ def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str
     values: dict[str, Value | None] = dict.fromkeys([*chain.from_iterable(names.values()), *measured])
     values |= {name: case["metrics"][name] for name in measured if name in case["metrics"]}
     for evaluation, result in _evaluations(case):
-        name = _own_name(evaluation, names.get(canonical(result["source"]), []), lost)
+        # Where an evaluator fails, the next of its name gets that name without a suffix.
+        usual = names.get(canonical(result["source"]), []) if evaluation in lost else ()
+        name = next((name for name in usual if name not in lost), evaluation)
         # Older versions accepted NaN, which their JSON writes as null.
         if result["value"] is None:
             lost.setdefault(name, "the evaluator gave no value")
@@ -214,11 +210,6 @@ def _answered_row(case: Case, names: Mapping[str, list[str]], measured: list[str
         reply=_case_reply(case),
         **_sample(case),
     )
-
-
-def _own_name(name: str, usual: list[str], lost: Mapping[str, str]) -> str:
-    """Return the metric of an evaluation. Where an evaluator fails, the next of its name gets that name without a suffix."""
-    return name if name not in lost else next((other for other in usual if other not in lost), name)
 
 
 def _sample(case: Case) -> dict[str, Any]:

@@ -109,10 +109,7 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     if "arms" in role:
         rows, role = _by_arm(rows, role)
     # Only for the ambiguous column: text in any other column of repeats is an error of the file.
-    if (
-        not all(map(_is_whole_number, ((str(row.get(role.get("repeat", "")) or "") for _, row in rows))))
-        and role["repeat"] == _OPAQUE
-    ):
+    if role.get("repeat") == _OPAQUE and not all(_is_whole_number(str(row.get(_OPAQUE) or "")) for _, row in rows):
         del role["repeat"]
     if "sample" not in role:
         raise SpecError(
@@ -126,12 +123,8 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
             f"{source.path} has no column of numbers beside {', '.join(role.values())}: name the scores with --column metrics=A,B"
         )
     units = table.long(rows) if is_long else table.wide(rows, metrics)
-    guessed = (
-        ()
-        if is_long or "metrics" in columns
-        else (f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}",)
-    )
-    return ParsedFile(version="", results=list(_arms(units)), notes=guessed)
+    guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
+    return ParsedFile(version="", results=list(_arms(units)), notes=() if is_long or "metrics" in columns else (guess,))
 
 
 def _by_arm(
@@ -218,11 +211,12 @@ class _Table:
             error=error if not scored else "",
             reply=Reply(text=reply) if reply else None,
             group=self._cell(row, "group") or None,
-            metadata={name: row[name] for name in self._metadata() if row.get(name) is not None},
+            metadata={
+                name: row[name]
+                for name in split_names(self.role.get("metadata", ""))
+                if name and row.get(name) is not None
+            },
         )
-
-    def _metadata(self) -> list[str]:
-        return [name for name in split_names(self.role.get("metadata", "")) if name]
 
     def _twice(self, line: int, unit: Unit) -> SpecError:
         _, arm, sample, repeat = unit
@@ -238,12 +232,9 @@ def _metric_columns(
     """Return the columns of metrics: those that the user names, or else all other columns that are mostly numbers."""
     if "metrics" in role:
         return split_names(role["metrics"])
-    metrics = []
     with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
-    for name in (name for name in has if name not in with_role):
-        if mostly_numbers(row.get(name) for _, row in rows):
-            metrics.append(name)
-    return metrics
+    others = (name for name in has if name not in with_role)
+    return [name for name in others if mostly_numbers(row.get(name) for _, row in rows)]
 
 
 def _arms(units: Mapping[Unit, Row]) -> Iterator[Results]:
@@ -260,14 +251,10 @@ def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
     document = source.document
     if source.rows is not None:
         return source.rows
-    if (
-        isinstance(document, dict)
-        and isinstance(document.get("columns"), list)
-        and isinstance(document.get("data"), list)
-    ):
-        lists = all(isinstance(row, list) for row in document["data"])
-        lists = lists and all(isinstance(name, str) for name in document["columns"])
-        document = [dict(zip(document["columns"], row, strict=False)) for row in document["data"]] if lists else None
+    names, data = (document.get(part) for part in ("columns", "data")) if isinstance(document, dict) else (None, None)
+    if isinstance(names, list) and isinstance(data, list):
+        lists = all(isinstance(row, list) for row in data) and all(isinstance(name, str) for name in names)
+        document = [dict(zip(names, row, strict=False)) for row in data] if lists else None
     is_list = isinstance(document, list) and all(isinstance(row, dict) for row in document)
     return list(enumerate(document, start=1)) if is_list else []
 
@@ -378,14 +365,14 @@ def _bag_row(test: _Test, arm: str, metrics: list[str]) -> Row:
     return Row(
         sample="-".join(map(str, others.values())) or test.task,
         scores={PASSED: test.status == "passed", **scores},
-        lost={name: _why_lost(test, name) for name in metrics if name not in scores},
+        lost={
+            name: not_a_number(test.bag.get(name))
+            if number(test.bag.get(name)) is None
+            else f"the test {test.status} and recorded none"
+            for name in metrics
+            if name not in scores
+        },
         error=f"the test {test.status} before it recorded anything" if metrics and not test.bag else "",
         reply=None if reply is None else Reply(text=reply),
         input=canonical({name: str(value) for name, value in others.items()}),
     )
-
-
-def _why_lost(test: _Test, metric: str) -> str:
-    recorded = test.bag.get(metric)
-    is_text = number(recorded) is None
-    return not_a_number(recorded) if is_text else f"the test {test.status} and recorded none"

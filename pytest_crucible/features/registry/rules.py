@@ -126,8 +126,8 @@ def check_not_withdrawn(status: LogEntry, run: str, started: str) -> None:
 
 
 def _entry(action: Action, status: LogEntry, to: VersionState, note: Note) -> LogEntry:
-    facts = {"action": action, "model": status.model, "number": status.number, "state": to, "former": status.state}
-    return LogEntry(**facts, **vars(note))
+    changed = {"action": action, "state": to, "former": status.state}
+    return LogEntry(model=status.model, number=status.number, **vars(note) | changed)
 
 
 def _describe(status: LogEntry) -> str:

@@ -153,7 +153,7 @@ def resolve_settings(draft: SettingsDraft) -> None:
     names, alpha = draft.facts[FACT]["names"], draft.facts[FACT]["alpha"]
     adapter = draft.settings.adapter and names.get(draft.settings.adapter, draft.settings.adapter)
     compare = tuple(names.get(name, name) for name in draft.settings.compare)
-    era = {} if alpha is None else {"alpha": alpha, "memory": "off"}
+    era: dict[str, Any] = {} if alpha is None else {"alpha": alpha, "memory": "off"}
     draft.settings = replace(draft.settings, adapter=adapter, compare=compare, **era)
     draft.typed_names |= {number: name for name, number in names.items() if name != number}
 
