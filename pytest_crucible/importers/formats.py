@@ -80,12 +80,7 @@ def read(
         if _has_scores(arm)
     ]
     return ImportedFile(
-        path=str(path),
-        sha256=source.sha256,
-        harness=name,
-        version=parsed.version,
-        results=results,
-        notes=parsed.notes,
+        path=str(path), sha256=source.sha256, harness=name, version=parsed.version, results=results, notes=parsed.notes
     )
 
 

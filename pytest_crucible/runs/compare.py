@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
@@ -91,9 +90,9 @@ def compare_runs(
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts, alpha=alpha)
-    whole = dataclasses.replace(whole, rules=rules_of(whole.environment), decided_again=True)
+    whole = replace(whole, rules=rules_of(whole.environment), decided_again=True)
     # Not a stored run: the id names both sides.
-    run = dataclasses.replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
+    run = replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
     return run, tuple(note for _, notes in compared for note in notes)
 
 
@@ -126,16 +125,16 @@ def _table(
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     moved = (ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places)
     inputs = _inputs(store, plan, [_move_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
-    inputs = dataclasses.replace(
+    inputs = replace(
         inputs, finished=ours_entry[2] and theirs_entry[2], known_kinds=store.known_kinds(plan, ours_entry[0] + 1)
     )
     contrasts, terms = _choose_comparisons(store, plan, inputs, ours_entry[1], ask)
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
-    queried = dataclasses.replace(plan, contrasts=contrasts, variant_terms=terms)
+    queried = replace(plan, contrasts=contrasts, variant_terms=terms)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
-    whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata)
+    whole = replace(inputs, plan=queried, expected=expected, metadata=metadata)
     return whole, notes_of_experiment
 
 
@@ -149,9 +148,7 @@ def _choose_comparisons(
     ]  # fmt: skip
     terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
     of_suite = (contrast for contrast in suite.contrasts if set(contrast.metrics) <= {*scored, *terms})
-    contrasts = ask((*scored, *terms)) or tuple(
-        dict.fromkeys(dataclasses.replace(contrast, baseline="") for contrast in of_suite)
-    )
+    contrasts = ask((*scored, *terms)) or tuple(dict.fromkeys(replace(contrast, baseline="") for contrast in of_suite))
     contrasts = contrasts or tuple(
         contrast_of_unnamed(known_facts[name], (value for arm in inputs.answers for value in arm.scores[name].values))
         for name in scored
@@ -163,8 +160,7 @@ def _choose_comparisons(
         contrasts = expand_slices(contrasts, *fields)
     decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
     chosen = tuple(
-        dataclasses.replace(contrast, baseline=plan.arms[1].name)
-        for contrast in with_declarations(decidable, known_facts.values())
+        replace(contrast, baseline=plan.arms[1].name) for contrast in with_declarations(decidable, known_facts.values())
     )
     named = {name for contrast in chosen for name in contrast.metrics}
     return chosen, tuple(term for name, term in terms.items() if name in named)
@@ -213,12 +209,9 @@ def _plan(
         names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
     # Rounds and repeats are paired, so those that only one run has are left out.
     rounds = min(ours_plan.rounds, theirs_plan.rounds)
-    plan = dataclasses.replace(
+    plan = replace(
         ours_plan,
-        arms=(
-            dataclasses.replace(candidate, role="candidate", name=names[0]),
-            dataclasses.replace(baseline, role="baseline", name=names[1]),
-        ),
+        arms=(replace(candidate, role="candidate", name=names[0]), replace(baseline, role="baseline", name=names[1])),
         rounds=rounds,
         prompts=_common_prompts(ours_plan, theirs_plan),
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
@@ -249,8 +242,8 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
             )
     named = {facts.name: facts for facts in plan.metrics}
     for name in named.keys() & directions:
-        named[name] = dataclasses.replace(named[name], direction=directions[name], is_directed=True)
-    return dataclasses.replace(plan, metrics=tuple(named.values()))
+        named[name] = replace(named[name], direction=directions[name], is_directed=True)
+    return replace(plan, metrics=tuple(named.values()))
 
 
 def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
@@ -301,7 +294,7 @@ def with_common_variants(plan: Plan, ours: Plan, theirs: Plan) -> Plan:
     in_both = {term.facts.name for term in theirs.variant_terms}
     # Texts are read for it only where a suite names it.
     terms = tuple(term for term in terms if term.metric != SAME_ANSWER or term.facts.name in in_both)
-    paired = dataclasses.replace(plan, variants=common, variant_terms=terms)
+    paired = replace(plan, variants=common, variant_terms=terms)
     changed: Plan | None = installed_extensions().hook.pytest_crucible_pair_variants(plan=paired, ours=ours)
     return changed or paired
 
@@ -323,7 +316,7 @@ def load_variant_answers(store: RunStore, key: int, arm: int) -> Mapping[str, Ar
     if not stored.variants:
         return {}
     # A comparison takes all replies, those after the run's last look included.
-    whole = dataclasses.replace(stored, plan=dataclasses.replace(stored.plan, look_alpha=None))
+    whole = replace(stored, plan=replace(stored.plan, look_alpha=None))
     return {name: arms[arm] for name, arms in analysis_inputs(whole, finished=True).variants.items()}
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,7 +57,7 @@ def load_run(store: RunStore, run: str, *, decide_again: bool = False) -> Run:
     decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
     verdicts = decided if again else tuple(_restore_verdicts(decided, stored))
     whole = concluded_run(store, run, facts["finished"] or "", family_size, analyses, verdicts, alpha=alpha)
-    return dataclasses.replace(whole, exit_status=facts["exit_status"] or 0, rules=rules, decided_again=again)
+    return replace(whole, exit_status=facts["exit_status"] or 0, rules=rules, decided_again=again)
 
 
 def _stored_verdicts(store: RunStore, run: str) -> Stored:
@@ -75,7 +74,7 @@ def _restore_verdicts(decided: tuple[Verdict, ...], stored: Stored) -> Iterator[
         facts = stored.get((verdict.nodeid, verdict.subject), {})
         # Earlier versions called a margin met that nothing can exceed: such a proof is dropped.
         is_void = verdict.suite_error and facts.get("proven", False)
-        yield verdict if is_void else dataclasses.replace(verdict, **facts)
+        yield verdict if is_void else replace(verdict, **facts)
     # Claims of a plugin's section cannot be computed without the plugin, but their stored verdicts are.
     decided_keys = {(verdict.nodeid, verdict.subject) for verdict in decided}
     for (nodeid, subject), facts in stored.items():

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import importlib.metadata
 import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -73,7 +72,7 @@ def utc_now() -> str:
 def configured_adapters(root: Path) -> Any:
     """Return the table of adapters, empty if it cannot be read: opening an adapter reports the error."""
     adapters = _or_none(lambda: read_adapters(root)) or {}
-    return {name: dataclasses.asdict(adapter) for name, adapter in adapters.items()}
+    return {name: asdict(adapter) for name, adapter in adapters.items()}
 
 
 def configured_tables(root: Path) -> dict[str, Any]:

@@ -136,15 +136,7 @@ def evidence_text(proof: LogEntry) -> str:
 
 
 def _log_lines(rows: Sequence[tuple[int, LogEntry | GateEntry]]) -> Iterator[str]:
-    table = (
-        (
-            str(k),
-            entry.at[:19].replace("T", " "),
-            entry.by,
-            *_cells(entry),
-        )
-        for k, entry in rows
-    )
+    table = ((str(k), entry.at[:19].replace("T", " "), entry.by, *_cells(entry)) for k, entry in rows)
     yield from align_rows([LOG_HEADS, *table])
 
 

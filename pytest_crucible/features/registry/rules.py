@@ -19,14 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from sqlalchemy import select
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.features.registry.records import (
-    Action,
-    GateEntry,
-    LogEntry,
-    Version,
-    VersionState,
-    is_version_arm,
-)
+from pytest_crucible.features.registry.records import Action, GateEntry, LogEntry, Version, VersionState, is_version_arm
 from pytest_crucible.features.registry.store import (
     PRODUCTION,
     STAGED,

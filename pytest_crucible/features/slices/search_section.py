@@ -158,8 +158,13 @@ def search(
     if paired is None:
         return None
     columns = {name: list(compress(values, paired.flags)) for name, values in (further or {}).items()}
-    fields = ([getattr(sample, name) for sample in paired.samples] for name in ("input", "expected", "metadata"))
-    features = find_features(*fields, columns, seed=seed)
+    features = find_features(
+        [sample.input for sample in paired.samples],
+        [sample.expected for sample in paired.samples],
+        [sample.metadata for sample in paired.samples],
+        columns,
+        seed=seed,
+    )
     candidates = candidate_slices(features)
     if not candidates.names:
         return None

@@ -170,11 +170,11 @@ def _slice(
         name=name,
         n=len(values),
         lost=int((inside & scores[0].lost).sum()),
-        value=mean and mean.value,
-        interval=mean and mean.interval,
-        pairs=difference and difference.n,
-        difference=difference and difference.value,
-        difference_interval=difference and difference.interval,
+        value=mean.value if mean else None,
+        interval=mean.interval if mean else None,
+        pairs=difference.n if difference else None,
+        difference=difference.value if difference else None,
+        difference_interval=difference.interval if difference else None,
     )
 
 

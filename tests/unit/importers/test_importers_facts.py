@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -164,9 +164,7 @@ def test_groups_of_one_arm_apply_to_all():
 
 
 def test_a_sample_that_no_arm_reached_keeps_the_groups_of_the_others():
-    arms = (
-        dataclasses.replace(results_in_groups("xx", name), planned=["0", "1", "2"], finished=False) for name in "ab"
-    )
+    arms = (replace(results_in_groups("xx", name), planned=["0", "1", "2"], finished=False) for name in "ab")
 
     assert groups_of(*arms) == ["x", "x", "sample 2"]
 

@@ -77,18 +77,14 @@ def test_the_metadata_of_samples_is_read(pattern, samples, name, tmp_path):
 
 
 @pytest.mark.parametrize("pattern", READ)
-def test_a_file_is_recognised_by_its_content(pattern, tmp_path):
+def test_a_file_has_its_harness_version_task_arms_and_repeats(pattern, tmp_path):
+    harness, version, task, arms, repeats = READ[pattern]
+    imported = read(find(pattern))
     renamed = tmp_path / f"file{find(pattern).suffix}"
     renamed.write_bytes(find(pattern).read_bytes())
 
-    assert read(renamed).harness == READ[pattern][0]
-
-
-@pytest.mark.parametrize("pattern", READ)
-def test_a_file_has_its_harness_version_task_arms_and_repeats(pattern):
-    harness, version, task, arms, repeats = READ[pattern]
-    imported = read(find(pattern))
-
+    # A file is recognised by its content.
+    assert read(renamed).harness == harness
     assert (imported.harness, imported.version) == (harness, version)
     assert [results.arm for results in imported.results] == arms
     assert {(results.task, results.repeats) for results in imported.results} == {(task, repeats)}

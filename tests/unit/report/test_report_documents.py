@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 import subprocess
 from dataclasses import replace
@@ -73,7 +72,7 @@ def test_a_reply_stays_in_its_fence(run, analysis):
 
 def test_names_are_not_markup(run):
     verdicts = run().verdicts
-    hostile = dataclasses.replace(verdicts[2], reason="see [x](javascript:1) <img> #12 @me https://e.vil | *b*")
+    hostile = replace(verdicts[2], reason="see [x](javascript:1) <img> #12 @me https://e.vil | *b*")
 
     text = render_markdown(run(verdicts=(*verdicts[:2], hostile)))
 
@@ -85,9 +84,9 @@ def test_a_line_break_in_a_name_stays_in_its_cell(run, analysis):
     (pair,) = analysis().comparisons
     text = render_markdown(
         run(
-            analysis(comparisons=(dataclasses.replace(pair, candidate="v|2"),)),
+            analysis(comparisons=(replace(pair, candidate="v|2"),)),
             verdicts=tuple(
-                dataclasses.replace(verdict, subject=verdict.subject.replace("v2", "v|2")) for verdict in run().verdicts
+                replace(verdict, subject=verdict.subject.replace("v2", "v|2")) for verdict in run().verdicts
             ),
         )
     )
@@ -101,7 +100,7 @@ def test_code_and_plain_text_are_one_line():
 
 def test_errors_in_the_suite_without_a_row_are_reported(run):
     met, *others = run().verdicts
-    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
+    mistaken = replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
 
     text = render_markdown(run(verdicts=(met, *others, mistaken)))
 
@@ -181,7 +180,7 @@ def test_texts_contain_no_latex_commands():
 def test_hostile_names_and_reasons_compile(run, tmp_path):
     if shutil.which("pdflatex") is None:
         pytest.skip("no pdflatex here")
-    verdicts = tuple(dataclasses.replace(verdict, reason=HOSTILE_TEXT) for verdict in run().verdicts)
+    verdicts = tuple(replace(verdict, reason=HOSTILE_TEXT) for verdict in run().verdicts)
     (tmp_path / "run.tex").write_text(render_latex(run(verdicts=verdicts)), encoding="utf-8")
 
     for program in ("pdflatex", "bibtex", "pdflatex", "pdflatex"):

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import base64
-import dataclasses
 import gzip
 import json
 import math
 import random
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -154,8 +154,8 @@ def test_each_line_of_a_forest_names_its_experiment_where_there_are_several(run,
 
 def test_files_list_the_worst_of_many_experiments_first(run, analysis, plan):
     many = run(*(analysis(plan(nodeid=f"t.py::test_{k:02}")) for k in range(MOST + 1)))
-    bad = dataclasses.replace(many, verdicts=tuple(
-        dataclasses.replace(item, state="met" if item.nodeid < "t.py::test_09" else item.state) for item in many.verdicts
+    bad = replace(many, verdicts=tuple(
+        replace(item, state="met" if item.nodeid < "t.py::test_09" else item.state) for item in many.verdicts
     ))  # fmt: skip
 
     rows = build_report(bad).verdicts[0].rows
@@ -168,7 +168,7 @@ def test_a_page_is_named_after_its_suites_and_arms(run, analysis, plan):
 
     assert build_report(run()).subject == "test_math.py::test_sums: v2 vs v1"
     assert build_report(run(analysis(), other)).subject == "test_math.py and 1 more: v2 vs v1"
-    assert build_report(dataclasses.replace(run(), experiments=(), verdicts=())).subject == ""
+    assert build_report(replace(run(), experiments=(), verdicts=())).subject == ""
 
 
 SAMPLES = 5 * PART
@@ -240,15 +240,15 @@ def test_the_seed_decides_the_drawn_samples(chapter):
 
 def test_the_worst_samples_follow_the_direction(chapter):
     lower = {"exact": MetricFacts(name="exact", direction="lower")}
-    turned = dataclasses.replace(chapter, facts=lower)
+    turned = replace(chapter, facts=lower)
 
     assert unpack(archive_samples(turned, room=1, seed=7).columns)["kept"][0] == 0
 
 
 def test_unknown_values_give_no_order(chapter):
-    unknown = dataclasses.replace(chapter.columns, latency_s=([float("nan")] * SAMPLES,) * 2)
+    unknown = replace(chapter.columns, latency_s=([float("nan")] * SAMPLES,) * 2)
 
-    reply = archive_samples(dataclasses.replace(chapter, columns=unknown, metric=None), room=1, seed=7).note
+    reply = archive_samples(replace(chapter, columns=unknown, metric=None), room=1, seed=7).note
     assert "in this page: a draw with seed 7" in reply
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_quiet_summary_has_only_what_is_not_met(run):
 def test_a_quiet_summary_shows_unproven_comparisons(run):
     *_, compared = run().verdicts
     reason = "no regression is proven (differences down to -0.087 cannot be excluded)"
-    unproven = dataclasses.replace(compared, state="met", proven=False, reason=reason)
+    unproven = replace(compared, state="met", proven=False, reason=reason)
 
     assert lines(run(verdicts=(unproven,)), verbosity=-1) == [
         f"test_math.py::test_sums::exact: v2 vs v1: met: -0.035 [-0.087, +0.016] n=198, p 0.180; {reason}"
@@ -61,7 +61,7 @@ def test_a_quiet_summary_shows_unproven_comparisons(run):
 
 def test_a_quiet_summary_marks_errors_in_the_suite(run):
     met, *_ = run().verdicts
-    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
+    mistaken = replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
 
     assert lines(run(verdicts=(met, mistaken)), verbosity=-1) == [
         "test_math.py::test_sums::typo >= 1: error in the suite: no number"
@@ -79,11 +79,11 @@ def test_a_verbose_summary_adds_methods_and_the_run_store(run):
 
 def test_a_verbose_summary_names_the_test_of_alike_arms_and_the_bounds(run, analysis):
     [exact] = analysis().comparisons
-    evidence = dataclasses.replace(exact.evidence, method="gaffke")
-    flipped = dataclasses.replace(
+    evidence = replace(exact.evidence, method="gaffke")
+    flipped = replace(
         exact, method="sign flips", p_value=2e-5, proof_p=0.31, p_exact=None, arrangements=50_000, evidence=evidence
     )
-    few = dataclasses.replace(flipped, p_value=0.25, arrangements=1_024, is_exact=True, proof_p=None)
+    few = replace(flipped, p_value=0.25, arrangements=1_024, is_exact=True, proof_p=None)
 
     tests = [lines(run(analysis(comparisons=(record,))), verbosity=1)[-2] for record in (flipped, few)]
 
@@ -100,13 +100,11 @@ def test_the_worst_of_many_experiments_are_shown_and_the_rest_counted(run, analy
     (met, *_) = run().verdicts
     states = {names[40]: "undecided", names[70]: "missed"}
     verdicts = tuple(
-        dataclasses.replace(
-            record, nodeid=name, state=states.get(name, record.state) if record.subject == met.subject else "met"
-        )
+        replace(record, nodeid=name, state=states.get(name, record.state) if record.subject == met.subject else "met")
         for name in names
         for record in run().verdicts
     )
-    many = dataclasses.replace(run(), experiments=tuple(of.values()), verdicts=verdicts)
+    many = replace(run(), experiments=tuple(of.values()), verdicts=verdicts)
     printed = lines(many)
     names_in_order = list(dict.fromkeys(line for line in printed if line.startswith("test_math.py::")))
 
@@ -163,13 +161,11 @@ def test_estimates_and_methods_name_their_experiment_where_there_are_several(run
 
 def test_p_values_of_margins_are_not_called_adjusted(run, analysis):
     compared = analysis().comparisons[0]
-    margin = dataclasses.replace(compared.contrast, margin=0.05, alternative="non-inferior")
-    verdict = dataclasses.replace(run().verdicts[2], subject=margin.subject("v2"))
-    record = run(
-        analysis(comparisons=(dataclasses.replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict)
-    )
+    margin = replace(compared.contrast, margin=0.05, alternative="non-inferior")
+    verdict = replace(run().verdicts[2], subject=margin.subject("v2"))
+    record = run(analysis(comparisons=(replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict))
 
-    assert "Holm" not in "\n".join(lines(dataclasses.replace(record, family_size=2)))
+    assert "Holm" not in "\n".join(lines(replace(record, family_size=2)))
 
 
 def test_unanswered_comparisons_share_alpha(run):
@@ -210,7 +206,7 @@ def test_colours_repeat_the_words(run):
 
 
 def test_scripted_replies_are_marked_as_simulated(run, analysis, plan):
-    arms = tuple(dataclasses.replace(arm, simulated=arm.role == "candidate") for arm in plan().arms)
+    arms = tuple(replace(arm, simulated=arm.role == "candidate") for arm in plan().arms)
     output = lines(run(analysis(plan(arms=arms))))
 
     assert output[1].endswith("met (simulated)")
@@ -243,7 +239,7 @@ def test_cached_replies_are_counted_with_their_age(run, analysis):
 
 def test_a_named_stored_run_needs_no_remark(run, analysis, plan):
     v2, v1 = plan().arms
-    named = plan(arms=(v2, dataclasses.replace(v1, stored_run="f00")))
+    named = plan(arms=(v2, replace(v1, stored_run="f00")))
 
     assert lines(run(analysis(named, reused={"v1": ReusedReplies(run="f00", replies=200)}))) == TABLES
 
@@ -268,9 +264,9 @@ def test_inapplicable_samples_are_counted(run, analysis, plan):
             analysis(
                 plan(planned=1500, selected=1500),
                 estimates=(
-                    dataclasses.replace(plain, inapplicable=1200, unconditional=0.1234),
-                    dataclasses.replace(plain, inapplicable=3),
-                    dataclasses.replace(plain, inapplicable=200, unconditional=0.0, n=0, value=None, interval=None),
+                    replace(plain, inapplicable=1200, unconditional=0.1234),
+                    replace(plain, inapplicable=3),
+                    replace(plain, inapplicable=200, unconditional=0.0, n=0, value=None, interval=None),
                 ),
             )
         )
@@ -283,17 +279,17 @@ def test_inapplicable_samples_are_counted(run, analysis, plan):
 
 
 def test_notes_are_printed(run, analysis):
-    noted = dataclasses.replace(analysis().comparisons[0], note="only 10 clusters")
+    noted = replace(analysis().comparisons[0], note="only 10 clusters")
 
     assert "test_sums: only 10 clusters" in lines(run(analysis(comparisons=(noted,))))
 
 
 def test_a_note_equal_to_the_reason_of_the_verdict_is_not_repeated(run, analysis):
-    noted = dataclasses.replace(analysis().comparisons[0], note="no pairs", p_value=None, p_adjusted=None)
+    noted = replace(analysis().comparisons[0], note="no pairs", p_value=None, p_adjusted=None)
     session = run(analysis(comparisons=(noted,)))
-    printed = tuple(dataclasses.replace(record, reason="no pairs") for record in session.verdicts)
+    printed = tuple(replace(record, reason="no pairs") for record in session.verdicts)
 
-    assert "test_sums: no pairs" not in lines(dataclasses.replace(session, verdicts=printed))
+    assert "test_sums: no pairs" not in lines(replace(session, verdicts=printed))
 
 
 def test_the_first_lost_sample_shows_its_error(run, analysis):

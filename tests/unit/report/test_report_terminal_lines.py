@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import replace
 
 import pytest
@@ -31,11 +30,9 @@ def by_topic(run, analysis):
         whole = analysis()
         (first,) = whole.comparisons
         of_slices = [
-            dataclasses.replace(
+            replace(
                 first,
-                contrast=dataclasses.replace(
-                    first.contrast, by=parse_fields("topic", "by"), slice=f"t{k:02}", slice_size=20
-                ),
+                contrast=replace(first.contrast, by=parse_fields("topic", "by"), slice=f"t{k:02}", slice_size=20),
                 difference=-k / 100,
             )
             for k in range(slices)
@@ -51,8 +48,8 @@ def by_topic(run, analysis):
             )
             for k, each in enumerate(of_slices)
         ]
-        whole_run = run(dataclasses.replace(whole, comparisons=(first, *of_slices)))
-        return dataclasses.replace(whole_run, verdicts=(*whole_run.verdicts, *verdicts))
+        whole_run = run(replace(whole, comparisons=(first, *of_slices)))
+        return replace(whole_run, verdicts=(*whole_run.verdicts, *verdicts))
 
     return make
 

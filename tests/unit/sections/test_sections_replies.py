@@ -13,7 +13,6 @@ from pytest_crucible.records import ArmOutcomes, Contrast, MetricFacts, PastComp
 from pytest_crucible.sections import drift, worst_samples
 from pytest_crucible.sections.inputs import NoStoredDetails, section_inputs
 from pytest_crucible.sections.replies import LOSSES, MANY, RERUNS, RISK, STORED_BASELINES
-from pytest_crucible.sections.worst_samples import HOW_MANY
 
 
 def test_losses_are_counted_by_reason_and_the_never_asked_among_them():
@@ -74,21 +73,13 @@ def rerun_notes(stored: NoStoredDetails, **facts: object) -> list[str]:
     return [note.text for note in RERUNS.view(RERUNS.compute(inputs) or (), ()).notes]
 
 
-def test_the_first_comparison_says_nothing():
+def test_all_measures_with_one_history_share_a_note_that_distinguishes_new_replies():
+    since = "of v2 with this baseline since 2026-11-02"
+
     assert rerun_notes(NoStoredDetails()) == []
-
-
-def test_all_measures_with_one_history_share_a_note():
-    assert rerun_notes(History(True, True)) == ["v1: comparison 3 of v2 with this baseline since 2026-11-02"]
-
-
-def test_comparisons_without_new_replies_are_distinguished():
-    assert rerun_notes(History(True, False)) == [
-        "v1: comparison 3 of v2 with this baseline since 2026-11-02; 2 of the 3 with new replies"
-    ]
-    assert rerun_notes(History(True, now=False)) == [
-        "v1: comparison 2 of v2 with this baseline since 2026-11-02; 1 of the 2 with new replies"
-    ]
+    assert rerun_notes(History(True, True)) == [f"v1: comparison 3 {since}"]
+    assert rerun_notes(History(True, False)) == [f"v1: comparison 3 {since}; 2 of the 3 with new replies"]
+    assert rerun_notes(History(True, now=False)) == [f"v1: comparison 2 {since}; 1 of the 2 with new replies"]
 
 
 def test_a_session_that_was_cut_short_is_no_comparison():
@@ -182,23 +173,19 @@ def test_the_document_has_what_a_reader_needs():
                      "input": "input 1", "expected": "1"}  # fmt: skip
 
 
-def test_without_a_baseline_they_are_the_lowest():
-    worst = worst_of(arm(a=[float(9 - k) for k in range(8)]))
+@pytest.mark.parametrize(
+    ("arms", "metrics", "samples"),
+    [
+        ([[float(9 - k) for k in range(8)]], [], ["7", "6", "5", "4", "3"]),
+        ([[1.0, 5.0, 3.0]], [MetricFacts(name="a", direction="lower")], ["1", "2", "0"]),
+        ([[1.0, None, 0.5], [2.0, 1.0, None]], [], ["0"]),
+    ],
+    ids=["without a baseline", "lower is better", "lost"],
+)
+def test_the_worst_samples_by_baseline_direction_and_loss(arms, metrics, samples):
+    worst = worst_of(*(arm(a=values) for values in arms), **({"metrics": metrics} if metrics else {}))
 
-    assert [entry.sample for entry in worst] == ["7", "6", "5", "4", "3"]
-    assert len(worst) == HOW_MANY
-
-
-def test_where_lower_is_better_they_are_the_highest():
-    worst = worst_of(arm(a=[1.0, 5.0, 3.0]), metrics=[MetricFacts(name="a", direction="lower")])
-
-    assert [entry.sample for entry in worst] == ["1", "2", "0"]
-
-
-def test_what_is_lost_is_not_worth_reading():
-    worst = worst_of(arm(a=[1.0, None, 0.5]), arm(a=[2.0, 1.0, None]))
-
-    assert [entry.sample for entry in worst] == ["0"]
+    assert [entry.sample for entry in worst] == samples
 
 
 def test_without_the_texts_of_a_run_there_is_nothing_to_read():

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from array import array
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,28 +44,23 @@ def test_every_request_that_was_sent_was_answered_failed_or_was_cancelled():
     assert usage.failed == {"429": 6, "timeout": 2}
 
 
-def test_hedges_and_cache_hits_are_counted():
-    events = of(over(10), count("hedge.fired", 4), count("hedge.won", 3), count("cache.hit", 7))
-    usage = summarize_usage("v2", events, level=0.95)
-
-    assert (usage.hedged, usage.hedges_won, usage.cached) == (4, 3, 7)
+UNKNOWN_COST = {"cost_usd": None, "unpriced": 10, "input_tokens": None, "output_tokens": None, "uncounted": 10}
 
 
-def test_what_came_from_the_cache_alone_was_not_sent():
-    usage = summarize_usage("v2", of(count("cache.hit", 7)), level=0.95)
+@pytest.mark.parametrize(
+    ("counts", "expected"),
+    [
+        ([over(10), count("hedge.fired", 4), count("hedge.won", 3)], {"hedged": 4, "hedges_won": 3}),
+        ([count("cache.hit", 7)], {"sent": 0, "cached": 7, "seconds": 0.0, "throughput": None, "latency": None}),
+        ([over(10)], UNKNOWN_COST),
+        ([over(10, priced=10, cost_usd=0.0)], {"cost_usd": 0.0}),
+    ],
+    ids=["hedges", "cache", "unknown cost", "no cost"],
+)
+def test_events_are_counted_and_an_unknown_cost_is_not_zero(counts, expected):
+    usage = summarize_usage("v2", of(*counts), level=0.95)
 
-    assert (usage.sent, usage.cached, usage.seconds, usage.throughput, usage.latency) == (0, 7, 0.0, None, None)
-
-
-def test_an_unknown_cost_is_not_zero():
-    usage = summarize_usage("v2", of(over(10)), level=0.95)
-
-    assert (usage.cost_usd, usage.unpriced) == (None, 10)
-    assert (usage.input_tokens, usage.output_tokens, usage.uncounted) == (None, None, 10)
-
-
-def test_a_known_cost_of_zero_is_zero():
-    assert summarize_usage("v2", of(over(10, priced=10, cost_usd=0.0)), level=0.95).cost_usd == 0.0
+    assert {name: getattr(usage, name) for name in expected} == expected
 
 
 def test_a_cost_that_is_known_of_some_says_of_how_many_it_is_not():
@@ -211,7 +206,7 @@ def with_usage(run, analysis):
 
 
 def usage_with(**facts) -> Usage:
-    return dataclasses.replace(PLAIN, **facts)
+    return replace(PLAIN, **facts)
 
 
 def test_an_arm_is_one_line(with_usage):
@@ -255,7 +250,7 @@ def test_an_arm_that_was_never_answered_has_no_latency(with_usage):
 
 
 def test_scripts_and_files_cost_nothing_that_is_worth_a_line(with_usage, plan, run, analysis):
-    arms = tuple(dataclasses.replace(arm, simulated=True) for arm in plan().arms)
+    arms = tuple(replace(arm, simulated=True) for arm in plan().arms)
 
     assert (usage_lines(run(bare(analysis, plan(arms=arms), usages=(PLAIN,)), verdicts=()))) == []
     assert (usage_lines(with_usage())) == []

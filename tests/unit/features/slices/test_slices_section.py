@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -86,7 +86,7 @@ def test_a_group_without_replies_is_unknown():
 
 
 def test_without_a_baseline_there_is_no_difference():
-    [table] = section.view(Slices(fields=(dataclasses.replace(BOTH, arms=("v2",)),)), ()).tables
+    [table] = section.view(Slices(fields=(replace(BOTH, arms=("v2",)),)), ()).tables
 
     assert [len(row.cells) for row in table.rows] == [4, 4]
 
