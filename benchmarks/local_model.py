@@ -77,11 +77,11 @@ def measure() -> dict[str, float]:
     """Microseconds a token, milliseconds a step, megabytes."""
     import numpy as np
 
+    from base_model.gradients import Batch, initial_weights, loss_and_gradients
     from pytest_crucible.local_model.checkpoints import LoraSpec
-    from pytest_crucible.local_model.config import Batch, Datum, Shape, initial_weights
+    from pytest_crucible.local_model.config import Datum, Shape
     from pytest_crucible.local_model.engine import Engine
     from pytest_crucible.local_model.losses import AdamParams
-    from pytest_crucible.local_model.model import loss_and_gradients
     from pytest_crucible.local_model.sampling import SamplingParams
     from pytest_crucible.local_model.tokens import Tokenizer
 

@@ -100,8 +100,9 @@ def measure(url: str) -> float:
 
 def serve_local(directory: Path) -> None:
     """The real one, over a model of random weights that costs next to nothing."""
+    from base_model.gradients import initial_weights
     from pytest_crucible.local_model.checkpoints import save_base
-    from pytest_crucible.local_model.config import Shape, initial_weights
+    from pytest_crucible.local_model.config import Shape
     from pytest_crucible.local_model.server.process import ServerOptions, serve
     from pytest_crucible.local_model.tokens import Tokenizer
 

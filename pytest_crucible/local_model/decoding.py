@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.local_model.attention import normalise, rotations
 from pytest_crucible.local_model.config import Floats, Integers, Shape
-from pytest_crucible.local_model.model import Folded, Layer, forward
+from pytest_crucible.local_model.model import Folded, Layer, forward, normalise, rotations
 
 # Every row's attention runs in blocks of this size, so that sizes never depend on other rows.
 _BLOCK = 64

@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from tiny_model import SHAPE, tiny_data, tiny_weights
 
+from base_model.gradients import Batch, log_likelihood, loss_and_gradients, next_token_batch
 from pytest_crucible.local_model.checkpoints import Adapter, LoraSpec
-from pytest_crucible.local_model.config import Batch, Shape, Weights, next_token_batch
+from pytest_crucible.local_model.config import Shape, Weights
 from pytest_crucible.local_model.losses import find_loss
-from pytest_crucible.local_model.model import Folded, log_likelihood, loss_and_gradients
+from pytest_crucible.local_model.model import Folded
 from pytest_crucible.local_model.training import train
 
 STEP = 1e-6

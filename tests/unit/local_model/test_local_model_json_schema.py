@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from pytest_crucible.local_model.config import Shape, initial_weights
+from base_model.gradients import initial_weights
+from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.grammar import Constraint, Language, characters, literal, repeat, sequence, shortest
 from pytest_crucible.local_model.json_schema import json_node, object_node

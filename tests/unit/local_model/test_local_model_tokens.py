@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible.local_model.engine import PACKAGED
-from pytest_crucible.local_model.tokens import (
-    Tokenizer,
-    configurations,
-    render_prompt,
-    split_conversation,
-    train_tokenizer,
-)
+from pytest_crucible.local_model.tokens import Tokenizer, configurations, render_prompt, split_conversation
 
 TEXTS = [
     "In trial 4821 the drug lowered fasting glucose. The drug did not lower weight.\n\nCLAIM[c1]: it's so (p < 0.05)!",

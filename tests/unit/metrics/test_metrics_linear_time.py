@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import pytest_crucible
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible import Reply, Sample, metrics
 from pytest_crucible.backends.http.connection import Response
 from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_error
@@ -34,7 +35,6 @@ from pytest_crucible.importers import (
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
-from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.judges import NoVerdict, read_verdict
 from pytest_crucible.metrics.normalisers import NORMALISERS

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.local_model.config import Shape, initial_weights
+from base_model.gradients import initial_weights
+from base_model.tokenizer import train_tokenizer
+from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.models import MAX_SAMPLERS, BaseModel, SampleRequest, Samplers, Weights
 from pytest_crucible.local_model.server.state import SILENT_S, Service, derive_seed
 from pytest_crucible.local_model.server.transport import Request
-from pytest_crucible.local_model.tokens import train_tokenizer
 
 SHAPE = Shape(vocabulary=262, width=8, layers=1, heads=2, mlp=8, context=32)
 
