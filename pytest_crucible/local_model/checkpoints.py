@@ -200,12 +200,6 @@ def load_training(place: Path, shape: Shape, base_sha256: str) -> tuple[Adapter,
     return adapter, Adam(first, second, int(about[_STEPS]))
 
 
-def read_spec(place: Path) -> LoraSpec:
-    """Return the LoRA of the sampler weights or the training state in a place."""
-    file = _file(place, TRAINING_FILE, SAMPLER_FILE)
-    return _spec(file, _read(file)[1])
-
-
 def _adapter(file: Path, shape: Shape, base_sha256: str) -> tuple[Adapter, Weights, dict[str, str]]:
     tensors, about = _read(file)
     spec = _spec(file, about)

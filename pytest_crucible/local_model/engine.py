@@ -67,12 +67,6 @@ class Engine:
         """Return a new adapter in training."""
         return Trainer(self, Adapter.initial(spec, self.shape))
 
-    def resume_trainer(self, path: Path, *, optimizer: bool = True) -> Trainer:
-        """Return a trainer that resumes from a saved state, with or without its optimiser's."""
-        trainer = self.trainer(checkpoints.read_spec(path))
-        trainer.load_state(path, optimizer=optimizer)
-        return trainer
-
     def sampler(self, path: Path | None = None) -> Sampler:
         """Return a sampler for the adapter saved in a file, or for the base model."""
         if path is None:

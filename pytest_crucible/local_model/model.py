@@ -196,7 +196,6 @@ class Folded:
     def of(weights: Weights, shape: Shape) -> Folded:
         """Return a model's weights with the gains folded in."""
 
-
         def fold(name: str, matrix: Floats | None = None) -> Floats:
             matrix, gain = weights[name] if matrix is None else matrix, gain_of(name)
             return matrix if gain is None else weights[gain][:, None] * matrix

@@ -24,7 +24,8 @@ from http import HTTPStatus
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
-from pytest_crucible.local_model.server.transport import Refusal, Response, json_response
+from pytest_crucible.local_model.server.http_messages import json_response
+from pytest_crucible.local_model.server.transport import Refusal, Response
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -19,7 +19,7 @@ from dataclasses import replace
 
 from pytest_crucible.local_model.config import Floats
 from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, TextPieces, check_request
-from pytest_crucible.local_model.server import request_fields
+from pytest_crucible.local_model.server.http_messages import Body, Json, bad_request, json_response
 from pytest_crucible.local_model.server.models import SampleRequest, Weights
 from pytest_crucible.local_model.server.openai_formats import (
     MAX_TOP_LOGPROBS,
@@ -40,9 +40,8 @@ from pytest_crucible.local_model.server.openai_formats import (
     split_calls,
     with_tools,
 )
-from pytest_crucible.local_model.server.request_fields import Body
 from pytest_crucible.local_model.server.state import Endpoints, Service
-from pytest_crucible.local_model.server.transport import Json, Request, Response, bad_request, json_response
+from pytest_crucible.local_model.server.transport import Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
 
 Token = tuple[int, int]
@@ -61,9 +60,9 @@ async def open_stream(
 ) -> Response:
     """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
     _check_stream(weights, body, sample_requests)
-    with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
+    with_usage = body.part("stream_options", {}).boolean("include_usage", False)
     base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
-    base |= {"model": request_fields.text(body, "model"), **fingerprint(weights)}
+    base |= {"model": body.text("model"), **fingerprint(weights)}
 
     def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
         return {**base, "choices": choices, **({"usage": usage} if with_usage else {})}
@@ -161,15 +160,15 @@ _DEFAULT_MAX_TOKENS = 16
 async def completions(service: Service, request: Request) -> Response:
     """Complete one prompt or several: texts or lists of token ids."""
     body = read_body(request, "tools", "response_format")
-    weights = find_weights(service, request_fields.text(body, "model"))
+    weights = find_weights(service, body.text("model"))
     tokenizer = weights.base.engine.tokenizer
     prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
-    top = request_fields.optional_whole(body, "logprobs", most=MAX_TOP_LOGPROBS)
+    top = body.optional_whole("logprobs", most=MAX_TOP_LOGPROBS)
     sample_requests = [
         read_sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
         for prompt in prompts
     ]
-    if request_fields.boolean(body, "stream", False):
+    if body.boolean("stream", False):
         return await open_stream(service, weights, body, sample_requests, "text_completion", "cmpl", _text_piece)
     replies = await compute_replies(service, weights, sample_requests)
     choices: list[Json] = [
@@ -196,11 +195,11 @@ async def chat_completions(service: Service, request: Request) -> Response:
     body = read_body(request)
     weights, sample_request = _chat_request(service, body)
     tokenizer = weights.base.engine.tokenizer
-    if request_fields.boolean(body, "stream", False):
+    if body.boolean("stream", False):
         piece = functools.partial(_delta_piece, read_tools(body), f"call-{next(service.numbers)}")
         return await open_stream(service, weights, body, [sample_request], "chat.completion.chunk", "chatcmpl", piece)
     replies = await compute_replies(service, weights, [sample_request])
-    with_logprobs = request_fields.boolean(body, "logprobs", False)
+    with_logprobs = body.boolean("logprobs", False)
     has_tools = bool(read_tools(body))
     choices: list[Json] = [
         {
@@ -225,10 +224,10 @@ async def answer_chat(service: Service, body: Body) -> tuple[Weights, list[Sampl
 
 
 def _chat_request(service: Service, body: Body) -> tuple[Weights, SampleRequest]:
-    weights = find_weights(service, request_fields.text(body, "model"))
+    weights = find_weights(service, body.text("model"))
     tokenizer = weights.base.engine.tokenizer
     prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
-    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
+    top = body.whole("top_logprobs", 0, most=MAX_TOP_LOGPROBS)
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
     return weights, read_sample_request(service, tokenizer, body, prompt, limit, None, top)
 
@@ -308,7 +307,7 @@ async def responses(service: Service, request: Request) -> Response:
             "id": f"resp-{number}",
             "object": "response",
             "created_at": int(service.clock()),
-            "model": request_fields.text(body, "model"),
+            "model": body.text("model"),
             "status": "completed" if is_whole else "incomplete",
             "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
             "error": None,
@@ -339,7 +338,7 @@ def _messages(body: Body) -> Json:
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, Sequence) or not messages:
         raise bad_request("input must be a text or a list of messages")
-    instructions = request_fields.optional_text(body, "instructions")
+    instructions = body.optional_text("instructions")
     first: list[Json] = [] if instructions is None else [{"role": "system", "content": instructions}]
     return [*first, *map(_plain, messages)]
 
@@ -360,20 +359,20 @@ def _plain(message: Json) -> Json:
 
 def _format(body: Body) -> Json:
     """Return `text.format` as `response_format` of chats."""
-    form = request_fields.json_object(request_fields.json_object(body, "text", {}), "format", {})
-    kind = request_fields.text(form, "type", "text")
+    form = body.part("text", {}).part("format", {})
+    kind = form.text("type", "text")
     return {"type": "text"} if kind == "text" else {"type": kind, "json_schema": {**form}}
 
 
 async def embeddings(service: Service, request: Request) -> Response:
     """Return a vector for each input: a text, a list of token ids, or a list of either."""
     body = request.object()
-    weights = find_weights(service, request_fields.text(body, "model"))
+    weights = find_weights(service, body.text("model"))
     if body.get("dimensions") not in (None, weights.base.engine.shape.width):
         raise bad_request(
             f"dimensions must be {weights.base.engine.shape.width}, the width of this model: leave it out"
         )
-    if (form := request_fields.text(body, "encoding_format", "float")) not in ("float", "base64"):
+    if (form := body.text("encoding_format", "float")) not in ("float", "base64"):
         raise bad_request(f"encoding_format is {form!r}; expected float or base64")
     prompts = [
         encode_prompt(weights.base.engine.tokenizer, prompt, "input") for prompt in read_prompts(body.get("input"))
@@ -385,7 +384,7 @@ async def embeddings(service: Service, request: Request) -> Response:
     ]
     count = sum(map(len, prompts))
     usage: Json = {"prompt_tokens": count, "total_tokens": count}
-    return json_response({"object": "list", "data": rows, "model": request_fields.text(body, "model"), "usage": usage})
+    return json_response({"object": "list", "data": rows, "model": body.text("model"), "usage": usage})
 
 
 def _write(vector: Floats, form: str) -> Json:

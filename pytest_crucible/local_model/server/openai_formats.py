@@ -18,21 +18,19 @@ from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.grammar import Language, Node, choice, literal, sequence
 from pytest_crucible.local_model.json_schema import json_node, object_node
 from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
-from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
-from pytest_crucible.local_model.server.models import SampleRequest, Weights
-from pytest_crucible.local_model.server.request_fields import Body, json_object, text
-from pytest_crucible.local_model.server.sampling import sample
-from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
-from pytest_crucible.local_model.server.transport import (
+from pytest_crucible.local_model.server.http_messages import (
+    Body,
     Json,
-    Refusal,
-    Request,
-    Response,
     bad_request,
     json_response,
     not_found,
+    whole_numbers,
 )
+from pytest_crucible.local_model.server.models import SampleRequest, Weights
+from pytest_crucible.local_model.server.sampling import sample
+from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
+from pytest_crucible.local_model.server.transport import Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, message_text
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -50,8 +48,8 @@ def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
                 f"tool_choice names {required!r}, which is not in tools" if required else "tool_choice needs tools"
             )
         return _compile(json.dumps([[tool["name"], tool.get("parameters", {})] for tool in named]), True, tokenizer)
-    form = json_object(body, "response_format", {})
-    if (kind := text(form, "type", "text")) == "text":
+    form = body.part("response_format", {})
+    if (kind := form.text("type", "text")) == "text":
         return None
     if kind == "json_object":
         return _compile(json.dumps(None), False, tokenizer)
@@ -59,7 +57,7 @@ def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
         raise bad_request(
             f"response_format {kind!r} is not supported by this server: use text, json_object or json_schema"
         )
-    schema = json_object(json_object(form, "json_schema"), "schema")
+    schema = form.part("json_schema").part("schema")
     return _compile(json.dumps(schema), False, tokenizer)
 
 
@@ -218,7 +216,7 @@ def encode_prompt(tokenizer: Tokenizer, prompt: Json, name: str) -> list[int]:
     """Return the tokens of a text, or the tokens that are given."""
     if isinstance(prompt, str):
         return tokenizer.encode(prompt) or [tokenizer.eos]
-    return request_fields.whole_numbers(prompt, name)
+    return whole_numbers(prompt, name)
 
 
 def read_sample_request(
@@ -226,13 +224,13 @@ def read_sample_request(
 ) -> SampleRequest:
     """Return a sample request. Stop texts are added to the end token; in Tinker's format they replace it."""
     params = SamplingParams(
-        max_tokens=default if body.get(limit) is None else request_fields.whole(body, limit),
-        seed=request_fields.whole(body, "seed", derive_seed("openai", next(service.numbers)), least=-(2**63)),
-        temperature=request_fields.number(body, "temperature", 1.0),
-        top_k=request_fields.whole(body, "top_k", -1, least=-1),
-        top_p=request_fields.number(body, "top_p", 1.0),
+        max_tokens=default if body.get(limit) is None else body.whole(limit),
+        seed=body.whole("seed", derive_seed("openai", next(service.numbers)), least=-(2**63)),
+        temperature=body.number("temperature", 1.0),
+        top_k=body.whole("top_k", -1, least=-1),
+        top_p=body.number("top_p", 1.0),
         stop=(*read_stops(body), tokenizer.eos),
-        num_samples=request_fields.whole(body, "n", 1, least=1, most=MAX_CHOICES),
+        num_samples=body.whole("n", 1, least=1, most=MAX_CHOICES),
         language=read_language(body, tokenizer),
     )
     return SampleRequest(prompt, params, top)
@@ -359,7 +357,7 @@ def make_response(
             "id": f"{prefix}-{next(service.numbers)}",
             "object": kind,
             "created": int(service.clock()),
-            "model": request_fields.text(body, "model"),
+            "model": body.text("model"),
             "choices": choices,
             "usage": usage,
             **fingerprint(weights),

@@ -23,8 +23,9 @@ from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.server.archive import EXTERNAL, SAMPLER, Archive, Checkpoint, CheckpointPath
 from pytest_crucible.local_model.server.futures import Completions, Futures, Worker, to_response
+from pytest_crucible.local_model.server.http_messages import PROTOBUF, bad_request, not_found
 from pytest_crucible.local_model.server.models import BaseModel, BaseModels, Samplers, Weights
-from pytest_crucible.local_model.server.transport import PROTOBUF, Refusal, Request, Response, bad_request, not_found
+from pytest_crucible.local_model.server.transport import Refusal, Request, Response
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.checkpoints import ALPHA, EXTERNAL_FILE, LARGEST_RANK, LoraSpec
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import AdamParams, find_loss
-from pytest_crucible.local_model.server import request_fields, tinker_messages
+from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.archive import (
     EXTERNAL,
     SAMPLER,
@@ -28,17 +28,10 @@ from pytest_crucible.local_model.server.archive import (
     CheckpointPath,
     format_time,
 )
+from pytest_crucible.local_model.server.http_messages import PROTOBUF, Body, Json, bad_request, json_response, not_found
 from pytest_crucible.local_model.server.models import BaseModel, Weights
 from pytest_crucible.local_model.server.state import Endpoints, Run, Service
-from pytest_crucible.local_model.server.transport import (
-    PROTOBUF,
-    Json,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-    not_found,
-)
+from pytest_crucible.local_model.server.transport import Request, Response
 
 # A larger one would take memory without end, and is beyond the width of any matrix here.
 # The metric of a step whose model or loss is not the one that was named.
@@ -48,9 +41,9 @@ SIMULATED = "simulated:max"
 def create_model(service: Service, request: Request) -> Response:
     """Create an adapter on the base model."""
     body = request.object()
-    base_model = request_fields.text(body, "base_model")
+    base_model = body.text("base_model")
     base = service.models.find(base_model)
-    run = new_run(service, body, _read_lora(request_fields.json_object(body, "lora_config", {})), base, base_model)
+    run = new_run(service, body, _read_lora(body.part("lora_config", {})), base, base_model)
     request_id = f"{run.id}:create"
 
     def create() -> Response:
@@ -66,7 +59,7 @@ def get_info(service: Service, request: Request) -> Response:
     The name in `model_data` is the long one: the SDK makes sampling clients of it, which load their tokenizer by that name
     (`TrainingClient.save_weights_and_get_sampling_client` and `SamplingClient.get_tokenizer` in 0.38).
     """
-    run = service.run(request_fields.text(request.object(), "model_id"))
+    run = service.run(request.object().text("model_id"))
     return json_response(
         {
             "type": "get_info",
@@ -85,7 +78,7 @@ def get_info(service: Service, request: Request) -> Response:
 
 def unload_model(service: Service, request: Request) -> Response:
     """Unload a model; its checkpoints stay."""
-    run = service.run(request_fields.text(request.object(), "model_id"))
+    run = service.run(request.object().text("model_id"))
 
     def unload() -> Response:
         run.trainer = None
@@ -100,7 +93,7 @@ def forward_backward(service: Service, request: Request) -> Response:
         raise bad_request(f"the body must be {PROTOBUF}, which the tinker SDK sends since 0.25: upgrade it")
     if request.headers.get("content-encoding", "identity") != "identity":
         raise bad_request("the body is compressed, which this server does not accept: send it uncompressed")
-    batch = tinker_messages.read_forward_backward(request.body)
+    batch = protobuf.read_forward_backward(request.body)
     if batch.seq_id < 1:
         raise bad_request(f"seq_id is {batch.seq_id}; expected the number of the model's request, from 1")
     run = service.run(batch.model_id)
@@ -113,7 +106,7 @@ def forward_backward(service: Service, request: Request) -> Response:
         result = run.model.forward_backward(data, loss, config, forward_only=batch.forward_only)
         simulated = {} if loss == batch.loss and not run.base.stand_in else {SIMULATED: 1.0}
         metrics = {**result.metrics, **simulated}
-        return Response(body=tinker_messages.write_forward_backward(result.outputs, metrics), kind=PROTOBUF)
+        return Response(body=protobuf.write_forward_backward(result.outputs, metrics), kind=PROTOBUF)
 
     return submit(service, f"{run.id}:{batch.seq_id}", compute, run)
 
@@ -121,10 +114,10 @@ def forward_backward(service: Service, request: Request) -> Response:
 def optim_step(service: Service, request: Request) -> Response:
     """Apply the gradients."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
+    run = service.run(body.text("model_id"))
     if body.get("optimizer_params") is not None:
         raise bad_request("optimizer_params are not supported: models here are trained with AdamW, set adam_params")
-    values = request_fields.json_object(body, "adam_params")
+    values = body.part("adam_params")
     defaults = asdict(AdamParams())
     params = AdamParams(**{name: _adam_number(values, name, default) for name, default in defaults.items()})
 
@@ -134,31 +127,29 @@ def optim_step(service: Service, request: Request) -> Response:
     return submit(service, request_id_of(run, body), step, run)
 
 
-def _adam_number(values: request_fields.Body, name: str, default: float) -> float:
+def _adam_number(values: Body, name: str, default: float) -> float:
     # The SDK writes NaN and infinity as null, where the default would train with another value than was asked for.
     if name in values and values[name] is None:
         raise bad_request(f"{name} must be a finite number, not null, as which the SDK sends NaN and infinity")
-    return request_fields.number(values, name, default)
+    return values.number(name, default)
 
 
-def new_run(service: Service, body: request_fields.Body, lora: LoraSpec, base: BaseModel, base_model: str) -> Run:
+def new_run(service: Service, body: Body, lora: LoraSpec, base: BaseModel, base_model: str) -> Run:
     """Return the training run with the id that the SDK derives too; the existing one if it was created before."""
-    session = service.session(request_fields.text(body, "session_id"))
-    if (
-        optimizer := request_fields.text(request_fields.json_object(body, "optimizer_config", {}), "type", "adamw")
-    ) != "adamw":
+    session = service.session(body.text("session_id"))
+    if (optimizer := body.part("optimizer_config", {}).text("type", "adamw")) != "adamw":
         raise bad_request(f"optimizer {optimizer!r} is not supported here; models are trained with adamw")
-    run_id = f"{session.id}:train:{request_fields.whole(body, 'model_seq_id')}"
-    metadata = request_fields.texts_by_name(body, "user_metadata")
+    run_id = f"{session.id}:train:{body.whole('model_seq_id')}"
+    metadata = body.texts_by_name("user_metadata")
     # The SDK repeats requests after a broken connection: the second one must find the same run.
     return service.runs.setdefault(run_id, Run(run_id, session.id, lora, service.clock(), base, base_model, metadata))
 
 
-def _read_lora(values: request_fields.Body) -> LoraSpec:
-    parts = {name: request_fields.boolean(values, name, True) for name in ("train_attn", "train_mlp", "train_unembed")}
+def _read_lora(values: Body) -> LoraSpec:
+    parts = {name: values.boolean(name, True) for name in ("train_attn", "train_mlp", "train_unembed")}
     return LoraSpec(
-        rank=request_fields.whole(values, "rank", 32, least=1, most=LARGEST_RANK),
-        seed=request_fields.whole(values, "seed", 0),
+        rank=values.whole("rank", 32, least=1, most=LARGEST_RANK),
+        seed=values.whole("seed", 0),
         **parts,
     )
 
@@ -169,9 +160,9 @@ def submit(service: Service, request_id: str, compute: Callable[[], Response], r
     return json_response({"request_id": request_id, "model_id": run.id})
 
 
-def request_id_of(run: Run, body: request_fields.Body) -> str:
+def request_id_of(run: Run, body: Body) -> str:
     """Return the id of a request about a model: the same if the request is repeated."""
-    return f"{run.id}:{request_fields.whole(body, 'seq_id')}"
+    return f"{run.id}:{body.whole('seq_id')}"
 
 
 def _numbers(loss: str, config: Mapping[str, float | str]) -> dict[str, float]:
@@ -191,10 +182,10 @@ HOUR_S, TEN_YEARS_S = 3600, 3653 * 24 * 3600
 def save_weights(service: Service, request: Request) -> Response:
     """Save a checkpoint from which training can resume: adapter and optimiser."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
+    run = service.run(body.text("model_id"))
     request_id = request_id_of(run, body)
-    path = CheckpointPath(run.id, TRAINING, request_fields.text(body, "path", request_id.rpartition(":")[2]))
-    overwrite = request_fields.boolean(body, "overwrite", False)
+    path = CheckpointPath(run.id, TRAINING, body.text("path", request_id.rpartition(":")[2]))
+    overwrite = body.boolean("overwrite", False)
     info = checkpoint_info(service, run, body)
 
     def save() -> Response:
@@ -208,13 +199,13 @@ def save_weights(service: Service, request: Request) -> Response:
 def save_weights_for_sampler(service: Service, request: Request) -> Response:
     """Save weights to sample from: permanently under a name; without one for the session, which gets a sampler."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
-    if (kind := request_fields.text(body, "kind", "snapshot")) != "snapshot":
+    run = service.run(body.text("model_id"))
+    if (kind := body.text("kind", "snapshot")) != "snapshot":
         raise bad_request(f"kind {kind!r} is not supported here; sampler weights are snapshots")
     request_id = request_id_of(run, body)
     if body.get("path") is None:
         return submit(service, request_id, _snapshot(service, run, body), run)
-    path = CheckpointPath(run.id, SAMPLER, request_fields.text(body, "path"))
+    path = CheckpointPath(run.id, SAMPLER, body.text("path"))
     info = checkpoint_info(service, run, body)
 
     def save() -> Response:
@@ -228,15 +219,15 @@ def save_weights_for_sampler(service: Service, request: Request) -> Response:
 def load_weights(service: Service, request: Request) -> Response:
     """Load a checkpoint into an existing model (`model_id`), or into a new one (`session_id` and `model_seq_id`)."""
     body = request.object()
-    checkpoint = _training_checkpoint(service, request_fields.text(body, "path"))
-    with_optimizer = request_fields.boolean(body, "optimizer", False)
-    base_model = request_fields.optional_text(body, "base_model") or service.base_model_of(checkpoint)
+    checkpoint = _training_checkpoint(service, body.text("path"))
+    with_optimizer = body.boolean("optimizer", False)
+    base_model = body.optional_text("base_model") or service.base_model_of(checkpoint)
     base = service.models.find(base_model)
     if base != service.base_of(checkpoint):
         raise bad_request(f"{checkpoint.path} was trained on {checkpoint.info.base_model}, not on {base_model}")
     new = body.get("model_id") is None
     lora = LoraSpec(**checkpoint.info.lora)
-    run = new_run(service, body, lora, base, base_model) if new else service.run(request_fields.text(body, "model_id"))
+    run = new_run(service, body, lora, base, base_model) if new else service.run(body.text("model_id"))
 
     def load() -> Response:
         trainer = base.engine.trainer(run.lora) if new else run.model
@@ -249,7 +240,7 @@ def load_weights(service: Service, request: Request) -> Response:
 
 def weights_info(service: Service, request: Request) -> Response:
     """Return the base model and the LoRA settings of a checkpoint."""
-    checkpoint = service.archive.find(CheckpointPath.parse(request_fields.text(request.object(), "tinker_path")))
+    checkpoint = service.archive.find(CheckpointPath.parse(request.object().text("tinker_path")))
     lora = LoraSpec(**checkpoint.info.lora)
     parts = {name: getattr(lora, name) for name in ("train_attn", "train_mlp", "train_unembed")}
     return json_response(
@@ -257,23 +248,23 @@ def weights_info(service: Service, request: Request) -> Response:
     )
 
 
-def checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> CheckpointInfo:
+def checkpoint_info(service: Service, run: Run, body: Body) -> CheckpointInfo:
     """Return the description of a checkpoint that a run saves now."""
     created = service.clock()
     expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
-    metadata = request_fields.texts_by_name(body, "user_metadata")
+    metadata = body.texts_by_name("user_metadata")
     return CheckpointInfo(
         run.base_model, run.base.engine.base_sha256, asdict(run.lora), created, expires, user_metadata=metadata
     )
 
 
-def read_time_to_live(body: request_fields.Body) -> int | None:
+def read_time_to_live(body: Body) -> int | None:
     """Read `ttl_seconds` of a checkpoint; None if it never expires."""
-    return request_fields.optional_whole(body, "ttl_seconds", least=HOUR_S, most=TEN_YEARS_S)
+    return body.optional_whole("ttl_seconds", least=HOUR_S, most=TEN_YEARS_S)
 
 
-def _snapshot(service: Service, run: Run, body: request_fields.Body) -> Callable[[], Response]:
-    number = request_fields.whole(body, "sampling_session_seq_id")
+def _snapshot(service: Service, run: Run, body: Body) -> Callable[[], Response]:
+    number = body.whole("sampling_session_seq_id")
     session = service.session(run.session)
     # Outside the archive: it lasts as long as the session and is never listed.
     directory = service.snapshots / session.id / str(number)
@@ -304,10 +295,10 @@ URL_S = 3600.0
 def save_weights_external(service: Service, request: Request) -> Response:
     """Save an adapter's weights as files to download."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
+    run = service.run(body.text("model_id"))
     if body.get("age_encryption_recipients"):
         raise bad_request("age_encryption_recipients is not supported by this server: leave it out, nothing is sent")
-    path = CheckpointPath(run.id, EXTERNAL, request_fields.text(body, "path"))
+    path = CheckpointPath(run.id, EXTERNAL, body.text("path"))
     info = checkpoint_info(service, run, body)
 
     def save() -> Response:

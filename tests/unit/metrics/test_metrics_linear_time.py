@@ -181,7 +181,6 @@ NO_REPLIES = {
     "store/history.py": CONFIGURATION,
     "local_model/server/models.py": CONFIGURATION,
     "local_model/server/hub_cache.py": CONFIGURATION,
-    "local_model/server/sessions.py": "the version of an SDK, from a header",
     "features/cns3/antagonist.py": CONFIGURATION,
     "features/cns3/judgement.py": r"its pattern is \w+",
 }
