@@ -65,7 +65,6 @@ class Worker:
         self._thread.start()
 
     def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Run a function when its turn comes."""
         return self.share(Group(object(), lambda _: [function()]), None)
 
     def share(self, group: Group[Item, Result], item: Item, rows: int = 1) -> asyncio.Future[Result]:
@@ -173,7 +172,6 @@ class Futures:
         result.add_done_callback(lambda done: self._on_finished(request_id, done))
 
     def check_capacity(self) -> None:
-        """Refuse if no more requests can wait."""
         if self._unfinished >= self._capacity.unfinished:
             sentence = f"{self._unfinished} requests are waiting; fetch or cancel some before sending more"
             raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, sentence)
@@ -205,7 +203,6 @@ class Futures:
             self._drop([request_id])
 
     def fail_all(self, sentence: str) -> None:
-        """Fail all unfinished requests, because they will not be computed any more."""
         for result in tuple(self._results.values()):
             if not result.done():
                 result.set_result(failure_response(sentence, "server"))
@@ -274,20 +271,17 @@ def to_response(computed: asyncio.Future[T], make_response: Callable[[T], Respon
     answer: asyncio.Future[Response] = computed.get_loop().create_future()
 
     def settle(done: asyncio.Future[T]) -> None:
-        if not (done.cancelled() or answer.done()):
-            answer.set_result(_response(done, make_response))
+        if done.cancelled() or answer.done():
+            return
+        try:
+            answer.set_result(make_response(done.result()))
+        except Exception as error:
+            answer.set_result(error_response(error))
 
     computed.add_done_callback(settle)
     # A client that cancels spares the computation, or what is left of a reply.
     answer.add_done_callback(lambda _: computed.cancel())
     return answer
-
-
-def _response(done: asyncio.Future[T], make_response: Callable[[T], Response]) -> Response:
-    try:
-        return make_response(done.result())
-    except Exception as error:
-        return error_response(error)
 
 
 def error_response(error: BaseException) -> Response:
@@ -329,7 +323,6 @@ class Completions:
         self._logs: dict[str, _Log] = {}
 
     def record(self, sampler: str, request_id: str, size: int | None) -> None:
-        """Record that a request has finished."""
         log = self._log(sampler)
         log.last += 1
         log.done.append(Completion(log.last, request_id, size))

@@ -6,7 +6,6 @@ call is written as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, i
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import re
@@ -17,7 +16,7 @@ from typing import Any
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.grammar import Language, Node, choice, literal, sequence
 from pytest_crucible.local_model.json_schema import json_node, object_node
-from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
+from pytest_crucible.local_model.sampling import Sampled, SamplingParams
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
 from pytest_crucible.local_model.server.http_messages import (
     Body,
@@ -28,7 +27,6 @@ from pytest_crucible.local_model.server.http_messages import (
     whole_numbers,
 )
 from pytest_crucible.local_model.server.models import SampleRequest, Weights
-from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
 from pytest_crucible.local_model.server.transport import Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, message_text
@@ -93,9 +91,9 @@ def with_tools(messages: Json, body: Body) -> Json:
     return [{"role": "system", "content": system}, *written]
 
 
-def split_calls(reply: str, prefix: str) -> tuple[str | None, list[Json]]:
+def split_calls(reply: str, prefix: str) -> tuple[str | None, list[dict[str, Json]]]:
     """Return a reply's text and its tool calls in OpenAI's format; a call that cannot be read stays text."""
-    calls: list[Json] = []
+    calls: list[dict[str, Json]] = []
     texts, position = list[str](), 0
     # No call can follow the last end of one. Searching there, too, a reply of openings alone would take quadratic time.
     for opening in _OPENING.finditer(reply, 0, max(0, reply.rfind(_CLOSE))):
@@ -331,53 +329,6 @@ _ERROR_TYPES = {
     HTTPStatus.NOT_FOUND: ("invalid_request_error", "not_found"),
     HTTPStatus.TOO_MANY_REQUESTS: ("rate_limit_error", "rate_limit_exceeded"),
 }
-
-
-async def compute_replies(
-    service: Service, weights: Weights, sample_requests: Sequence[SampleRequest]
-) -> list[Sampled]:
-    """Return the replies to all requests, in order. Refuses a prompt that fills the context."""
-    tasks = [sample(service, weights, sample_request) for sample_request in sample_requests]
-    try:
-        return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
-    except PromptTooLong as error:
-        raise long_prompt_refusal(weights, error) from None
-    # If one request fails or the client leaves, the others need not be computed.
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def make_response(
-    service: Service, weights: Weights, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json
-) -> Response:
-    """Return the response with all choices; the id starts with `prefix`."""
-    return json_response(
-        {
-            "id": f"{prefix}-{next(service.numbers)}",
-            "object": kind,
-            "created": int(service.clock()),
-            "model": body.text("model"),
-            "choices": choices,
-            "usage": usage,
-            **fingerprint(weights),
-        }
-    )
-
-
-def count_usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> dict[str, int]:
-    """Return the numbers of tokens read and written."""
-    read, written = (
-        sum(len(sample_request.prompt) for sample_request in sample_requests),
-        sum(len(reply.tokens) for reply in replies),
-    )
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-
-
-def long_prompt_refusal(weights: Weights, error: PromptTooLong) -> Refusal:
-    """Return the refusal of a prompt that fills the context, with the code that clients know."""
-    most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
-    return Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded")
 
 
 def write_error(refusal: Refusal) -> Json:

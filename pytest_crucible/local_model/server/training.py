@@ -33,7 +33,6 @@ from pytest_crucible.local_model.server.models import BaseModel, Weights
 from pytest_crucible.local_model.server.state import Endpoints, Run, Service
 from pytest_crucible.local_model.server.transport import Request, Response
 
-# A larger one would take memory without end, and is beyond the width of any matrix here.
 # The metric of a step whose model or loss is not the one that was named.
 SIMULATED = "simulated:max"
 
@@ -60,20 +59,9 @@ def get_info(service: Service, request: Request) -> Response:
     (`TrainingClient.save_weights_and_get_sampling_client` and `SamplingClient.get_tokenizer` in 0.38).
     """
     run = service.run(request.object().text("model_id"))
-    return json_response(
-        {
-            "type": "get_info",
-            "model_id": run.id,
-            "model_data": {
-                "arch": BASE_MODEL,
-                "model_name": run.base.sampler_name,
-                "tokenizer_id": run.base.directory,
-            },
-            "is_lora": True,
-            "lora_rank": run.lora.rank,
-            "model_name": run.base_model,
-        }
-    )
+    names = {"arch": BASE_MODEL, "model_name": run.base.sampler_name, "tokenizer_id": run.base.directory}
+    described: Json = {"type": "get_info", "model_id": run.id, "model_data": names}
+    return json_response({**described, "is_lora": True, "lora_rank": run.lora.rank, "model_name": run.base_model})
 
 
 def unload_model(service: Service, request: Request) -> Response:
@@ -105,8 +93,8 @@ def forward_backward(service: Service, request: Request) -> Response:
         config = _numbers(find_loss(loss).name, batch.loss_config)
         result = run.model.forward_backward(data, loss, config, forward_only=batch.forward_only)
         simulated = {} if loss == batch.loss and not run.base.stand_in else {SIMULATED: 1.0}
-        metrics = {**result.metrics, **simulated}
-        return Response(body=protobuf.write_forward_backward(result.outputs, metrics), kind=PROTOBUF)
+        output = protobuf.write_forward_backward(result.outputs, {**result.metrics, **simulated})
+        return Response(body=output, kind=PROTOBUF)
 
     return submit(service, f"{run.id}:{batch.seq_id}", compute, run)
 
@@ -122,7 +110,8 @@ def optim_step(service: Service, request: Request) -> Response:
     params = AdamParams(**{name: _adam_number(values, name, default) for name, default in defaults.items()})
 
     def step() -> Response:
-        return json_response({"metrics": _finite(run.model.optim_step(params))})
+        metrics = run.model.optim_step(params)
+        return json_response({"metrics": {name: float(value) for name, value in metrics.items() if np.isfinite(value)}})
 
     return submit(service, request_id_of(run, body), step, run)
 
@@ -169,10 +158,6 @@ def _numbers(loss: str, config: Mapping[str, float | str]) -> dict[str, float]:
     if texts := [name for name, value in config.items() if isinstance(value, str)]:
         raise ValueError(f"{loss} has a text as {', '.join(texts)}; expected a number")
     return {name: value for name, value in config.items() if not isinstance(value, str)}
-
-
-def _finite(metrics: Mapping[str, float]) -> dict[str, Json]:
-    return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
 # Bounds of a checkpoint's time to live.
