@@ -164,13 +164,12 @@ def _importance_sampling(logprobs: Floats, inputs: Inputs, _: Settings) -> tuple
 
 
 def _ppo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
-    unclipped = _ratio(logprobs, inputs) * inputs["advantages"]
-    clipped = _clip_ratio(logprobs, inputs, settings) * inputs["advantages"]
-    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
+    return _clip_objective(_ratio(logprobs, inputs), inputs, settings)
 
 
 def _cispo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
-    derivative = -_clip_ratio(logprobs, inputs, settings) * inputs["advantages"]
+    low, high = (settings[name] for name in _CLIPS)
+    derivative = -np.clip(_ratio(logprobs, inputs), low, high) * inputs["advantages"]
     return derivative * logprobs, derivative
 
 
@@ -184,11 +183,7 @@ def _gspo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats,
     is_counted = inputs["sequence_ratio_mask"] != 0
     if not is_counted.any():
         raise ValueError("sequence_ratio_mask marks no token of a sequence: mark at least 1")
-    ratio = np.exp((logprobs - inputs["logprobs"])[is_counted].mean())
-    low, high = (settings[name] for name in _CLIPS)
-    unclipped = ratio * inputs["advantages"]
-    clipped = np.clip(ratio, low, high) * inputs["advantages"]
-    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
+    return _clip_objective(np.exp((logprobs - inputs["logprobs"])[is_counted].mean()), inputs, settings)
 
 
 def _ratio(logprobs: Floats, inputs: Inputs) -> Floats:
@@ -196,9 +191,11 @@ def _ratio(logprobs: Floats, inputs: Inputs) -> Floats:
     return ratio
 
 
-def _clip_ratio(logprobs: Floats, inputs: Inputs, settings: Settings) -> Floats:
+def _clip_objective(ratio: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
     low, high = (settings[name] for name in _CLIPS)
-    return np.clip(_ratio(logprobs, inputs), low, high)
+    unclipped = ratio * inputs["advantages"]
+    clipped = np.clip(ratio, low, high) * inputs["advantages"]
+    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
 
 
 def _exponential(derivative: Floats, _: Settings) -> Floats:

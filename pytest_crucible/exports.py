@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -104,7 +105,6 @@ class _Utf8:
 
 Write = Callable[[ExportTable, IO[bytes]], int]
 
-
 # Rows in one row group of a Parquet file. A group is in memory as a whole while it is written.
 _ROW_GROUP = 10_000
 
@@ -113,13 +113,8 @@ def write_parquet(table: ExportTable, file: IO[bytes]) -> int:
     """Write the table as Parquet and return the number of rows. A `json` column holds texts. Raises SpecError without pyarrow."""
     pyarrow = _import_pyarrow()
     text = pyarrow.string()
-    types = {
-        "text": text,
-        "json": text,
-        "integer": pyarrow.int64(),
-        "number": pyarrow.float64(),
-        "flag": pyarrow.bool_(),
-    }
+    numbers = {"integer": pyarrow.int64(), "number": pyarrow.float64(), "flag": pyarrow.bool_()}
+    types = {"text": text, "json": text, **numbers}
     schema = pyarrow.schema([(name, types[kind]) for name, kind in table.columns.items()])
     count = 0
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
@@ -183,3 +178,19 @@ def write_file(table: ExportTable, path: Path) -> int:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
     return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherExport:
+    """Files of stored runs that are not tables. A row that a feature adds to `further_exports`."""
+
+    names: tuple[str, ...]
+    """What `--what` may be for them."""
+    noun: str
+    """What such a file is: a training set."""
+    tasks: tuple[str, ...]
+    """The names that an error suggests."""
+    options: tuple[Callable[[Any], Any], ...]
+    """Further options of the command, in the order of the help. Their defaults are None."""
+    write: Callable[..., tuple[list[str], Mapping[str, Any]]]
+    """Takes runs, store, output, name and the options that were given; returns the lines to print, and a JSON document."""
