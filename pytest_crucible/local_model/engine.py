@@ -131,7 +131,7 @@ class Trainer:
         return metrics
 
     def use(self, adapter: Adapter) -> None:
-        """Continue with another adapter."""
+        """Continue with another adapter; the optimiser and its gradients stay as they are."""
         self.adapter, self._folded = adapter, None
 
     def save_state(self, path: Path) -> None:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_crucible.adapters.arm_makers import find_training_start
 from pytest_crucible.adapters.context import AdapterContext, ProgressLines
@@ -16,25 +16,21 @@ from pytest_crucible.adapters.preparations import Pending, Preparation
 from pytest_crucible.adapters.training_files import hash_declared_files
 from pytest_crucible.backends.lineages import TrainedAdapter, read_step, step_folder
 from pytest_crucible.features.training.adapter_store import train_or_load
-from pytest_crucible.features.training.local_trainer import open_local_base
-from pytest_crucible.features.training.log import SAVE_EVERY
+from pytest_crucible.features.training.log import SAVE_EVERY, TrainingLog
 from pytest_crucible.features.training.recipe import (
     FAIL,
     Recipe,
     emit_checkpoint,
-    emit_steps,
+    emit_step,
     find_damaged,
     find_recipe,
     find_trained,
 )
+from pytest_crucible.features.training.trainer import open_local_base
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.stats.number_format import quantity
-
-if TYPE_CHECKING:
-    from pytest_crucible.features.training.log import TrainingLog
-    from pytest_crucible.features.training.recipe import Recipe
 
 MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every", "on_lost_training")
 """Options that only a training uses."""
@@ -171,6 +167,11 @@ def train_pending(pending: Sequence[Pending], context: AdapterContext) -> dict[s
 
 def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
     display, emit = TrainingProgress(recipe, context.progress), context.shared.emit
+
+    def watch(log: TrainingLog) -> None:
+        emit_step(log, emit, recipe.adapter)
+        display.show_step(log)
+
     try:
         with context.shared.queues.listening(display.pause):
             trained, is_new = train_or_load(
@@ -181,14 +182,15 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
                 wait=display.wait,
                 resume=display.resume,
                 lose=display.lose,
-                watch=emit_steps(display.show_step, emit, recipe.adapter),
+                watch=watch,
                 session=context.run,
                 hide=context.hide,
             )
     except BaseException as error:  # also an interrupt leaves a line of progress to be cleared
         display.fail(error)
         raise
-    emit_checkpoint(emit, trained, recipe.adapter, is_new=is_new)
+    if is_new:
+        emit_checkpoint(emit, trained, recipe.adapter)
     place = trained.lineage.checkpoint or shorten_path(trained.path, context.invocation_folder)
     display.finish(trained.lineage, place, is_new=is_new)
     return trained

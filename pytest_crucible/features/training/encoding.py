@@ -35,7 +35,6 @@ class Encoder(Protocol):
 
     def conversation(self, messages: Any) -> tuple[list[int], list[int]]:
         """Return prompt and completion, which is the last message. Raises TypeError unless it is a conversation."""
-        ...
 
 
 class EmbeddedEncoder:

@@ -57,6 +57,10 @@ class TrainingLog:
         self.settings.setdefault(name, set()).add(value)
 
 
+Watch = Callable[[TrainingLog], None]
+"""Called after each step."""
+
+
 @dataclass
 class OpenStep:
     """The batches since the last step."""
@@ -209,11 +213,6 @@ class SavedTrainings:
     def __init__(self, folder: Path, key: str) -> None:
         self._home = folder / f".unfinished-{key}"
 
-    @property
-    def home(self) -> Path:
-        """The directory, which an error names."""
-        return self._home
-
     def find(self) -> SavedTraining | None:
         """Return the newest state; None without one, and where a file that was read has changed since."""
         for place in sorted(self._home.glob("step-*"), key=_step_of, reverse=True):
@@ -241,7 +240,7 @@ class SavedTrainings:
         try:
             record = {
                 "state": save_state(draft),
-                "kept": {number: asdict(save(_make(draft / f"kept-{number}"))) for number, save in kept.items()},
+                "kept": {number: asdict(_save_kept(save, draft, number)) for number, save in kept.items()},
                 "log": {**asdict(log), "settings": {name: list(values) for name, values in log.settings.items()}},
                 "next_pass": next_pass,
                 "data": {str(path): hash_file(path) for path in sorted(files) if path.is_file()},
@@ -285,6 +284,7 @@ def _step_of(place: Path) -> int:
     return int(number) if number.isdigit() else -1
 
 
-def _make(folder: Path) -> Path:
+def _save_kept(save: SaveWeights, draft: Path, number: int) -> SavedWeights:
+    folder = draft / f"kept-{number}"
     folder.mkdir()
-    return folder
+    return save(folder)

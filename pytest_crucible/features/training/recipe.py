@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_crucible.backends.lineages import TrainedAdapter, read_lineage, read_step, step_folder, write_lineage
-from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, summarise_training
+from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, Watch, summarise_training
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Emit, Event, Lineage
 from pytest_crucible.records.errors import SpecError
@@ -26,8 +26,6 @@ from pytest_crucible.records.unknown_setting import UnknownSetting
 if TYPE_CHECKING:
     from pytest_crucible.features.training.trainer import RecipeTrainer
 
-Watch = Callable[[TrainingLog], None]
-
 
 class Base(Protocol):
     """A model without an adapter."""
@@ -35,48 +33,38 @@ class Base(Protocol):
     @property
     def name(self) -> str:
         """The name in the lineage of an adapter."""
-        ...
 
     @property
     def words(self) -> str:
         """The description on the terminal."""
-        ...
 
     @property
     def identity(self) -> str:
         """A text that differs between bases and never changes for one base."""
-        ...
 
     @property
     def sha256(self) -> str:
         """The SHA-256 of the weights; empty if the service does not report one."""
-        ...
 
     @property
     def simulated(self) -> bool:
         """True where another model is trained under this one's name, on a local server."""
-        ...
 
     @property
     def is_recovered(self) -> bool:
         """True once the service was lost and opened again: its other clients have to be opened again, too."""
-        ...
 
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
         """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
-        ...
 
     def recover(self, wait_s: float) -> None:
         """Open the service again after it was lost, waiting at most some seconds. Raises SpecError if it does not come back."""
-        ...
 
     def holds_state(self, path: str) -> bool:
         """Return whether a saved state, which a service names by a path, still exists."""
-        ...
 
     def holds(self, lineage: Lineage) -> bool:
         """Return whether the weights of an adapter that was trained before still exist."""
-        ...
 
 
 # Hexadecimal digits: 64 bits tell all trainings of a project apart, and make a short folder name.
@@ -114,7 +102,6 @@ class Recipe:
 
     @cached_property
     def sha256(self) -> str:
-        """The SHA-256 of the function's source and of all that it reads, through the user's own functions."""
         return hash_function(self.function)
 
     @cached_property
@@ -297,17 +284,8 @@ def _is_valid(lineage: Lineage, folder: Path) -> bool:
         return False
 
 
-def emit_steps(watch: Callable[[TrainingLog], None], emit: Emit, adapter: str) -> Callable[[TrainingLog], None]:
-    """Return a function that emits an event for each step, then calls `watch`."""
-
-    def watch_and_emit(log: TrainingLog) -> None:
-        emit(_step(log, adapter))
-        watch(log)
-
-    return watch_and_emit
-
-
-def _step(log: TrainingLog, adapter: str) -> Event:
+def emit_step(log: TrainingLog, emit: Emit, adapter: str) -> None:
+    """Emit an event for the last step."""
     seconds = log.seconds[-1]
     facts = {
         "step": len(log.losses),
@@ -317,13 +295,11 @@ def _step(log: TrainingLog, adapter: str) -> Event:
         "tokens": log.tokens[-1],
         "tokens_per_s": log.tokens[-1] / seconds if seconds > 0 else None,
     }
-    return Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts)
+    emit(Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts))
 
 
-def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str, *, is_new: bool) -> None:
-    """Emit an event for an adapter that was trained just now; `is_new` is False for one that was loaded."""
-    if not is_new:
-        return
+def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str) -> None:
+    """Emit an event for an adapter that was trained just now."""
     lineage = trained.lineage
     facts = {
         "path": lineage.checkpoint or str(trained.path),
@@ -340,18 +316,11 @@ def find_unfinished(folder: Path, before: float) -> dict[Path, int]:
 
     Only those whose newest state was saved before a time, in seconds since 1970, and that no process runs.
     """
-    homes = [home for home in sorted(folder.glob(".unfinished-*")) if home.is_dir()]
-    return {
-        home: _size(home)
-        for home in homes
-        if _saved_at(home) < before and not is_locked(folder / f"{home.name.removeprefix('.unfinished-')}.lock")
-    }
-
-
-def _saved_at(home: Path) -> float:
-    # The newest file, because a training that goes on replaces its states.
-    return max(path.stat().st_mtime for path in (home, *home.rglob("*")))
-
-
-def _size(home: Path) -> int:
-    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+    unfinished: dict[Path, int] = {}
+    for home in sorted(filter(Path.is_dir, folder.glob(".unfinished-*"))):
+        paths = list(home.rglob("*"))
+        # The newest file, because a training that goes on replaces its states.
+        saved_at = max(path.stat().st_mtime for path in (home, *paths))
+        if saved_at < before and not is_locked(folder / f"{home.name.removeprefix('.unfinished-')}.lock"):
+            unfinished[home] = sum(path.stat().st_size for path in paths if path.is_file())
+    return unfinished

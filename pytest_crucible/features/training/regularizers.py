@@ -130,16 +130,13 @@ class Regularizer(Protocol):
     @property
     def name(self) -> str:
         """The name in metrics."""
-        ...
 
     @property
     def weight(self) -> float:
         """The factor of the term in the loss."""
-        ...
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         """Return value and derivative. Raises ValueError for data that it cannot be computed of."""
-        ...
 
 
 @dataclass(frozen=True)

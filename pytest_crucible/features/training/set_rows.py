@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_crucible.datasets.duplicates import find_duplicates
+from pytest_crucible.datasets.duplicates import Duplicate, find_duplicates
 from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.features.training.set_formats import (
     FileRow,
@@ -57,27 +57,17 @@ def build_set(rows: Sequence[TrainingRow], shape: Shape, old: Sequence[Line], le
     kept = _alike(drop_duplicates(fitting, left_out))
     groups = held_out_groups(kept, shape.holdout, shape.seed)
     write = find_format(shape.format, shape.task)
-    new = [_line(row, write) for row in kept if row.group not in groups]
-    held_out = [_line(row, write) for row in kept if row.group in groups]
+    lines = [(json_line(write(row)), row.origin) for row in kept]
+    new = [line for row, line in zip(kept, lines, strict=True) if row.group not in groups]
+    held_out = [line for row, line in zip(kept, lines, strict=True) if row.group in groups]
     replayed = _replay([*held_out, *new], old, len(new), shape, left_out) if shape.replay else []
-    lines = spread(new, replayed) if replayed else new
-    return TrainingSet(lines, held_out, len(replayed), left_out)
-
-
-def _line(row: TrainingRow, write: Callable[[TrainingRow], Any]) -> Line:
-    return json_line(write(row)), row.origin
+    return TrainingSet(spread(new, replayed) if replayed else new, held_out, len(replayed), left_out)
 
 
 def _alike(rows: list[TrainingRow]) -> list[TrainingRow]:
     """Return rows whose prompts are all texts or all messages: libraries read a column as one type."""
-    if all(isinstance(row.prompt, str) for row in rows):
-        return rows
-    return [as_messages(row) for row in rows]
-
-
-def as_messages(row: TrainingRow) -> TrainingRow:
-    """Return the row with its prompt as messages."""
-    return row._replace(prompt=with_messages(row.prompt)) if isinstance(row.prompt, str) else row
+    is_text = all(isinstance(row.prompt, str) for row in rows)
+    return rows if is_text else [row._replace(prompt=with_messages(row.prompt)) for row in rows]
 
 
 def _replay(new: Sequence[Line], old: Sequence[Line], count: int, shape: Shape, left_out: Counter[str]) -> list[Line]:
@@ -88,12 +78,14 @@ def _replay(new: Sequence[Line], old: Sequence[Line], count: int, shape: Shape, 
             "the old rows and the new ones differ in their prompts, texts in one and messages in the other: "
             "write the old file again, with prompts of the same type"
         )
-    repeats = repeats_of(rows, old_rows)
+    duplicates = find_duplicates([_file_texts(row) for row in (*rows, *old_rows)])[len(rows) :]
+    repeats = {position: _why(duplicate) for position, duplicate in enumerate(duplicates) if duplicate is not None}
     for reason in repeats.values():
         left_out[f"replayed row: {reason}"] += 1
     usable = [line for position, line in enumerate(old) if position not in repeats]
-    drawn = draw_replayed([text for text, _ in usable], count_replayed(count, shape.replay, len(usable)), shape.seed)
-    return [usable[position] for position in drawn]
+    order = sorted(range(len(usable)), key=lambda position: (draw_key(shape.seed, usable[position][0]), position))
+    # In their order in the file.
+    return [usable[position] for position in sorted(order[: count_replayed(count, shape.replay, len(usable))])]
 
 
 def _parse(lines: Sequence[Line]) -> list[FileRow]:
@@ -116,18 +108,12 @@ def drop_duplicates(rows: Sequence[TrainingRow], left_out: Counter[str]) -> list
         if duplicate is None:
             kept.append(row)
         else:
-            left_out[EQUAL if duplicate.is_equal else NEAR] += 1
+            left_out[_why(duplicate)] += 1
     return kept
 
 
-def repeats_of(new: Sequence[FileRow], old: Sequence[FileRow]) -> dict[int, str]:
-    """Return the positions of old rows that repeat a new or an earlier old one, and why they do."""
-    duplicates = find_duplicates([_file_texts(row) for row in (*new, *old)])[len(new) :]
-    return {
-        position: EQUAL if duplicate.is_equal else NEAR
-        for position, duplicate in enumerate(duplicates)
-        if duplicate is not None
-    }
+def _why(duplicate: Duplicate) -> str:
+    return EQUAL if duplicate.is_equal else NEAR
 
 
 def _texts(row: TrainingRow, shared: set[int]) -> tuple[str, ...]:
@@ -166,12 +152,6 @@ def count_replayed(rows: int, share: float, available: int) -> int:
     return min(round(rows * share / (1 - share)), available)
 
 
-def draw_replayed(texts: Sequence[str], count: int, seed: int) -> list[int]:
-    """Return the positions of the drawn rows, in their order in the file."""
-    order = sorted(range(len(texts)), key=lambda position: (draw_key(seed, texts[position]), position))
-    return sorted(order[:count])
-
-
 def spread(new: Sequence[Item], old: Sequence[Item]) -> list[Item]:
     """Return the new rows with the old ones among them, at equal distances.
 
@@ -203,17 +183,12 @@ def json_line(row: Mapping[str, Any]) -> str:
     return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
 
 
-def file_sha256(text: str) -> str:
-    """Return the SHA-256 of a text as written to a file."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
 def describe_file(text: str, origins: Sequence[Mapping[str, Any]], origins_text: str) -> dict[str, Any]:
     """Return a card's facts about one file: rows, samples and hashes. Without a date, equal files have equal cards."""
     samples = {(origin.get("experiment"), origin.get("sample")) for origin in origins if "sample" in origin}
     return {
-        "sha256": file_sha256(text),
-        "origins_sha256": file_sha256(origins_text),
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "origins_sha256": hashlib.sha256(origins_text.encode()).hexdigest(),
         "rows": len(origins),
         "samples": len(samples),
         "gate_rows": sum(bool(origin.get("gate")) for origin in origins),
@@ -225,19 +200,7 @@ def card_text(card: Mapping[str, Any]) -> str:
     return json.dumps(to_plain(card), indent=1, ensure_ascii=False) + "\n"
 
 
-FIELDS: Mapping[tuple[str, TrainingTask], frozenset[str]] = {
-    ("trl", "sft"): frozenset({"prompt", "completion"}),
-    ("trl", "dpo"): frozenset({"prompt", "chosen", "rejected"}),
-    ("trl", "kto"): frozenset({"prompt", "completion", "label"}),
-    ("openai", "sft"): frozenset({"messages"}),
-    ("openai", "dpo"): frozenset({"input", "preferred_output", "non_preferred_output"}),
-    ("tinker", "sft"): frozenset({"messages"}),
-    ("tinker", "dpo"): frozenset({"comparison", "label"}),
-    ("axolotl", "sft"): frozenset({"messages"}),
-    ("axolotl", "dpo"): frozenset({"messages", "chosen", "rejected"}),
-    ("axolotl", "kto"): frozenset({"system", "prompt", "completion", "label"}),
-}
-"""The fields of a row in each format."""
+_EXAMPLE = TrainingRow("", None, "", "", "", True, "", {})
 
 
 def read_old_rows(path: Path, sha256: str, name: str, task: TrainingTask, origins: Sequence[str]) -> list[Line]:
@@ -245,9 +208,9 @@ def read_old_rows(path: Path, sha256: str, name: str, task: TrainingTask, origin
 
     Raises DatasetError for a row of another format.
     """
-    expected, lines = FIELDS[name, task], list[Line]()
+    expected, lines = set(find_format(name, task)(_EXAMPLE)), list[Line]()
     for number, row in read_rows(path, what="training data"):
-        if frozenset(row) != expected or not _is_readable(row):
+        if set(row) != expected or not _is_readable(row):
             raise DatasetError(
                 f"line {number} of {path} has {', '.join(sorted(row)) or 'nothing'}, and a {task} row of --format {name} has "
                 f"{', '.join(sorted(expected))}: replay a file of the same format"
@@ -259,22 +222,12 @@ def read_old_rows(path: Path, sha256: str, name: str, task: TrainingTask, origin
 
 def prompts_of(lines: Sequence[Line]) -> list[str]:
     """Return the text of each line's prompt."""
-    rows = (read_row(json.loads(text)) for text, _ in lines)
-    return [text_of(row.prompt) for row in rows if row is not None]
+    return [text_of(row.prompt) for row in _parse(lines)]
 
 
 def _is_readable(row: Mapping[str, Any]) -> bool:
     read = read_row(row)
-    return read is not None and all(map(_is_text, _replies(read))) and _is_text(read.prompt)
-
-
-def _replies(row: FileRow) -> list[Any]:
-    return [row.completion] if row.rejected is None else [row.completion, row.rejected]
-
-
-def _is_text(value: Any) -> bool:
     try:
-        text_of(value)
+        return read is not None and bool(_file_texts(read))
     except TypeError:
         return False
-    return True

@@ -203,7 +203,7 @@ def _load(
     total = 0
     metric = parse_on(request.on)[0]
     for part in parts:
-        is_gate = guard.is_gate if part.plan.purpose == "practice" else _always
+        is_gate = guard.is_gate if part.plan.purpose == "practice" else lambda _: True
         twins = _attacked_twins(part.plan) if request.attacked else [0]
         stored = [
             attempt
@@ -227,10 +227,6 @@ def _attacked_twins(plan: Plan) -> list[int]:
     return [number for number, variant in enumerate(plan.variants, start=1) if variant.name in attacked]
 
 
-def _always(_: Any) -> bool:
-    return True
-
-
 def _sends_messages(part: Part) -> bool:
     backend = part.plan.arms[part.number].adapter.partition(":")[0]
     return kind_of(Adapter(name="", backend=backend)).sends_messages
@@ -243,8 +239,8 @@ def _as_sent(attempt: Attempt) -> Attempt:
 
 
 def _explain_empty(request: TrainingSetRequest, left_out: Counter[str], *, has_attacks: bool) -> str:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
     if request.attacked:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
         if has_attacks and not reasons:
             return "no attacked reply has a stored call: let the test send its requests through sampler"
         return f"no attacked reply failed: {reasons or 'these experiments have no attacks'}"
@@ -253,7 +249,6 @@ def _explain_empty(request: TrainingSetRequest, left_out: Counter[str], *, has_a
         if gap is not None:
             return f"no chosen and rejected reply are {request.gap:g} apart: lower --gap, or raise epochs"
         return "no sample has both a chosen and a rejected reply: raise epochs, or use --what kto"
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
     return f"no reply becomes a row of --what {request.shape.task}: {reasons or 'the experiments have no replies'}"
 
 
@@ -377,12 +372,11 @@ def _datasets(parts: Sequence[Part]) -> Iterator[Mapping[str, Any]]:
         plan = part.plan
         if plan.dataset_sha256 not in digests:
             digests.add(plan.dataset_sha256)
-            licence = plan.origin.licence if plan.origin else None
             yield {
                 "name": plan.dataset,
                 "sha256": plan.dataset_sha256,
-                "licence": licence or "not declared",
-                "source": plan.origin.source if plan.origin else None,
+                "licence": (plan.origin and plan.origin.licence) or "not declared",
+                "source": plan.origin and plan.origin.source,
                 "purpose": plan.purpose,
             }
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.features.training.encoding import Answer, join_answers
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records.errors import DatasetError
 

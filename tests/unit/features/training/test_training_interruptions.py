@@ -14,8 +14,8 @@ import pytest
 from test_training_recipes import ROWS, engine, make_recipe, steps, trained  # noqa: F401 - engine is a fixture
 
 from pytest_crucible.backends.lineages import TrainedAdapter
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.features.training.recipe import Recipe, find_recipe
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.records.errors import SpecError

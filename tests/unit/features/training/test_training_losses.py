@@ -9,9 +9,9 @@ import pytest
 from test_training_interruptions import compare
 from test_training_recipes import ROWS, engine, make_recipe, trained  # noqa: F401 - engine is a fixture
 
-from pytest_crucible.features.training.local_trainer import EmbeddedBase
 from pytest_crucible.features.training.log import TrainingLost
 from pytest_crucible.features.training.recipe import Recipe, find_recipe
+from pytest_crucible.features.training.trainer import EmbeddedBase
 from pytest_crucible.records.errors import SpecError
 
 

@@ -11,10 +11,9 @@ import pytest
 from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingStopped
 from pytest_crucible.features.training.losses import Preference, dpo_loss
-from pytest_crucible.features.training.trainer import RecipeTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer, RecipeTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.engine import Engine

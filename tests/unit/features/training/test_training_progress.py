@@ -12,9 +12,9 @@ from tiny_base import write_tiny_base
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.features.training import adapters as training_adapters
 from pytest_crucible.features.training.adapters import TrainingProgress
-from pytest_crucible.features.training.local_trainer import EmbeddedBase
 from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.recipe import Recipe
+from pytest_crucible.features.training.trainer import EmbeddedBase
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Lineage, TrainingResult
 from pytest_crucible.records.errors import SpecError

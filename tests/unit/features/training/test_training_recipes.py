@@ -14,10 +14,9 @@ from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.features.training.adapter_store import track_reads, train_or_load
-from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingStopped
 from pytest_crucible.features.training.recipe import Recipe, find_recipe, find_trained
-from pytest_crucible.features.training.trainer import RecipeTrainer
+from pytest_crucible.features.training.trainer import EmbeddedBase, EmbeddedTrainer, RecipeTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.losses import AdamParams

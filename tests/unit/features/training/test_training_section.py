@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 from answer_builders import arm, inputs_of
 
-from pytest_crucible.features.training import section as training
+from pytest_crucible.features.training import numbers as training
 from pytest_crucible.features.training.log import summarise_training
 from pytest_crucible.records.serialize import to_plain
 

@@ -9,15 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.features.training.set_formats import _WRITERS, TrainingRow, find_format, read_row, text_of
-from pytest_crucible.features.training.set_rows import (
-    FIELDS,
-    Shape,
-    build_set,
-    held_out_groups,
-    json_line,
-    read_old_rows,
-)
+from pytest_crucible.features.training.set_formats import TrainingRow, find_format, read_row, text_of
+from pytest_crucible.features.training.set_rows import Shape, build_set, held_out_groups, json_line, read_old_rows
 from pytest_crucible.records.errors import DatasetError, SpecError
 
 SYSTEM, USER = {"role": "system", "content": "Add."}, {"role": "user", "content": "2 + 2?"}
@@ -75,11 +68,6 @@ def test_a_prompt_that_was_sent_as_text_stays_a_text_for_trl():
 def test_a_format_without_kto_names_one_that_has_it(name):
     with pytest.raises(SpecError, match=f"^{name} has no KTO format: use --format trl$"):
         find_format(name, "kto")
-
-
-def test_every_format_has_its_fields_for_replay():
-    for (name, task), write in _WRITERS.items():
-        assert FIELDS[name, task] == frozenset(write(row()))
 
 
 def build(rows: list[TrainingRow], old: Any = (), **settings: Any) -> Any:

@@ -11,15 +11,15 @@ from test_training_recipes import SPEC, engine, make_recipe, steps, trained  # n
 
 from pytest_crucible.backends.lineages import TrainedAdapter
 from pytest_crucible.features.training.adapters import find_step, with_checkpoint
-from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.recipe import (
     emit_checkpoint,
-    emit_steps,
+    emit_step,
     find_damaged,
     find_recipe,
     find_trained,
 )
+from pytest_crucible.features.training.trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import load_sampler
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records import Adapter, Event, Lineage, TrainingResult
@@ -157,9 +157,8 @@ def lineage() -> Lineage:
     )  # fmt: skip
 
 
-def test_each_step_is_emitted_and_watched():
-    reported, watched = [], []
-    watch = emit_steps(lambda log: watched.append(len(log.losses)), reported.append, "v2")
+def test_each_step_is_emitted():
+    reported = []
     log = TrainingLog()
     for step in (1, 2):
         log.losses.append(2.0 / step)
@@ -167,9 +166,8 @@ def test_each_step_is_emitted_and_watched():
         log.learning_rates.append(0.1)
         log.tokens.append(50 * step)
         log.seconds.append(0.25)
-        watch(log)
+        emit_step(log, reported.append, "v2")
 
-    assert watched == [1, 2]
     assert [(item.name, item.arm, item.experiment, item.seconds) for item in reported] == [
         ("train.step", "v2", "", 0.25)
     ] * 2
@@ -180,17 +178,10 @@ def test_each_step_is_emitted_and_watched():
 
 def test_a_new_adapter_emits_a_checkpoint():
     reported: list[Event] = []
-    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=True)
+    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2")
 
     [item] = reported
     assert (item.name, item.arm, item.seconds) == ("checkpoint", "v2", 1.5)
     assert item.facts == {
         "path": "adapters/v2", "sha256": "ab", "recipe": "recipes:v2", "steps": 2, "final_loss": 1.0
     }  # fmt: skip
-
-
-def test_a_loaded_adapter_emits_no_checkpoint():
-    reported: list[Event] = []
-    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=False)
-
-    assert reported == []
