@@ -290,13 +290,8 @@ def _publish(draft: Path, file: Path) -> None:
     try:
         # Unlike rename, link fails when the name exists.
         os.link(draft, file)
-    except FileExistsError:
-        raise _already_exists(file) from None
     except OSError:
         if file.exists():
-            raise _already_exists(file) from None
+            sentence = f"{file} exists already: sampler weights are never changed, choose another name"
+            raise FileExistsError(sentence) from None
         os.replace(draft, file)
-
-
-def _already_exists(file: Path) -> FileExistsError:
-    return FileExistsError(f"{file} exists already: sampler weights are never changed, choose another name")

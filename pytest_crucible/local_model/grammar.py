@@ -122,7 +122,6 @@ def shortest(node: Node) -> float:
 
 
 def _references(node: Node) -> Iterator[Reference]:
-    """Yield the names in an expression."""
     match node:
         case Reference():
             yield node

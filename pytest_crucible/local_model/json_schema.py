@@ -71,7 +71,6 @@ class _Compiler:
         self._nodes: dict[str, Node] = {}
 
     def node(self, schema: Any, place: str) -> Node:
-        """Return the grammar of a part of the schema."""
         if not isinstance(schema, Mapping) and schema is not True:
             raise ValueError(f"{place} must be an object, not {schema!r}")
         if schema is True or set(schema) <= _IGNORED:
@@ -184,7 +183,6 @@ def _check(schema: Schema, known: set[str], place: str) -> None:
 
 
 def _read_kinds(schema: Schema, place: str) -> Sequence[str]:
-    """Return the types that a schema names."""
     kinds = schema.get("type", "object" if "properties" in schema else None)
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if not isinstance(kinds, list) or not kinds or not all(kind in KINDS for kind in kinds):

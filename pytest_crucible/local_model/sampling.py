@@ -179,7 +179,6 @@ def check_request(prompt: Sequence[int], params: SamplingParams, shape: Shape) -
 
 
 def _limit(prompt: Sequence[int], params: SamplingParams, shape: Shape) -> int:
-    """Return the most tokens that a reply may have."""
     room = shape.context - len(prompt)
     return room if params.max_tokens is None else min(room, params.max_tokens)
 
@@ -305,7 +304,6 @@ class _Batch:
 
 
 def _stream(request: _Request) -> np.random.Generator:
-    """Return the random number generator of one reply."""
     # Philox is counter-based: any 128-bit key gives an independent stream, so a digest can be the key.
     digest = hashlib.blake2b(repr((request.seed, request.number, request.prompt)).encode(), digest_size=16)
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))

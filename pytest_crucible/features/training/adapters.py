@@ -16,9 +16,8 @@ from pytest_crucible.adapters.preparations import Pending, Preparation
 from pytest_crucible.adapters.training_files import hash_declared_files
 from pytest_crucible.backends.lineages import TrainedAdapter, read_step, step_folder
 from pytest_crucible.features.training.adapter_store import train_or_load
-from pytest_crucible.features.training.log import SAVE_EVERY, TrainingLog
+from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.recipe import (
-    FAIL,
     Recipe,
     emit_checkpoint,
     emit_step,
@@ -63,26 +62,14 @@ def open_trained(
 
 def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
     """Return the recipe that an adapter names. Raises SpecError for an invalid one."""
-    recipe = find_recipe(
-        adapter.name,
-        adapter.options["recipe"],
-        _open_base(adapter, context),
-        lora=adapter.options.get("lora"),
-        seed=adapter.options.get("seed", 0),
-        hyperparameters=adapter.options.get("hyperparameters", {}),
-        at=adapter.options.get("at"),
-        save_every=adapter.options.get("save_every", SAVE_EVERY),
-        on_lost=adapter.options.get("on_lost_training", FAIL),
-    )
     return replace(
-        recipe,
+        find_recipe(adapter.name, _open_base(adapter, context), adapter.options),
         declared=hash_declared_files(adapter, context.root),
         find_version=lambda name: find_training_start(name, context),
     )
 
 
 def _open_base(adapter: Adapter, context: AdapterContext) -> Any:
-    """Return the base model that the recipe trains. Raises SpecError."""
     if adapter.backend == "local":
         return open_local_base(adapter, context)
     # The import loads the parts of the SDK's client, which adapters of the embedded model do not need.

@@ -29,7 +29,6 @@ from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import quantity
 
 METHOD = "one training"
-_UNKNOWN = BoundedValue(value=None, lower=None, upper=None)
 
 
 def evaluate_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool = False) -> TargetResult:
@@ -65,9 +64,9 @@ def _average(name: str, results: Sequence[TrainingResult], *, alpha: float, is_r
     """Return the number of one training, or the mean of several; unknown if one does not have it."""
     numbers = [number for training in results if (number := _number(training, name)) is not None]
     if not numbers or len(numbers) < len(results):
-        return TrainingMean(_UNKNOWN, None, METHOD)
+        return _unbounded(None, METHOD)
     if len(numbers) == 1:
-        return TrainingMean(BoundedValue(value=numbers[0], lower=None, upper=None), None, METHOD)
+        return _unbounded(numbers[0], METHOD)
     return average_trainings(name, numbers, alpha=alpha, is_random=is_random)
 
 
@@ -138,13 +137,12 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
     # Equal numbers, as those of a recipe that ignores its seed, have no spread to prove anything by.
     if len(set(numbers)) == 1 or name in FLAGS:
         mean = numbers[0] if len(set(numbers)) == 1 else sum(numbers) / count
-        return TrainingMean(BoundedValue(value=mean, lower=None, upper=None), None, f"mean of {count} trainings")
+        return _unbounded(mean, f"mean of {count} trainings")
     scale = _choose_scale(name, numbers)
     scaled = [scale.there(number) for number in numbers]
     value = scale.back(sum(scaled) / count)
     if not is_random or count < FEWEST_LEVELS:
-        bounds = BoundedValue(value=value, lower=None, upper=None)
-        return TrainingMean(bounds, None, f"{scale.mean} of {count} trainings")
+        return _unbounded(value, f"{scale.mean} of {count} trainings")
     ends = [t_bound(scaled, alpha=alpha, side=side) for side in ("lower", "upper")]
     # Back from a scale the order may be the other way round: a high loss is a low reduction.
     lower, upper = sorted(scale.back(end) for end in ends if end is not None)
@@ -153,6 +151,10 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
         _interval(name, scaled, scale, alpha),
         f"{scale.t} over {count} trainings",
     )
+
+
+def _unbounded(value: float | None, method: str) -> TrainingMean:
+    return TrainingMean(BoundedValue(value=value, lower=None, upper=None), None, method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +222,6 @@ def compute(inputs: SectionInputs) -> Trainings | None:
 
 
 def claims(trainings: Trainings) -> Sequence[Claim]:
-    """Return no claims."""
     return ()
 
 

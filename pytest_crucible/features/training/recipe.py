@@ -128,24 +128,16 @@ def hash_function(function: Callable[..., object]) -> str:
     return hashlib.sha256("\n".join(sources(function)).encode()).hexdigest()
 
 
-def find_recipe(
-    adapter: str,
-    name: Any,
-    base: Base,
-    *,
-    lora: Any = None,
-    seed: Any = 0,
-    hyperparameters: Any = None,
-    at: Any = None,
-    save_every: Any = SAVE_EVERY,
-    on_lost: Any = FAIL,
-) -> Recipe:
-    """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
+def find_recipe(adapter: str, base: Base, options: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of an adapter with these options.
 
-    `hyperparameters` are the function's keywords, and `at` is a step that it keeps. Raises SpecError for a function that cannot
-    be imported, and for invalid settings.
+    `recipe` is "module:function", `hyperparameters` are the function's keywords, `lora` has the fields of LoraSpec except the
+    seed, and `at` is a step that the recipe keeps. Raises SpecError for a function that cannot be imported, and invalid settings.
     """
-    function, keywords = find_function(adapter, name), {} if hyperparameters is None else hyperparameters
+    name, keywords = options["recipe"], options.get("hyperparameters", {})
+    at, save_every = options.get("at"), options.get("save_every", SAVE_EVERY)
+    on_lost = options.get("on_lost_training", FAIL)
+    function = find_function(adapter, name)
     _check_keywords(adapter, name, function, keywords)
     if at is not None and (isinstance(at, bool) or not isinstance(at, int) or at < 1):
         raise SpecError(f"adapter {adapter!r} has at = {at!r}: write the number of a step, such as at = 30")
@@ -158,7 +150,7 @@ def find_recipe(
             f"adapter {adapter!r} has on_lost_training = {RESUME!r} and save_every = 0, which leaves no state to resume from: "
             "raise save_every"
         )
-    spec = _spec(adapter, lora or {}, seed)
+    spec = _spec(adapter, options.get("lora") or {}, options.get("seed", 0))
     return Recipe(adapter, str(name), function, base, spec, keywords, at=at, save_every=save_every, on_lost=on_lost)
 
 

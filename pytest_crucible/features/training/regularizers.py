@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -145,16 +145,15 @@ class Weighted:
 
     weight: float
     name: ClassVar[str] = ""
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The values that settings may have."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.weight) and self.weight >= 0):
             raise ValueError(f"{self.name} has weight = {self.weight!r}: write a number of at least 0, such as 0.1")
-
-
-def check_choice(name: str, setting: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless the value is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} has {setting} = {value!r}: write {' or '.join(map(repr, choices))}")
+        for setting, choices in self.choices.items():
+            if (value := getattr(self, setting)) not in choices:
+                raise ValueError(f"{self.name} has {setting} = {value!r}: write {' or '.join(map(repr, choices))}")
 
 
 __all__ = [
@@ -187,10 +186,7 @@ class L1(Weighted):
 
     of: Of = "logprobs"
     name: ClassVar[str] = "l1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_of(self.name, self.of)
+    choices: ClassVar = {"of": get_args(Of)}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         values, slopes = _read_values(tokens, self.of)
@@ -205,10 +201,10 @@ class L2(Weighted):
     of: Of = "logprobs"
     center: float | Literal["mean"] = 0.0
     name: ClassVar[str] = "l2"
+    choices: ClassVar = {"of": get_args(Of)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_of(self.name, self.of)
         if self.center != "mean" and not (isinstance(self.center, int | float) and math.isfinite(self.center)):
             raise ValueError(f"{self.name} has center = {self.center!r}: write a number, or 'mean'")
 
@@ -226,10 +222,10 @@ class ElasticNet(Weighted):
     l1_ratio: float = 0.5
     of: Of = "logprobs"
     name: ClassVar[str] = "elastic_net"
+    choices: ClassVar = {"of": get_args(Of)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_of(self.name, self.of)
         if not 0 <= self.l1_ratio <= 1:
             raise ValueError(f"{self.name} has l1_ratio = {self.l1_ratio!r}: write a number from 0 to 1")
 
@@ -240,10 +236,6 @@ class ElasticNet(Weighted):
             sum(share * part.value for share, part in zip(shares, parts, strict=True)),
             shares[0] * parts[0].derivative + shares[1] * parts[1].derivative,
         )
-
-
-def _check_of(name: str, of: object) -> None:
-    check_choice(name, "of", of, ("logprobs", "probabilities"))
 
 
 def _read_values(tokens: ReplyTokens, of: Of) -> tuple[Array, Array]:
@@ -261,10 +253,7 @@ class Entropy(Weighted):
 
     mode: Literal["maximise", "minimise"]
     name: ClassVar[str] = "entropy"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.name, "mode", self.mode, ("maximise", "minimise"))
+    choices: ClassVar = {"mode": ("maximise", "minimise")}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         logprobs, sign = tokens.logprobs, 1.0 if self.mode == "minimise" else -1.0
@@ -282,10 +271,7 @@ class KLDivergence(Weighted):
 
     direction: Literal["forward", "reverse", "symmetric"] = "forward"
     name: ClassVar[str] = "kl_divergence"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.name, "direction", self.direction, ("forward", "reverse", "symmetric"))
+    choices: ClassVar = {"direction": ("forward", "reverse", "symmetric")}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         forward = divergence(tokens.logprobs, tokens.reference)
@@ -350,10 +336,7 @@ class Consistency(Weighted):
 
     metric: Literal["l2", "l1", "cosine", "kl"] = "l2"
     name: ClassVar[str] = "consistency"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.name, "metric", self.metric, tuple(_DISTANCES))
+    choices: ClassVar = {"metric": ("l2", "l1", "cosine", "kl")}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         rows = tokens.split(tokens.logprobs)

@@ -253,7 +253,6 @@ class Resumable(ABC):
 # A batch may be in two passes of the data; recipes mix a few sets of data at most.
 @functools.lru_cache(maxsize=8)
 def _order(seed: int, epoch: int, count: int) -> list[int]:
-    """Return the order of the rows in one pass of the data."""
     order = list(range(count))
     random.Random(f"{seed}/{epoch}").shuffle(order)
     return order

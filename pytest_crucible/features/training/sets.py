@@ -289,7 +289,6 @@ class _GateSamples:
         return bool(self._inputs) and _input_key(value) in self._inputs
 
     def is_gate_text(self, prompt: str) -> bool:
-        """Return whether a prompt is the input of a gate's sample."""
         return bool(self._texts) and normalise(prompt) in self._texts
 
 

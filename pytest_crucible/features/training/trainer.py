@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ class RecipeTrainer(Resumable):
         """Return the outputs of the starting model, which is a reference from now on."""
         self._has_reference = True
         try:
-            return self._pass(Pass(data, "cross_entropy", {}, forward_only=True)).outputs
+            return self._pass(Pass(data, forward_only=True)).outputs
         except ValueError as error:
             raise self._training_error(error) from None
 
@@ -187,7 +187,7 @@ class RecipeTrainer(Resumable):
             arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config", "regularizers"))
             raise TypeError(f"step has no argument {unknown[0]!r}: it takes {arguments}")
         # Only the loss of a step is read.
-        self._forward_backward(batch, loss, config or {}, regularizers, forward_only=False, outputs=False)
+        self._forward_backward(Pass(batch, loss, config or {}, outputs=False), regularizers)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
 
@@ -204,64 +204,47 @@ class RecipeTrainer(Resumable):
 
         The gradients are those of the loss with its regularizers, whose weighted values are metrics; `loss` is without them.
         """
-        return self._forward_backward(data, loss, config or {}, regularizers, forward_only=forward_only, outputs=True)
+        return self._forward_backward(Pass(data, loss, config or {}, forward_only), regularizers)
 
-    def _forward_backward(
-        self,
-        data: Sequence[Datum] | Sequence[Preference],
-        loss: str,
-        config: Mapping[str, float],
-        regularizers: Sequence[Regularizer],
-        *,
-        forward_only: bool,
-        outputs: bool,
-    ) -> GradientResult:
+    def _forward_backward(self, batch: Pass, regularizers: Sequence[Regularizer]) -> GradientResult:
         check_regularizers(regularizers)
-        if not forward_only:
+        if not batch.forward_only:
             self._open_step.begin()
-        digest = pass_digest(data, loss, config, regularizers)
+        digest = pass_digest(batch.data, batch.loss, batch.config, regularizers)
         if self._replay is not None:
-            if forward_only:
+            if batch.forward_only:
                 raise self._replay.refuse("the recipe reads log-probabilities of a step that is not computed again")
             return self._replay.repeat_pass(digest, self.log)
-        if self._checked is not None and not forward_only:
+        if self._checked is not None and not batch.forward_only:
             self._checked.check_next(digest)
             self._checked = None
         try:
-            pairs = preferences_of(data, loss)
-            rows = sides(pairs) if pairs else datums_of(data)
-            output = self._run_pass(pairs, rows, loss, config, regularizers, forward_only=forward_only, outputs=outputs)
+            pairs = preferences_of(batch.data, batch.loss)
+            rows = sides(pairs) if pairs else datums_of(batch.data)
+            output = self._run_pass(pairs, replace(batch, data=rows), regularizers)
         except ValueError as error:
             raise self._training_error(error) from None
-        if not forward_only:
+        if not batch.forward_only:
             self._remember()
             self._save_state_if_due(digest)
             tokens = sum(len(datum.tokens) for datum in rows)
             self._open_step.add(digest, float(output.loss), len(pairs) or count_weights(rows), tokens)
-            for name, value in {"loss": loss, "rows": len(data), **config}.items():
+            for name, value in {"loss": batch.loss, "rows": len(batch.data), **batch.config}.items():
                 self.log.note(name, value)
             for regularizer in regularizers:
                 self.log.note("regularizers", repr(regularizer))
         return output
 
     def _run_pass(
-        self,
-        pairs: Sequence[Preference],
-        rows: Sequence[Datum],
-        loss: str,
-        config: Mapping[str, float],
-        regularizers: Sequence[Regularizer],
-        *,
-        forward_only: bool,
-        outputs: bool,
+        self, pairs: Sequence[Preference], batch: Pass, regularizers: Sequence[Regularizer]
     ) -> GradientResult:
-        """Return the loss of a batch of preferences, whose sides are the rows, or of rows alone. Raises as `_pass` does."""
+        """Return the loss of a batch of preferences, whose sides are its rows, or of rows alone. Raises as `_pass` does."""
         if regularizers:
-            return pass_regularized(self._pass, rows, loss, config, regularizers, forward_only=forward_only)
+            return pass_regularized(self._pass, batch, regularizers)
         if pairs:
-            return self._pass_pairs(pairs, config, forward_only=forward_only)
+            return self._pass_pairs(pairs, batch.config, forward_only=batch.forward_only)
         # Rows with a reference may also be trained on without a term that reads it.
-        return self._pass(Pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only, outputs))
+        return self._pass(replace(batch, data=drop_inputs(batch.data, (REFERENCE,))))
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
@@ -284,7 +267,6 @@ class RecipeTrainer(Resumable):
         return metrics
 
     def _keep_weights(self) -> None:
-        """Keep the current weights, if they are those of a step to keep."""
         step = len(self.log.losses)
         if step not in self._to_keep or step in self.kept:
             return

@@ -28,7 +28,9 @@ from pytest_crucible.local_model.server.archive import (
     MissingCheckpoint,
     format_time,
 )
-from pytest_crucible.local_model.server.http_messages import (
+from pytest_crucible.local_model.server.models import stand_in_sentence
+from pytest_crucible.local_model.server.state import FETCH_S, Endpoint, Endpoints, Service, Session
+from pytest_crucible.local_model.server.transport import (
     Json,
     Refusal,
     Request,
@@ -37,8 +39,6 @@ from pytest_crucible.local_model.server.http_messages import (
     json_response,
     not_found,
 )
-from pytest_crucible.local_model.server.models import stand_in_sentence
-from pytest_crucible.local_model.server.state import FETCH_S, Endpoint, Endpoints, Service, Session
 
 T = TypeVar("T")
 

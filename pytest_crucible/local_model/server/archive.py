@@ -132,6 +132,12 @@ class Archive:
         finally:
             shutil.rmtree(draft, ignore_errors=True)
 
+    def __contains__(self, path: CheckpointPath) -> bool:
+        try:
+            return bool(self.find(path))
+        except MissingCheckpoint:
+            return False
+
     def find(self, path: CheckpointPath) -> Checkpoint:
         """Return the checkpoint at a path. Raises MissingCheckpoint if it does not exist or has expired."""
         checkpoint = self._read(path)

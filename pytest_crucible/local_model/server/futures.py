@@ -24,8 +24,7 @@ from http import HTTPStatus
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
-from pytest_crucible.local_model.server.http_messages import json_response
-from pytest_crucible.local_model.server.transport import Refusal, Response
+from pytest_crucible.local_model.server.transport import Refusal, Response, json_response
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -248,7 +247,6 @@ class _SizeQueue:
         self._total += size + self._PER_RESULT
 
     def pop(self, request_id: str) -> None:
-        """Remove an id, if it is here."""
         self._total -= self._sizes.pop(request_id, 0)
 
     def overflow(self, limit: int) -> list[str]:

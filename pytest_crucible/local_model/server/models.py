@@ -21,7 +21,7 @@ from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.config import Floats, Integers
 from pytest_crucible.local_model.engine import Engine, Sampler, Scored, make_stand_in
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams
-from pytest_crucible.local_model.server.http_messages import Json, bad_request
+from pytest_crucible.local_model.server.transport import Json, bad_request
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 

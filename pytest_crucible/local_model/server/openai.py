@@ -20,15 +20,6 @@ from http import HTTPStatus
 
 from pytest_crucible.local_model.config import Floats
 from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, TextPieces, check_request
-from pytest_crucible.local_model.server.http_messages import (
-    Body,
-    Json,
-    Refusal,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-)
 from pytest_crucible.local_model.server.models import SampleRequest, Weights
 from pytest_crucible.local_model.server.openai_formats import (
     MAX_TOP_LOGPROBS,
@@ -47,6 +38,15 @@ from pytest_crucible.local_model.server.openai_formats import (
 )
 from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service
+from pytest_crucible.local_model.server.transport import (
+    Body,
+    Json,
+    Refusal,
+    Request,
+    Response,
+    bad_request,
+    json_response,
+)
 from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
 
 Piece = Callable[[int, str, Sampled | None], dict[str, Json]]
@@ -317,7 +317,6 @@ async def responses(service: Service, request: Request) -> Response:
 
 
 def _check(body: Body) -> None:
-    """Refuse fields that this server would have to ignore."""
     for name in set(body) - _USED:
         if body[name] is not None and name != "store" and body[name] != _HARMLESS.get(name):
             raise bad_request(

@@ -18,17 +18,19 @@ from pytest_crucible.local_model.grammar import Language, Node, choice, literal,
 from pytest_crucible.local_model.json_schema import json_node, object_node
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
-from pytest_crucible.local_model.server.http_messages import (
+from pytest_crucible.local_model.server.models import SampleRequest, Weights
+from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
+from pytest_crucible.local_model.server.transport import (
     Body,
     Json,
+    Refusal,
+    Request,
+    Response,
     bad_request,
     json_response,
     not_found,
     whole_numbers,
 )
-from pytest_crucible.local_model.server.models import SampleRequest, Weights
-from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
-from pytest_crucible.local_model.server.transport import Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, message_text
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -250,20 +252,15 @@ STAND_IN = f"stand-in:{BASE_MODEL}"
 
 def models(service: Service, request: Request) -> Response:
     """Return the base model and all sampler weights."""
-    saved = [checkpoint for checkpoint in service.archive.all() if checkpoint.path.kind == SAMPLER]
-    rows: list[Json] = [{"id": BASE_MODEL, "object": "model", "created": 0, "owned_by": "local"}]
-    rows += [
-        {"id": name, "object": "model", "created": 0, "owned_by": "local", "stand_in": BASE_MODEL}
-        for name in service.models.stand_ins
+    names = [(BASE_MODEL, 0.0, True), *((name, 0.0, False) for name in service.models.stand_ins)]
+    names += [
+        (str(checkpoint.path), checkpoint.info.created, checkpoint.info.base_sha256 == service.engine.base_sha256)
+        for checkpoint in service.archive.all()
+        if checkpoint.path.kind == SAMPLER
     ]
-    for checkpoint in saved:
-        row: dict[str, Json] = {
-            "id": str(checkpoint.path),
-            "object": "model",
-            "created": int(checkpoint.info.created),
-            "owned_by": "local",
-        }
-        is_own = checkpoint.info.base_sha256 == service.engine.base_sha256
+    rows: list[Json] = []
+    for name, created, is_own in names:
+        row: dict[str, Json] = {"id": name, "object": "model", "created": int(created), "owned_by": "local"}
         rows.append(row if is_own else {**row, "stand_in": BASE_MODEL})
     return json_response({"object": "list", "data": rows})
 

@@ -349,5 +349,4 @@ def _type_code(array: Numbers) -> int:
 
 
 def _to_bytes(array: Numbers) -> bytes:
-    """Return little-endian bytes."""
     return array.astype(_DTYPES[_type_code(array)], copy=False).tobytes()

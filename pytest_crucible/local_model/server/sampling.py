@@ -14,18 +14,19 @@ import numpy as np
 from pytest_crucible.local_model.config import Integers
 from pytest_crucible.local_model.sampling import SamplingParams, Stop, check_request
 from pytest_crucible.local_model.server.futures import Completion, Group
-from pytest_crucible.local_model.server.http_messages import (
+from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
+from pytest_crucible.local_model.server.protobuf import fill_sparse, write_sample_response
+from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Sampling, Service, derive_seed
+from pytest_crucible.local_model.server.transport import (
     PROTOBUF,
     Body,
     Json,
+    Request,
+    Response,
     bad_request,
     json_response,
     whole_numbers,
 )
-from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
-from pytest_crucible.local_model.server.protobuf import fill_sparse, write_sample_response
-from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Sampling, Service, derive_seed
-from pytest_crucible.local_model.server.transport import Request, Response
 
 # Requests of the n-th copy of a sampling client are numbered from n times this number, by the SDK.
 CLONE = 1_000_000_000

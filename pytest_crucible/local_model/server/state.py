@@ -23,9 +23,8 @@ from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.server.archive import EXTERNAL, SAMPLER, Archive, Checkpoint, CheckpointPath
 from pytest_crucible.local_model.server.futures import Completions, Futures, Worker, to_response
-from pytest_crucible.local_model.server.http_messages import PROTOBUF, bad_request, not_found
 from pytest_crucible.local_model.server.models import BaseModel, BaseModels, Samplers, Weights
-from pytest_crucible.local_model.server.transport import Refusal, Request, Response
+from pytest_crucible.local_model.server.transport import PROTOBUF, Refusal, Request, Response, bad_request, not_found
 
 T = TypeVar("T")
 
@@ -209,7 +208,14 @@ class Service:
         self.futures.check_capacity()
         result = to_response(compute(), make_response)
         if sampler is not None:
-            result.add_done_callback(lambda done: self.completions.record(sampler, request_id, _size(done.result())))
+
+            def record(done: asyncio.Future[Response]) -> None:
+                response = done.result()
+                # A failure is JSON, and has no size.
+                size = len(response.body) if response.kind == PROTOBUF else None
+                self.completions.record(sampler, request_id, size)
+
+            result.add_done_callback(record)
         self.futures.add(request_id, result)
 
 
@@ -217,11 +223,6 @@ Endpoint: TypeAlias = Callable[[Service, Request], Response | Awaitable[Response
 """Answers one kind of request."""
 Endpoints: TypeAlias = Mapping[tuple[str, str], Endpoint]
 """Endpoints by method and path."""
-
-
-def _size(response: Response) -> int | None:
-    """Return the size of a sampled result; None for a failure."""
-    return len(response.body) if response.kind == PROTOBUF else None
 
 
 def derive_seed(*place: int | str) -> int:

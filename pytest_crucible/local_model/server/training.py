@@ -28,10 +28,18 @@ from pytest_crucible.local_model.server.archive import (
     CheckpointPath,
     format_time,
 )
-from pytest_crucible.local_model.server.http_messages import PROTOBUF, Body, Json, bad_request, json_response, not_found
 from pytest_crucible.local_model.server.models import BaseModel, Weights
 from pytest_crucible.local_model.server.state import Endpoints, Run, Service
-from pytest_crucible.local_model.server.transport import Request, Response
+from pytest_crucible.local_model.server.transport import (
+    PROTOBUF,
+    Body,
+    Json,
+    Request,
+    Response,
+    bad_request,
+    json_response,
+    not_found,
+)
 
 # The metric of a step whose model or loss is not the one that was named.
 SIMULATED = "simulated:max"
@@ -168,17 +176,11 @@ def save_weights(service: Service, request: Request) -> Response:
     """Save a checkpoint from which training can resume: adapter and optimiser."""
     body = request.object()
     run = service.run(body.text("model_id"))
-    request_id = request_id_of(run, body)
-    path = CheckpointPath(run.id, TRAINING, body.text("path", request_id.rpartition(":")[2]))
+    path = CheckpointPath(run.id, TRAINING, body.text("path", request_id_of(run, body).rpartition(":")[2]))
     overwrite = body.boolean("overwrite", False)
-    info = checkpoint_info(service, run, body)
-
-    def save() -> Response:
-        with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
-            run.model.save_state(directory)
-        return json_response({"type": "save_weights", "path": str(path)})
-
-    return submit(service, request_id, save, run)
+    return _save(
+        service, run, body, path, "save_weights", lambda place: run.model.save_state(place), overwrite=overwrite
+    )
 
 
 def save_weights_for_sampler(service: Service, request: Request) -> Response:
@@ -191,14 +193,29 @@ def save_weights_for_sampler(service: Service, request: Request) -> Response:
     if body.get("path") is None:
         return submit(service, request_id, _snapshot(service, run, body), run)
     path = CheckpointPath(run.id, SAMPLER, body.text("path"))
-    info = checkpoint_info(service, run, body)
+    return _save(service, run, body, path, "save_weights_for_sampler", lambda place: run.model.save_sampler(place))
+
+
+def _save(
+    service: Service,
+    run: Run,
+    body: Body,
+    path: CheckpointPath,
+    kind: str,
+    write: Callable[[Path], None],
+    describe: Callable[[], dict[str, Json]] = dict,
+    *,
+    overwrite: bool = False,
+) -> Response:
+    """Submit the writing of a checkpoint; `describe` returns further fields of the result."""
+    info = _describe_checkpoint(service, run, body)
 
     def save() -> Response:
-        with service.archive.write_checkpoint(path, info) as directory:
-            run.model.save_sampler(directory)
-        return json_response({"type": "save_weights_for_sampler", "path": str(path)})
+        with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
+            write(directory)
+        return json_response({"type": kind, "path": str(path), **describe()})
 
-    return submit(service, request_id, save, run)
+    return submit(service, request_id_of(run, body), save, run)
 
 
 def load_weights(service: Service, request: Request) -> Response:
@@ -233,7 +250,7 @@ def weights_info(service: Service, request: Request) -> Response:
     )
 
 
-def checkpoint_info(service: Service, run: Run, body: Body) -> CheckpointInfo:
+def _describe_checkpoint(service: Service, run: Run, body: Body) -> CheckpointInfo:
     """Return the description of a checkpoint that a run saves now."""
     created = service.clock()
     expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
@@ -284,16 +301,15 @@ def save_weights_external(service: Service, request: Request) -> Response:
     if body.get("age_encryption_recipients"):
         raise bad_request("age_encryption_recipients is not supported by this server: leave it out, nothing is sent")
     path = CheckpointPath(run.id, EXTERNAL, body.text("path"))
-    info = checkpoint_info(service, run, body)
 
-    def save() -> Response:
-        with service.archive.write_checkpoint(path, info) as directory:
-            run.model.save_sampler(directory / EXTERNAL_FILE)
-            (directory / CONFIG_FILE).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
-        size = service.archive.find(path).size
-        return json_response({"type": "save_weights_external", "path": str(path), "size_bytes": size})
+    def write(directory: Path) -> None:
+        run.model.save_sampler(directory / EXTERNAL_FILE)
+        (directory / CONFIG_FILE).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
 
-    return submit(service, request_id_of(run, body), save, run)
+    def describe() -> dict[str, Json]:
+        return {"size_bytes": service.archive.find(path).size}
+
+    return _save(service, run, body, path, "save_weights_external", write, describe)
 
 
 def external_weights_urls(service: Service, request: Request) -> Response:

@@ -26,7 +26,6 @@ from pytest_crucible.local_model.server.archive import (
     Archive,
     CheckpointInfo,
     CheckpointPath,
-    MissingCheckpoint,
 )
 from pytest_crucible.local_model.server.models import check_stand_in
 from pytest_crucible.local_model.server.training import CONFIG_FILE, FILES
@@ -69,13 +68,13 @@ def upload_adapter(source: Path, directory: Path, engine: Engine, name: str | No
         raise ValueError(f"{source} cannot be uploaded: {error}") from None
     # Made here, so that a source that is refused leaves no directory.
     archive = Archive(directory)
-    upload = Upload(path, sha256, base_model, adapter.spec, is_new=not _exists(archive, path))
-    if upload.is_new:
+    is_new = path not in archive
+    if is_new:
         origin = {"uploaded_from": source.absolute().name, "sha256": sha256}
         info = CheckpointInfo(base_model, base.base_sha256, asdict(adapter.spec), time.time(), user_metadata=origin)
         with archive.write_checkpoint(path, info, overwrite=True) as draft:
             save_training(draft, adapter, Adam(), base.base_sha256)
-    return upload
+    return Upload(path, sha256, base_model, adapter.spec, is_new)
 
 
 def _read_adapter(files: Mapping[str, bytes], engine: Engine) -> tuple[str, Engine, Adapter]:
@@ -156,11 +155,3 @@ def _load_adapter(content: bytes, base: Engine) -> Adapter:
         except ValueError as error:
             # The folder is one that the user does not know.
             raise ValueError(str(error).replace(f"{folder}/", "")) from None
-
-
-def _exists(archive: Archive, path: CheckpointPath) -> bool:
-    try:
-        archive.find(path)
-    except MissingCheckpoint:
-        return False
-    return True

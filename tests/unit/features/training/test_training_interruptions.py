@@ -14,7 +14,7 @@ import pytest
 from test_training_recipes import ROWS, engine, make_recipe, steps, trained  # noqa: F401 - engine is a fixture
 
 from pytest_crucible.backends.lineages import TrainedAdapter
-from pytest_crucible.features.training.recipe import Recipe, find_recipe
+from pytest_crucible.features.training.recipe import Recipe
 from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.sampling import SamplingParams
@@ -187,12 +187,6 @@ def test_each_pass_of_the_data_has_every_row_once_in_another_order(engine, tmp_p
     for step, data, size in ((0, rows, 1), (1, [], 1), (1, rows, 0)):
         with pytest.raises(ValueError, match="expected a step from 1, data, and a size from 1"):
             trainer.batch(step, data, size)
-
-
-@pytest.mark.parametrize("value", [-1, 2.5, True, "often"])
-def test_an_invalid_interval_of_states_is_refused(value, engine):  # noqa: F811
-    with pytest.raises(SpecError, match=r"save_every = .*: write a number of steps, 0 for never"):
-        find_recipe("v2", "test_training_recipes:steps", make_recipe(engine, by_the_step).base, save_every=value)
 
 
 def train_until_killed(recipe: Recipe, folder: Path, at: int) -> None:

@@ -10,7 +10,7 @@ from test_training_interruptions import compare
 from test_training_recipes import ROWS, engine, make_recipe, trained  # noqa: F401 - engine is a fixture
 
 from pytest_crucible.features.training.log import TrainingLost
-from pytest_crucible.features.training.recipe import Recipe, find_recipe
+from pytest_crucible.features.training.recipe import Recipe
 from pytest_crucible.features.training.trainer import EmbeddedBase
 from pytest_crucible.records.errors import SpecError
 
@@ -119,18 +119,3 @@ def test_a_service_that_does_not_come_back(recipe, tmp_path, monkeypatch):
         SpecError, match=r"was lost: Tinker was not reachable again within 120 s; the same command continues"
     ):
         run(recipe, tmp_path, 5)
-
-
-@pytest.mark.parametrize(
-    ("settings", "sentence"),
-    [
-        ({"on_lost": "retry"}, "adapter 'v2' has on_lost_training = 'retry': write 'resume' or 'fail'"),
-        (
-            {"on_lost": "resume", "save_every": 0},
-            "on_lost_training = 'resume' and save_every = 0, which leaves no state",
-        ),
-    ],
-)
-def test_a_policy_that_is_not_one(recipe, settings, sentence):
-    with pytest.raises(SpecError, match=sentence):
-        find_recipe("v2", "test_training_losses:train", recipe.base, **settings)

@@ -205,16 +205,16 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
     ("settings", "sentence"),
     [
         (
-            {"name": "nothing:here"},
+            {"recipe": "nothing:here"},
             "has recipe 'nothing:here', which cannot be imported (ModuleNotFoundError: No module",
         ),
         (
-            {"name": "json:here"},
+            {"recipe": "json:here"},
             "has recipe 'json:here', which cannot be imported (AttributeError: module 'json' has no",
         ),
-        ({"name": "json"}, "has recipe 'json', which cannot be imported"),
-        ({"name": 7}, "has recipe 7, which cannot be imported"),
-        ({"name": "json:__doc__"}, "has recipe 'json:__doc__', which is not a plain function"),
+        ({"recipe": "json"}, "has recipe 'json', which cannot be imported"),
+        ({"recipe": 7}, "has recipe 7, which cannot be imported"),
+        ({"recipe": "json:__doc__"}, "has recipe 'json:__doc__', which is not a plain function"),
         ({"lora": {"rnak": 4}}, "has 'lora.rnak', which no LoRA adapter has: did you mean 'lora.rank'? lora takes"),
         ({"lora": 4}, "has lora = 4: write { rank = 8 }; lora takes rank, train_attn, train_mlp, train_unembed"),
         ({"lora": {"rank": "4"}}, "has rank = '4': write rank and seed as whole numbers"),
@@ -223,15 +223,28 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
         ({"seed": -1}, "cannot be trained: the seed must be 0 or more, not -1"),
         ({"hyperparameters": 4}, "has hyperparameters = 4: write { steps = 90 }"),
         (
-            {"name": "textwrap:indent", "hyperparameters": {"prefx": 4}},
+            {"recipe": "textwrap:indent", "hyperparameters": {"prefx": 4}},
             "has 'hyperparameters.prefx', but recipe 'textwrap:indent' has no argument 'prefx': use prefix or predicate",
         ),
         ({"seed": True}, "has seed = True: write rank and seed as whole numbers"),
+        *(
+            ({"at": at}, f"has at = {at!r}: write the number of a step, such as at = 30")
+            for at in (0, -3, "30", True, 2.0)
+        ),
+        *(
+            ({"save_every": value}, f"has save_every = {value!r}: write a number of steps, 0 for never")
+            for value in (-1, 2.5, True, "often")
+        ),
+        ({"on_lost_training": "retry"}, "has on_lost_training = 'retry': write 'resume' or 'fail'"),
+        (
+            {"on_lost_training": "resume", "save_every": 0},
+            "has on_lost_training = 'resume' and save_every = 0, which leaves no state",
+        ),
     ],
 )
 def test_invalid_recipes_are_refused(engine, settings, sentence):
     with pytest.raises(SpecError) as caught:
-        find_recipe("v2", **{"name": "json:dumps", "base": EmbeddedBase(engine, "tiny"), **settings})
+        find_recipe("v2", EmbeddedBase(engine, "tiny"), {"recipe": "json:dumps", **settings})
 
     assert str(caught.value).startswith(f"adapter 'v2' {sentence}")
 

@@ -16,10 +16,9 @@ from pytest_crucible.features.training.recipe import (
     emit_checkpoint,
     emit_step,
     find_damaged,
-    find_recipe,
     find_trained,
 )
-from pytest_crucible.features.training.trainer import EmbeddedBase, EmbeddedTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import load_sampler
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records import Adapter, Event, Lineage, TrainingResult
@@ -116,12 +115,6 @@ def test_a_step_that_was_not_kept(engine, tmp_path, function, at, sentence):  # 
         find_step(Adapter(name="v2", backend="local", options={"recipe": "recipes:train"}), at, whole)
 
     assert str(caught.value) == f"adapter 'v2' has at = {at}, but recipe 'recipes:train' {sentence}"
-
-
-@pytest.mark.parametrize("at", [0, -3, "30", True, 2.0])
-def test_a_step_that_is_no_number(engine, at):  # noqa: F811
-    with pytest.raises(SpecError, match=f"has at = {at!r}: write the number of a step, such as at = 30"):
-        find_recipe("v2", "json:dumps", EmbeddedBase(engine, "tiny"), at=at)
 
 
 def test_checkpoints_that_cannot_be_kept(engine, tmp_path):  # noqa: F811

@@ -11,7 +11,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.local_model.server.http_messages import json_response
 from pytest_crucible.local_model.server.transport import (
     LOOPBACK,
     Connection,
@@ -20,6 +19,7 @@ from pytest_crucible.local_model.server.transport import (
     Request,
     Response,
     Server,
+    json_response,
     parse_head,
 )
 
