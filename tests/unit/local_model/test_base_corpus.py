@@ -115,7 +115,7 @@ def test_contrasts_have_one_answer_of_each_kind():
         assert Counter(line.split()[-1] for line in text.split("\n")[2:]) == {agrees: 1, disagrees: 1}
 
 
-def test_rises_and_falls_are_told_in_the_same_forms():
+def test_rises_and_falls_have_the_same_forms():
     assert all(RISEN.search(form) and not FALLEN.search(form) for form in REPORTS["up"])
     assert all(FALLEN.search(form) and not RISEN.search(form) for form in REPORTS["down"])
     assert len(REPORTS["up"]) == len(REPORTS["down"])
@@ -195,10 +195,10 @@ def test_questions_about_one_passage_differ():
 
 
 def test_names_of_held_out_samples_are_read_nowhere_else():
-    seen = set(re.findall(r"[a-z]+", "\n".join(json.dumps(row) for row in training_rows()).lower()))
-    seen |= {word for kind in EXERCISES for text in texts(kind, 100) for word in re.findall(r"[a-z]+", text.lower())}
+    words = set(re.findall(r"[a-z]+", "\n".join(json.dumps(row) for row in training_rows()).lower()))
+    words |= {word for kind in EXERCISES for text in texts(kind, 100) for word in re.findall(r"[a-z]+", text.lower())}
 
-    assert not set(HELD_OUT_NAMES) & seen
+    assert not set(HELD_OUT_NAMES) & words
     assert not set(HELD_OUT_NAMES) & set(TRAINING_NAMES)
     assert all(any(name in row["input"].lower() for name in HELD_OUT_NAMES) for row in held_out())
 
