@@ -35,7 +35,7 @@ def write_csv(table: ExportTable, file: IO[bytes]) -> int:
     ,
     """
     kinds = tuple(table.columns.values())
-    with _Utf8(file) as text:
+    with _utf8(file) as text:
         # The default line ends are those of RFC 4180; with others, csv would not quote a lone \r.
         writer = csv.writer(text)
         writer.writerow(table.columns)
@@ -53,7 +53,7 @@ def write_jsonl(table: ExportTable, file: IO[bytes]) -> int:
     {"sample": "b", "value": null}
     """
     names = list(table.columns)
-    with _Utf8(file) as text:
+    with _utf8(file) as text:
         return _write_rows(table, lambda row: text.write(_line(dict(zip(names, row, strict=True)))))
 
 
@@ -88,19 +88,16 @@ def _write_rows(table: ExportTable, write: Callable[[tuple[Any, ...]], object]) 
     return count
 
 
-class _Utf8:
-    """A UTF-8 text layer over a binary file that stays open. Lone surrogates, which a prompt may contain, are escaped."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
-
-    def __enter__(self) -> io.TextIOWrapper:
-        return self._text
-
-    def __exit__(self, *_: object) -> None:
-        self._text.flush()
+@contextlib.contextmanager
+def _utf8(file: IO[bytes]) -> Iterator[io.TextIOWrapper]:
+    """Yield a UTF-8 text layer over a binary file that stays open. Lone surrogates, which a prompt may contain, are escaped."""
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+    try:
+        yield text
+    finally:
+        text.flush()
         # Closing or collecting the text layer would close the file below it.
-        self._text.detach()
+        text.detach()
 
 
 Write = Callable[[ExportTable, IO[bytes]], int]

@@ -32,8 +32,8 @@ def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:
     service = context.tinker().service_of(adapter.name, adapter.options)
     run, name = path.removeprefix("tinker://").split("/", 1)
     listed = service.within("list checkpoints", lambda: service.rest.list_checkpoints(run))
-    kept = [checkpoint for checkpoint in listed.checkpoints if checkpoint.checkpoint_id == name]
-    if not kept:
+    matches = [checkpoint for checkpoint in listed.checkpoints if checkpoint.checkpoint_id == name]
+    if not matches:
         raise SpecError(f"{service.name} has no {path} any more: register a checkpoint that it has")
-    expires: datetime | None = kept[0].expires_at
+    expires: datetime | None = matches[0].expires_at
     return expires

@@ -42,7 +42,7 @@ def multiply_by_row(x: Floats, matrix: Floats) -> Floats:
 def prefill(folded: Folded, shape: Shape, prompt: list[int]) -> Prefilled:
     """Return a prompt's keys, values and next logits."""
     trace = forward(folded, shape, np.array([prompt], np.int64))
-    attended = [kept.attended for kept in trace.kept]
+    attended = [layer.attended for layer in trace.layers]
     return Prefilled(
         keys=[layer.keys[0] for layer in attended],
         values=[layer.values[0] for layer in attended],

@@ -175,10 +175,10 @@ class _Compiler:
         return part
 
 
-def _check(schema: Schema, known: set[str], place: str) -> None:
+def _check(schema: Schema, keywords: set[str], place: str) -> None:
     # Within the schema, an $id would change what a $ref means.
     of_root = {"$id"} if place == "#" else set[str]()
-    if unknown := sorted(set(schema) - known - _IGNORED - of_root):
+    if unknown := sorted(set(schema) - keywords - _IGNORED - of_root):
         raise ValueError(f"{place} has {unknown[0]!r}, which this model's decoding cannot keep: leave it out")
 
 
@@ -245,7 +245,7 @@ _SIMPLE = {
 }
 
 
-KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
+KINDS = tuple(_OF_TYPE)
 Schema = Mapping[str, Any]
 
 

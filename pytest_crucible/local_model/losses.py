@@ -207,30 +207,22 @@ def _quadratic(derivative: Floats, settings: Settings) -> Floats:
     return np.full_like(derivative, settings["beta"])
 
 
-_OF_A_POLICY, _REWARDED = ("logprobs", "advantages"), ("advantages",)
+def _clips(low: float, high: float) -> dict[str, float]:
+    return dict(zip(_CLIPS, (low, high), strict=True))
+
+
+_POLICY, _REWARDED = ("logprobs", "advantages"), ("advantages",)
 LOSSES = {
     loss.name: loss
     for loss in (
         Loss("cross_entropy", ("weights",), {}, _cross_entropy, counted_by=("weights",)),
-        Loss(
-            "importance_sampling", _OF_A_POLICY, {}, _importance_sampling, curvature=_exponential, counted_by=_REWARDED
-        ),
-        Loss(
-            "ppo",
-            _OF_A_POLICY,
-            dict(zip(_CLIPS, (0.8, 1.2), strict=True)),
-            _ppo,
-            curvature=_exponential,
-            counted_by=_REWARDED,
-        ),
-        Loss("cispo", _OF_A_POLICY, dict(zip(_CLIPS, (0.0, 4.0), strict=True)), _cispo, counted_by=_REWARDED),
+        Loss("importance_sampling", _POLICY, {}, _importance_sampling, curvature=_exponential, counted_by=_REWARDED),
+        Loss("ppo", _POLICY, _clips(0.8, 1.2), _ppo, curvature=_exponential, counted_by=_REWARDED),
+        Loss("cispo", _POLICY, _clips(0.0, 4.0), _cispo, counted_by=_REWARDED),
         # Its penalty counts where the advantage is 0, too.
-        Loss("dro", _OF_A_POLICY, {"beta": 0.05}, _dro, curvature=_quadratic),
+        Loss("dro", _POLICY, {"beta": 0.05}, _dro, curvature=_quadratic),
         Loss(
-            "gspo",
-            (*_OF_A_POLICY, "sequence_ratio_mask"),
-            {},
-            _gspo,
+            *("gspo", (*_POLICY, "sequence_ratio_mask"), {}, _gspo),
             required=_CLIPS,
             of_sequences=True,
             counted_by=(*_REWARDED, "sequence_ratio_mask"),

@@ -238,7 +238,7 @@ class Trace:
     states: Floats
     scale: Floats
     places: Integers | None
-    kept: list[_LayerTrace]
+    layers: list[_LayerTrace]
     residual: Floats
 
 
@@ -265,7 +265,7 @@ def forward(folded: Folded, shape: Shape, tokens: Integers, places: Integers | N
 def states_elsewhere(folded: Folded, trace: Trace, places: Integers) -> Floats:
     """Return the last states at other places than those of a forward pass, (places, width)."""
     x = trace.residual[places]
-    _run_mlp(folded.layers[-1], x, trace.kept[-1].attended.out[places])
+    _run_mlp(folded.layers[-1], x, trace.layers[-1].attended.out[places])
     return normalise(x)[0]
 
 
@@ -288,7 +288,7 @@ def backward(
     """
     d_x = normalise_backward(d_states, trace.states, trace.scale)
     for index in reversed(range(shape.layers)):
-        layer, trace_of_layer, name = folded.layers[index], trace.kept[index], f"layers.{index}."
+        layer, trace_of_layer, name = folded.layers[index], trace.layers[index], f"layers.{index}."
         d_out = _mlp_backward(layer, trace_of_layer.mlp, name, d_x, collect)
         if trace.places is not None and index == shape.layers - 1:
             d_x, d_out = (_scatter(each, trace.places, len(trace.residual)) for each in (d_x, d_out))

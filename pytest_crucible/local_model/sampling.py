@@ -110,7 +110,7 @@ class _Row:
 
     @property
     def is_over(self) -> bool:
-        """Whether it ends here though no stop has come."""
+        """True where the reply ends without a stop."""
         is_abandoned = self.request.params.is_abandoned
         return len(self.tokens) >= self.limit or (is_abandoned is not None and is_abandoned())
 

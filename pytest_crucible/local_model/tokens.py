@@ -147,7 +147,9 @@ class Tokenizer:
         """Return the tokenizer that `save` wrote; ValueError for another library's file."""
         try:
             text = path.read_text(encoding="utf-8")
-            return Tokenizer(read_merges(text), read_reserved(text))
+            # The reserved tokens follow `pad` and `eos`.
+            reserved = tuple(token["content"] for token in json.loads(text)["added_tokens"][2:])
+            return Tokenizer(read_merges(text), reserved)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by this tokenizer ({error!r})") from None
 
@@ -249,11 +251,6 @@ def read_merges(text: str) -> tuple[tuple[int, int], ...]:
     if any(ids[character] != byte for character, byte in _HIDDEN.items()):
         raise ValueError("its first 256 tokens are not the bytes")
     return tuple((ids[first], ids[second]) for first, second in model["merges"])
-
-
-def read_reserved(text: str) -> tuple[str, ...]:
-    """Return the reserved tokens of such a file, which follow `pad` and `eos`."""
-    return tuple(token["content"] for token in json.loads(text)["added_tokens"][2:])
 
 
 def is_shown(name: str) -> bool:

@@ -120,8 +120,8 @@ def find_step(adapter: Adapter, step: int, trained: TrainedAdapter) -> TrainedAd
     return TrainedAdapter(step_folder(trained.path, step), lineage)
 
 
-def _explain_step(adapter: Adapter, step: int, kept: Sequence[int], last: int) -> str:
-    before = [str(number) for number in kept if number != last]
+def _explain_step(adapter: Adapter, step: int, saved_steps: Sequence[int], last: int) -> str:
+    before = [str(number) for number in saved_steps if number != last]
     steps = (
         f"kept step{'s' * (len(before) > 1)} {', '.join(before)} and its last, {last}"
         if before
@@ -198,19 +198,16 @@ def explain_missing(pending: Sequence[Pending]) -> list[str]:
         if adapter.damaged is not None
     ]
     recipes = [adapter.recipe for adapter in untrained if adapter.damaged is None]
-    return [*sentences, explain_untrained(recipes)] if recipes else sentences
-
-
-def explain_untrained(recipes: Sequence[Recipe]) -> str:
-    """Return a sentence that names all adapters that have to be trained, and the option that trains them."""
-    names, recipe_names = (
-        " and ".join(repr(getattr(recipe, name)) for recipe in recipes) for name in ("adapter", "name")
-    )
+    if not recipes:
+        return sentences
+    adapters, names = (" and ".join(repr(getattr(recipe, name)) for recipe in recipes) for name in ("adapter", "name"))
     if len(recipes) == 1:
-        sentence = f"adapter {names} is not trained with recipe {recipe_names}, its data and its base as they are now: train it"
+        sentence = (
+            f"adapter {adapters} is not trained with recipe {names}, its data and its base as they are now: train it"
+        )
     else:
-        sentence = f"adapters {names} are not trained with recipes {recipe_names}, their data and bases as they are now: train them"
-    return f"{sentence} with --crucible-train"
+        sentence = f"adapters {adapters} are not trained with recipes {names}, their data and bases as they are now: train them"
+    return [*sentences, f"{sentence} with --crucible-train"]
 
 
 # Where a line cannot be overwritten, as in a CI log, each update adds a line: an hour of training adds at most 360.

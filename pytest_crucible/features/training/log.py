@@ -198,7 +198,7 @@ class SavedTraining:
     log: TrainingLog
     next_pass: str
     """Digest of the first batch of the next step, which a resumed training must have, too."""
-    kept: Mapping[int, SavedWeights]
+    kept_steps: Mapping[int, SavedWeights]
     data: Mapping[str, str]
     """SHA-256 of each file that was read until then, by path."""
     seconds: float
@@ -228,7 +228,7 @@ class SavedTrainings:
         self,
         log: TrainingLog,
         next_pass: str,
-        kept: Mapping[int, SaveWeights],
+        saves: Mapping[int, SaveWeights],
         files: Iterable[Path],
         seconds: float,
         save_state: Callable[[Path], str],
@@ -240,7 +240,7 @@ class SavedTrainings:
         try:
             record = {
                 "state": save_state(draft),
-                "kept": {number: asdict(_save_kept(save, draft, number)) for number, save in kept.items()},
+                "kept": {number: asdict(_save_kept(save, draft, number)) for number, save in saves.items()},
                 "log": {**asdict(log), "settings": {name: list(values) for name, values in log.settings.items()}},
                 "next_pass": next_pass,
                 "data": {str(path): hash_file(path) for path in sorted(files) if path.is_file()},
@@ -271,7 +271,7 @@ def _read(place: Path) -> SavedTraining:
         step=len(log.losses),
         log=log,
         next_pass=record["next_pass"],
-        kept={int(number): SavedWeights(**saved) for number, saved in record["kept"].items()},
+        kept_steps={int(number): SavedWeights(**saved) for number, saved in record["kept"].items()},
         data=record["data"],
         seconds=record["seconds"],
         state=record["state"],

@@ -64,9 +64,9 @@ def _average(name: str, results: Sequence[TrainingResult], *, alpha: float, is_r
     """Return the number of one training, or the mean of several; unknown if one does not have it."""
     numbers = [number for training in results if (number := _number(training, name)) is not None]
     if not numbers or len(numbers) < len(results):
-        return _unbounded(None, METHOD)
+        return _without_bounds(None, METHOD)
     if len(numbers) == 1:
-        return _unbounded(numbers[0], METHOD)
+        return _without_bounds(numbers[0], METHOD)
     return average_trainings(name, numbers, alpha=alpha, is_random=is_random)
 
 
@@ -137,12 +137,12 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
     # Equal numbers, as those of a recipe that ignores its seed, have no spread to prove anything by.
     if len(set(numbers)) == 1 or name in FLAGS:
         mean = numbers[0] if len(set(numbers)) == 1 else sum(numbers) / count
-        return _unbounded(mean, f"mean of {count} trainings")
+        return _without_bounds(mean, f"mean of {count} trainings")
     scale = _choose_scale(name, numbers)
     scaled = [scale.there(number) for number in numbers]
     value = scale.back(sum(scaled) / count)
     if not is_random or count < FEWEST_LEVELS:
-        return _unbounded(value, f"{scale.mean} of {count} trainings")
+        return _without_bounds(value, f"{scale.mean} of {count} trainings")
     ends = [t_bound(scaled, alpha=alpha, side=side) for side in ("lower", "upper")]
     # Back from a scale the order may be the other way round: a high loss is a low reduction.
     lower, upper = sorted(scale.back(end) for end in ends if end is not None)
@@ -153,7 +153,7 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
     )
 
 
-def _unbounded(value: float | None, method: str) -> TrainingMean:
+def _without_bounds(value: float | None, method: str) -> TrainingMean:
     return TrainingMean(BoundedValue(value=value, lower=None, upper=None), None, method)
 
 
@@ -206,7 +206,7 @@ def compute(inputs: SectionInputs) -> Trainings | None:
     """Return the training of each arm where it is known; None if no arm's is."""
     arms = inputs.plan.arms
     results = {arm.name: arm.training for arm in arms if arm.training is not None}
-    results |= {one.name: one.result for arm in arms for one in arm.trainings if one.result is not None}
+    results |= {run.name: run.result for arm in arms for run in arm.trainings if run.result is not None}
     if not results:
         return None
     candidate = inputs.plan.candidate

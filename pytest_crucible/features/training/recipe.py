@@ -208,9 +208,9 @@ def _spec(adapter: str, lora: Any, seed: Any) -> LoraSpec:
         raise SpecError(f"adapter {adapter!r} cannot be trained: {error}") from None
 
 
-def write_steps(folder: Path, kept: Mapping[int, SaveWeights], log: TrainingLog, lineage: Lineage) -> None:
+def write_steps(folder: Path, saves: Mapping[int, SaveWeights], log: TrainingLog, lineage: Lineage) -> None:
     """Write the kept steps of a training that has this log and lineage."""
-    for step, save in kept.items():
+    for step, save in saves.items():
         place = step_folder(folder, step)
         place.mkdir()
         losses, norms = log.losses[:step], log.gradient_norms[:step]

@@ -403,8 +403,8 @@ def _cosine_distance(first: Array, second: Array) -> tuple[float, Array, Array]:
 def _mean_divergence(first: Array, second: Array) -> tuple[float, Array, Array]:
     """Return the mean of both divergences, which is the same from either side."""
     values, derivatives = [], []
-    for one, other in ((first, second), (second, first)):
-        forward, reverse = divergence(one, other), reverse_divergence(one, other)
+    for row, other in ((first, second), (second, first)):
+        forward, reverse = divergence(row, other), reverse_divergence(row, other)
         values.append(forward.value)
         derivatives.append((forward.derivative + reverse.derivative) / 2)
     return sum(values) / 2, derivatives[0], derivatives[1]

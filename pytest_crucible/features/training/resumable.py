@@ -162,7 +162,7 @@ class Resumable(ABC):
         if self._replay is not None:
             while len(self.log.losses) < self._replay.saved.step:
                 self._replay.skip_step(self.log)
-            for step in self._replay.saved.kept:
+            for step in self._replay.saved.kept_steps:
                 self.kept[step] = self._restore_kept(self._replay.saved, step)
             self._continue(self._replay)
         yield from range(len(self.log.losses) + 1, total + 1)

@@ -65,37 +65,20 @@ def _reply(text: str | None) -> Json:
     return {"role": "assistant", "content": text or ""}
 
 
-def _trl_text(row: TrainingRow) -> Callable[[str | None], Any]:
-    """Return how a reply is written: as a text after a text, as a message after messages."""
-    return (lambda text: text or "") if isinstance(row.prompt, str) else (lambda text: [_reply(text)])
-
-
-def _trl_sft(row: TrainingRow) -> Json:
-    return {"prompt": row.prompt, "completion": _trl_text(row)(row.completion)}
-
-
-def _trl_dpo(row: TrainingRow) -> Json:
-    write = _trl_text(row)
-    return {"prompt": row.prompt, "chosen": write(row.completion), "rejected": write(row.rejected)}
-
-
-def _trl_kto(row: TrainingRow) -> Json:
-    return {**_trl_sft(row), "label": row.label}
-
-
-def _conversation(row: TrainingRow) -> Json:
-    return {"messages": [*with_messages(row.prompt), _reply(row.completion)]}
-
-
-def _openai_dpo(row: TrainingRow) -> Json:
+def _write_trl(row: TrainingRow, **replies: str | None) -> Json:
+    """Return replies by their columns: as texts after a text, as messages after messages."""
+    is_text = isinstance(row.prompt, str)
     return {
-        "input": {"messages": with_messages(row.prompt)},
-        "preferred_output": [_reply(row.completion)],
-        "non_preferred_output": [_reply(row.rejected)],
+        "prompt": row.prompt,
+        **{column: reply or "" if is_text else [_reply(reply)] for column, reply in replies.items()},
     }
 
 
-def _tinker_dpo(row: TrainingRow) -> Json:
+def _write_conversation(row: TrainingRow) -> Json:
+    return {"messages": [*with_messages(row.prompt), _reply(row.completion)]}
+
+
+def _write_comparison(row: TrainingRow) -> Json:
     comparison = {
         "prompt_conversation": with_messages(row.prompt),
         "completion_A": [_reply(row.completion)],
@@ -104,15 +87,7 @@ def _tinker_dpo(row: TrainingRow) -> Json:
     return {"comparison": comparison, "label": "A"}
 
 
-def _axolotl_dpo(row: TrainingRow) -> Json:
-    return {
-        "messages": with_messages(row.prompt),
-        "chosen": _reply(row.completion),
-        "rejected": _reply(row.rejected),
-    }
-
-
-def _axolotl_kto(row: TrainingRow) -> Json:
+def _write_axolotl_kto(row: TrainingRow) -> Json:
     system, prompt = split_system(row.prompt) or ("", row.prompt)
     return {"system": system, "prompt": prompt, "completion": row.completion, "label": row.label}
 
@@ -133,16 +108,24 @@ def fits_format(row: TrainingRow, name: str, task: TrainingTask) -> bool:
 
 
 _WRITERS: Mapping[tuple[str, TrainingTask], WriteRow] = {
-    ("trl", "sft"): _trl_sft,
-    ("trl", "dpo"): _trl_dpo,
-    ("trl", "kto"): _trl_kto,
-    ("openai", "sft"): _conversation,
-    ("openai", "dpo"): _openai_dpo,
-    ("tinker", "sft"): _conversation,
-    ("tinker", "dpo"): _tinker_dpo,
-    ("axolotl", "sft"): _conversation,
-    ("axolotl", "dpo"): _axolotl_dpo,
-    ("axolotl", "kto"): _axolotl_kto,
+    ("trl", "sft"): lambda row: _write_trl(row, completion=row.completion),
+    ("trl", "dpo"): lambda row: _write_trl(row, chosen=row.completion, rejected=row.rejected),
+    ("trl", "kto"): lambda row: {**_write_trl(row, completion=row.completion), "label": row.label},
+    ("openai", "sft"): _write_conversation,
+    ("openai", "dpo"): lambda row: {
+        "input": {"messages": with_messages(row.prompt)},
+        "preferred_output": [_reply(row.completion)],
+        "non_preferred_output": [_reply(row.rejected)],
+    },
+    ("tinker", "sft"): _write_conversation,
+    ("tinker", "dpo"): _write_comparison,
+    ("axolotl", "sft"): _write_conversation,
+    ("axolotl", "dpo"): lambda row: {
+        "messages": with_messages(row.prompt),
+        "chosen": _reply(row.completion),
+        "rejected": _reply(row.rejected),
+    },
+    ("axolotl", "kto"): _write_axolotl_kto,
 }
 FORMATS = tuple(dict.fromkeys(name for name, _ in _WRITERS))
 

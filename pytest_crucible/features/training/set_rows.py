@@ -54,12 +54,12 @@ def build_set(rows: Sequence[TrainingRow], shape: Shape, old: Sequence[Line], le
     """Return the lines of the files. `old` are lines to replay, in the same format. Counts the rows that are left out."""
     fitting = [row for row in rows if fits_format(row, shape.format, shape.task)]
     left_out[f"{shape.format} has no {shape.task} rows of longer conversations"] += len(rows) - len(fitting)
-    kept = _alike(drop_duplicates(fitting, left_out))
-    groups = held_out_groups(kept, shape.holdout, shape.seed)
+    unique = _alike(drop_duplicates(fitting, left_out))
+    groups = held_out_groups(unique, shape.holdout, shape.seed)
     write = find_format(shape.format, shape.task)
-    lines = [(json_line(write(row)), row.origin) for row in kept]
-    new = [line for row, line in zip(kept, lines, strict=True) if row.group not in groups]
-    held_out = [line for row, line in zip(kept, lines, strict=True) if row.group in groups]
+    lines = [(json_line(write(row)), row.origin) for row in unique]
+    new = [line for row, line in zip(unique, lines, strict=True) if row.group not in groups]
+    held_out = [line for row, line in zip(unique, lines, strict=True) if row.group in groups]
     replayed = _replay([*held_out, *new], old, len(new), shape, left_out) if shape.replay else []
     return TrainingSet(spread(new, replayed) if replayed else new, held_out, len(replayed), left_out)
 
@@ -103,13 +103,13 @@ def drop_duplicates(rows: Sequence[TrainingRow], left_out: Counter[str]) -> list
         if row.template is not None:
             samples.setdefault(row.template, set()).add(row.own)
     shared = {template for template, texts in samples.items() if len(texts) > 1}
-    kept = []
+    unique = []
     for row, duplicate in zip(rows, find_duplicates([_texts(row, shared) for row in rows]), strict=True):
         if duplicate is None:
-            kept.append(row)
+            unique.append(row)
         else:
             left_out[_why(duplicate)] += 1
-    return kept
+    return unique
 
 
 def _why(duplicate: Duplicate) -> str:
@@ -215,8 +215,8 @@ def read_old_rows(path: Path, sha256: str, name: str, task: TrainingTask, origin
                 f"line {number} of {path} has {', '.join(sorted(row)) or 'nothing'}, and a {task} row of --format {name} has "
                 f"{', '.join(sorted(expected))}: replay a file of the same format"
             )
-        known = json.loads(origins[number - 1]) if number <= len(origins) else {}
-        lines.append((json_line(row), {**known, "file": path.name, "file_sha256": sha256, "line_of_file": number}))
+        origin = json.loads(origins[number - 1]) if number <= len(origins) else {}
+        lines.append((json_line(row), {**origin, "file": path.name, "file_sha256": sha256, "line_of_file": number}))
     return lines
 
 

@@ -145,7 +145,7 @@ class TinkerTrainer(RecipeTrainer):
         self._good = saved.state
 
     def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
-        path = saved.kept[step]
+        path = saved.kept_steps[step]
         return lambda folder: path
 
     def _load(self, checkpoint: str | Path) -> str:

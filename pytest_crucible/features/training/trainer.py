@@ -272,7 +272,7 @@ class RecipeTrainer(Resumable):
             return
         if self._replay is None:
             self.kept[step] = self._keep(step)
-        elif step in self._replay.saved.kept:
+        elif step in self._replay.saved.kept_steps:
             self.kept[step] = self._restore_kept(self._replay.saved, step)
         elif step < self._replay.saved.step:
             raise self._replay.refuse(f"the weights of step {step} are kept now, and were not before")

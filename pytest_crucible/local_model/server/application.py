@@ -182,12 +182,12 @@ def training_runs(service: Service, request: Request) -> Response:
 
 
 def training_run(service: Service, request: Request) -> Response:
-    return json_response(_describe_run(service, request.parameters["run"], _saved(service, request)))
+    return json_response(_describe_run(service, request.parameters["run"], _find_saved(service, request)))
 
 
 def checkpoints_of_run(service: Service, request: Request) -> Response:
     """Return all checkpoints of a run, the newest first."""
-    readable = _readable(request, _saved(service, request))
+    readable = _readable(request, _find_saved(service, request))
     return json_response({"checkpoints": list(map(_describe_checkpoint, readable)), "cursor": None})
 
 
@@ -222,8 +222,7 @@ def _page(request: Request, name: str, rows: Sequence[T], size: int, describe: C
     return json_response({name: page, "cursor": {"offset": offset, "limit": limit, "total_count": len(rows)}})
 
 
-def _saved(service: Service, request: Request) -> list[Checkpoint]:
-    """Return the checkpoints of a run; refuse an unknown run."""
+def _find_saved(service: Service, request: Request) -> list[Checkpoint]:
     run_id = request.parameters["run"]
     saved = service.archive.all(run_id)
     if not saved and run_id not in service.runs:

@@ -156,7 +156,7 @@ class Archive:
             with contextlib.suppress(ValueError, MissingCheckpoint):
                 name, kind, owner = (file.parents[directory].name for directory in range(3))
                 checkpoints.append(self.find(CheckpointPath(unquote(owner), kind, name)))
-        return sorted(checkpoints, key=lambda one: (-one.info.created, str(one.path)))
+        return sorted(checkpoints, key=lambda checkpoint: (-checkpoint.info.created, str(checkpoint.path)))
 
     def change(self, path: CheckpointPath, **changes: Any) -> None:
         """Change the description of a checkpoint (`expires`, `public`); its weights stay as they are."""

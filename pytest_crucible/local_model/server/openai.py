@@ -252,18 +252,7 @@ def _delta_choice(
 
 
 _USED = {
-    *(
-        "model",
-        "input",
-        "instructions",
-        "max_output_tokens",
-        "temperature",
-        "top_p",
-        "text",
-        "seed",
-        "metadata",
-        "user",
-    ),
+    *("model", "input", "instructions", "max_output_tokens", "temperature", "top_p", "text", "seed", "metadata", "user")
 }
 # Fields that mean nothing here, or that have their default: ignoring another one would return a wrong reply.
 _HARMLESS: Mapping[str, Json] = {
