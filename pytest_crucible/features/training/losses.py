@@ -27,7 +27,7 @@ from pytest_crucible.features.training.regularizers import (
     ReplyTokens,
     drop_inputs,
 )
-from pytest_crucible.features.training.set_formats import read_row
+from pytest_crucible.features.training.set_rows import read_row
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.training import GradientResult, add_gradients

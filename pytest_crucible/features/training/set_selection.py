@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.training.set_attempts import Attempt
-from pytest_crucible.features.training.set_formats import TrainingRow, TrainingTask
+from pytest_crucible.features.training.set_rows import TrainingRow, TrainingTask
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical

@@ -22,7 +22,6 @@ from pytest_crucible.features.training.set_attempts import (
     sample_inputs,
     stored_kinds,
 )
-from pytest_crucible.features.training.set_formats import find_format, with_messages
 from pytest_crucible.features.training.set_rows import (
     CARD,
     HOLDOUT,
@@ -33,9 +32,11 @@ from pytest_crucible.features.training.set_rows import (
     build_set,
     card_text,
     describe_file,
+    find_format,
     origin_lines,
     prompts_of,
     read_old_rows,
+    with_messages,
 )
 from pytest_crucible.features.training.set_selection import (
     Criterion,

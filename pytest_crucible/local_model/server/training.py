@@ -20,7 +20,9 @@ from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import AdamParams, find_loss
 from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.archive import (
+    CONFIG_FILE,
     EXTERNAL,
+    FILES,
     SAMPLER,
     TRAINING,
     Checkpoint,
@@ -288,8 +290,6 @@ def _training_checkpoint(service: Service, text: str) -> Checkpoint:
 
 
 DOWNLOADS = "/downloads/"
-CONFIG_FILE = "adapter_config.json"
-FILES = (EXTERNAL_FILE, CONFIG_FILE)
 # The SDK signs again five minutes before the end.
 URL_S = 3600.0
 

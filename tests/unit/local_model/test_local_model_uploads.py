@@ -17,10 +17,7 @@ from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, LoraSpec, loa
 from pytest_crucible.local_model.engine import make_stand_in
 from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.sampling import SamplingParams
-from pytest_crucible.local_model.server import uploads
-from pytest_crucible.local_model.server.archive import Archive
-from pytest_crucible.local_model.server.training import CONFIG_FILE
-from pytest_crucible.local_model.server.uploads import upload_adapter
+from pytest_crucible.local_model.server.archive import CONFIG_FILE, Archive, upload_adapter
 
 ENGINE = tiny_engine()
 PARAMS = SamplingParams(max_tokens=12, temperature=1.0, seed=3)
@@ -243,7 +240,7 @@ def test_a_source_that_is_not_a_download_is_one_sentence(tmp_path):
 
 
 def test_files_that_are_too_large_are_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(uploads, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr("pytest_crucible.local_model.server.archive.LARGEST_BYTES", 1000)
     folder = download(tmp_path / "blue")
 
     for source in (folder, tar(folder)):

@@ -11,14 +11,17 @@ from typing import Any
 import pytest
 
 from pytest_crucible.features.training.set_attempts import Attempt, AttemptSource, SampleFacts
-from pytest_crucible.features.training.set_formats import TrainingRow, find_format, read_row, text_of
 from pytest_crucible.features.training.set_rows import (
     Shape,
+    TrainingRow,
     build_set,
     drop_duplicates,
+    find_format,
     held_out_groups,
     json_line,
     read_old_rows,
+    read_row,
+    text_of,
 )
 from pytest_crucible.features.training.set_selection import Criterion, Selected, make_criterion, select_rows
 from pytest_crucible.records import MetricFacts
