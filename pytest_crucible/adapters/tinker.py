@@ -61,7 +61,6 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
 
 
 def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
-    """Return the session's service."""
     return Origin((context.settings.tinker, context.settings.tinker_base))
 
 

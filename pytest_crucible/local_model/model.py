@@ -194,7 +194,6 @@ class Folded:
 
     @staticmethod
     def of(weights: Weights, shape: Shape) -> Folded:
-        """Return a model's weights with the gains folded in."""
 
         def fold(name: str, matrix: Floats | None = None) -> Floats:
             matrix, gain = weights[name] if matrix is None else matrix, gain_of(name)

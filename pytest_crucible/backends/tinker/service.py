@@ -383,5 +383,4 @@ def _publish(draft: Path, target: Path) -> None:
 
 
 def size_lines(sizes: Mapping[str, int]) -> list[str]:
-    """Return one line for each file of a download."""
     return [f"  {name}  {size:,} bytes" for name, size in sizes.items()]

@@ -184,7 +184,6 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
 
 
 def find_recipes(pending: Sequence[Pending]) -> list[Recipe]:
-    """Return the recipes that have not been run yet."""
     return [adapter.recipe for adapter in pending if isinstance(adapter, Untrained)]
 
 
@@ -229,7 +228,6 @@ class TrainingProgress:
         )
 
     def announce(self) -> None:
-        """Show what would be trained, when nothing is run."""
         self._lines.write(f"would train {self._description}")
 
     def share(self, name: str) -> None:
@@ -242,7 +240,6 @@ class TrainingProgress:
         self._lines.write(f"training {self._description}")
 
     def resume(self, step: int) -> None:
-        """Show that an interrupted training continues."""
         self._lines.write(f"{self._name} continues after step {step} of a training that was interrupted")
 
     def lose(self, reason: str) -> None:

@@ -79,7 +79,6 @@ class OpenStep:
         self.began = self.began or time.perf_counter()
 
     def add(self, digest: str, loss: float, counted: float, tokens: int) -> None:
-        """Add a batch."""
         self.passes.append((digest, loss))
         self.loss += loss
         self.counted += counted
@@ -258,7 +257,6 @@ class SavedTrainings:
                 shutil.rmtree(other, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove all states: the training has ended."""
         shutil.rmtree(self._home, ignore_errors=True)
 
 

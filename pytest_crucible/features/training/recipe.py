@@ -11,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.backends.lineages import TrainedAdapter, read_lineage, read_step, step_folder, write_lineage
-from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, Watch, summarise_training
+from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, summarise_training
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Emit, Event, Lineage
 from pytest_crucible.records.errors import SpecError
@@ -24,47 +24,10 @@ from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.unknown_setting import UnknownSetting
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.training.trainer import RecipeTrainer
+    from pytest_crucible.features.training.tinker_trainer import ServiceBase
+    from pytest_crucible.features.training.trainer import EmbeddedBase
 
-
-class Base(Protocol):
-    """A model without an adapter."""
-
-    @property
-    def name(self) -> str:
-        """The name in the lineage of an adapter."""
-
-    @property
-    def words(self) -> str:
-        """The description on the terminal."""
-
-    @property
-    def identity(self) -> str:
-        """A text that differs between bases and never changes for one base."""
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of the weights; empty if the service does not report one."""
-
-    @property
-    def simulated(self) -> bool:
-        """True where another model is trained under this one's name, on a local server."""
-
-    @property
-    def is_recovered(self) -> bool:
-        """True once the service was lost and opened again: its other clients have to be opened again, too."""
-
-    def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
-        """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
-
-    def recover(self, wait_s: float) -> None:
-        """Open the service again after it was lost, waiting at most some seconds. Raises SpecError if it does not come back."""
-
-    def holds_state(self, path: str) -> bool:
-        """Return whether a saved state, which a service names by a path, still exists."""
-
-    def holds(self, lineage: Lineage) -> bool:
-        """Return whether the weights of an adapter that was trained before still exist."""
+    Base = EmbeddedBase | ServiceBase
 
 
 # Hexadecimal digits: 64 bits tell all trainings of a project apart, and make a short folder name.
@@ -119,7 +82,6 @@ class Recipe:
 
     @property
     def folder(self) -> Path:
-        """The folder of the recipe's source file."""
         return Path(inspect.getsourcefile(inspect.unwrap(self.function)) or ".").resolve().parent
 
 
@@ -277,7 +239,6 @@ def _is_valid(lineage: Lineage, folder: Path) -> bool:
 
 
 def emit_step(log: TrainingLog, emit: Emit, adapter: str) -> None:
-    """Emit an event for the last step."""
     seconds = log.seconds[-1]
     facts = {
         "step": len(log.losses),
@@ -291,7 +252,6 @@ def emit_step(log: TrainingLog, emit: Emit, adapter: str) -> None:
 
 
 def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str) -> None:
-    """Emit an event for an adapter that was trained just now."""
     lineage = trained.lineage
     facts = {
         "path": lineage.checkpoint or str(trained.path),

@@ -97,7 +97,6 @@ class ReplyTokens:
 
 
 def drop_inputs(data: Sequence[Datum], names: Container[str]) -> list[Datum]:
-    """Return the rows without the inputs of these names."""
     return [
         replace(datum, inputs={name: values for name, values in datum.inputs.items() if name not in names})
         for datum in data

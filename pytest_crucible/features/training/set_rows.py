@@ -359,7 +359,6 @@ def describe_file(text: str, origins: Sequence[Mapping[str, Any]], origins_text:
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """Return the text of a card."""
     return json.dumps(to_plain(card), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -384,7 +383,6 @@ def read_old_rows(path: Path, sha256: str, name: str, task: TrainingTask, origin
 
 
 def prompts_of(lines: Sequence[Line]) -> list[str]:
-    """Return the text of each line's prompt."""
     return [text_of(row.prompt) for row in _parse(lines)]
 
 

@@ -38,7 +38,6 @@ class Criterion:
         return f"{self.metric} {self.relation} {self.limit:g}"
 
     def passes(self, value: float) -> bool:
-        """Return whether a reply with this value has passed."""
         return bool(_COMPARE[self.relation](value, self.limit))
 
     def gap(self, chosen: float, rejected: float) -> float:

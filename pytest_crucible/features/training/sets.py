@@ -286,7 +286,6 @@ class _GateSamples:
         self._texts = frozenset(normalise(value) for value in inputs if isinstance(value, str))
 
     def is_gate(self, value: Any) -> bool:
-        """Return whether a sample with this input is one of a gate."""
         return bool(self._inputs) and _input_key(value) in self._inputs
 
     def is_gate_text(self, prompt: str) -> bool:

@@ -268,6 +268,7 @@ class ServiceBase:
         )
 
     def recover(self, wait_s: float) -> None:
+        """Open the service again after it was lost. Raises SpecError if it does not come back within some seconds."""
         self._service.recover(wait_s)
         self.is_recovered = True
 

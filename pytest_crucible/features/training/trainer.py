@@ -86,7 +86,6 @@ class RecipeTrainer(Resumable):
 
     @property
     def tokenizer(self) -> Any:
-        """The base model's tokenizer."""
         return self._encoder.tokenizer
 
     def datums(
@@ -278,7 +277,6 @@ class RecipeTrainer(Resumable):
             raise self._replay.refuse(f"the weights of step {step} are kept now, and were not before")
 
     def sampler(self) -> Any:
-        """Return a sampler of the current adapter."""
         if self._replay is not None:
             raise self._replay.refuse("the recipe samples from the weights of a step that is not computed again")
         return self._sampler()
@@ -294,15 +292,20 @@ class RecipeTrainer(Resumable):
 
 @dataclass(frozen=True)
 class EmbeddedBase:
-    """The embedded model as a base, with its name."""
+    """The embedded model as a base, a model without an adapter."""
 
     engine: Engine
     name: str
+    """The name in the lineage of an adapter."""
 
-    simulated = is_recovered = False
+    simulated = False
+    """True where another model is trained under this one's name, on a local server."""
+    is_recovered = False
+    """True once the service was lost and opened again: its other clients have to be opened again, too."""
 
     @property
     def words(self) -> str:
+        """The description on the terminal."""
         return f"base of {self.engine.shape.parameters:,} parameters"
 
     @property
@@ -310,19 +313,21 @@ class EmbeddedBase:
         return self.engine.base_sha256
 
     identity = sha256
+    """A text that differs between bases and never changes for one base."""
 
     def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch = lambda log: None) -> RecipeTrainer:
+        """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
         return EmbeddedTrainer(self.engine, spec, folder=folder, watch=watch)
 
     def recover(self, wait_s: float) -> None:
         """A training in this process ends with it: there is nothing to wait for."""
 
     def holds_state(self, path: str) -> bool:
-        # States in a file were read before.
+        """Return whether a saved state still exists. States in a file were read before; a service names them by a path."""
         return not path
 
     def holds(self, lineage: Lineage) -> bool:
-        # Weights in a file were found by their hash; a checkpoint is on a service.
+        """Return whether an adapter's weights still exist: those in a file were found by their hash."""
         return not lineage.checkpoint
 
 

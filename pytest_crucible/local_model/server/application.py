@@ -30,15 +30,7 @@ from pytest_crucible.local_model.server.archive import (
 )
 from pytest_crucible.local_model.server.models import stand_in_sentence
 from pytest_crucible.local_model.server.state import FETCH_S, Endpoint, Endpoints, Service, Session
-from pytest_crucible.local_model.server.transport import (
-    Json,
-    Refusal,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-    not_found,
-)
+from pytest_crucible.local_model.server.transport import Json, NotFound, Refusal, Request, Response
 
 T = TypeVar("T")
 
@@ -61,22 +53,22 @@ DYNAMIC_CONFIG: Mapping[str, Json] = {
 def client_config(service: Service, request: Request) -> Response:
     """Return the configuration and close the connection: the SDK opens one for this alone and never closes it."""
     request.object()
-    return json_response(CLIENT_CONFIG, close=True)
+    return Response.of_json(CLIENT_CONFIG, close=True)
 
 
 def dynamic_config(service: Service, request: Request) -> Response:
     """Return settings that the SDK requests again from time to time."""
     request.object()
-    return json_response(DYNAMIC_CONFIG)
+    return Response.of_json(DYNAMIC_CONFIG)
 
 
 def health(service: Service, request: Request) -> Response:
-    return json_response({"status": "ok"})
+    return Response.of_json({"status": "ok"})
 
 
 def capabilities(service: Service, request: Request) -> Response:
     """Return the model, under its long and its short name, and the names that it stands in for."""
-    return json_response({"supported_models": service.models.describe()})
+    return Response.of_json({"supported_models": service.models.describe()})
 
 
 def create(service: Service, request: Request) -> Response:
@@ -96,19 +88,19 @@ def create(service: Service, request: Request) -> Response:
     if service.models.stand_ins:
         # The SDK logs it, so that these models are not mistaken for real ones.
         created["warning_message"] = stand_in_sentence(service.models.stand_ins)
-    return json_response(created)
+    return Response.of_json(created)
 
 
 def heartbeat(service: Service, request: Request) -> Response:
     """Keep a session alive; status 410 tells the client to stop sending heartbeats."""
     service.session(request.object().text("session_id"))
-    return json_response({"type": "session_heartbeat"})
+    return Response.of_json({"type": "session_heartbeat"})
 
 
 def telemetry(service: Service, request: Request) -> Response:
     """Accept telemetry and discard it: nothing leaves this machine."""
     request.object()
-    return json_response({"status": "accepted"})
+    return Response.of_json({"status": "accepted"})
 
 
 def finish(service: Service, request: Request) -> Response:
@@ -116,20 +108,20 @@ def finish(service: Service, request: Request) -> Response:
     session = _find_session(service, request)
     if not session.finished:
         service.finish(session)
-    return json_response({})
+    return Response.of_json({})
 
 
 def list_sessions(service: Service, request: Request) -> Response:
     """Return the ids of all sessions, the newest first."""
     offset, limit = request.whole_number("offset", 0), request.whole_number("limit", 20)
     newest_first = list(reversed(service.sessions))
-    return json_response({"sessions": newest_first[offset : offset + limit]})
+    return Response.of_json({"sessions": newest_first[offset : offset + limit]})
 
 
 def get_session(service: Service, request: Request) -> Response:
     """Return the ids of a session's training runs and samplers, with its metadata."""
     session = _find_session(service, request)
-    return json_response(
+    return Response.of_json(
         {
             "training_run_ids": [run.id for run in service.runs.values() if run.session == session.id],
             "sampler_ids": [sampling.id for sampling in service.samplings.values() if sampling.session == session.id],
@@ -142,7 +134,7 @@ def get_session(service: Service, request: Request) -> Response:
 def assign_project(service: Service, request: Request) -> Response:
     session = _find_session(service, request)
     session.project_id = request.object().text("project_id")
-    return json_response({})
+    return Response.of_json({})
 
 
 async def retrieve(service: Service, request: Request) -> Response:
@@ -152,13 +144,13 @@ async def retrieve(service: Service, request: Request) -> Response:
 
 def cancel(service: Service, request: Request) -> Response:
     service.futures.cancel(request.object().text("request_id"))
-    return json_response({})
+    return Response.of_json({})
 
 
 def _find_session(service: Service, request: Request) -> Session:
     session = service.sessions.get(request.parameters["session"])
     if session is None:
-        raise not_found(f"unknown session {request.parameters['session']!r}")
+        raise NotFound(f"unknown session {request.parameters['session']!r}")
     return session
 
 
@@ -182,13 +174,13 @@ def training_runs(service: Service, request: Request) -> Response:
 
 
 def training_run(service: Service, request: Request) -> Response:
-    return json_response(_describe_run(service, request.parameters["run"], _find_saved(service, request)))
+    return Response.of_json(_describe_run(service, request.parameters["run"], _find_saved(service, request)))
 
 
 def checkpoints_of_run(service: Service, request: Request) -> Response:
     """Return all checkpoints of a run, the newest first."""
     readable = _readable(request, _find_saved(service, request))
-    return json_response({"checkpoints": list(map(_describe_checkpoint, readable)), "cursor": None})
+    return Response.of_json({"checkpoints": list(map(_describe_checkpoint, readable)), "cursor": None})
 
 
 def checkpoints(service: Service, request: Request) -> Response:
@@ -199,34 +191,34 @@ def checkpoints(service: Service, request: Request) -> Response:
 def delete_checkpoint(service: Service, request: Request) -> Response:
     """Delete a checkpoint. A sampler that has its weights in memory continues for a while."""
     service.archive.delete(_path(request))
-    return json_response({})
+    return Response.of_json({})
 
 
 def publish_checkpoint(service: Service, request: Request) -> Response:
     """Mark a checkpoint as public, or with DELETE remove the mark, which has no other effect on this machine."""
     service.archive.change(_path(request), public=request.method == "POST")
-    return json_response({})
+    return Response.of_json({})
 
 
 def set_time_to_live(service: Service, request: Request) -> Response:
     """Set the time to live, in seconds from now; null for ever."""
     seconds = training.read_time_to_live(request.object())
     service.archive.change(_path(request), expires=None if seconds is None else service.clock() + seconds)
-    return json_response({})
+    return Response.of_json({})
 
 
 def _page(request: Request, name: str, rows: Sequence[T], size: int, describe: Callable[[T], Json]) -> Response:
     """Return the rows that the query string requests, by default the first `size`."""
     offset, limit = request.whole_number("offset", 0), request.whole_number("limit", size)
     page = list(map(describe, rows[offset : offset + limit]))
-    return json_response({name: page, "cursor": {"offset": offset, "limit": limit, "total_count": len(rows)}})
+    return Response.of_json({name: page, "cursor": {"offset": offset, "limit": limit, "total_count": len(rows)}})
 
 
 def _find_saved(service: Service, request: Request) -> list[Checkpoint]:
     run_id = request.parameters["run"]
     saved = service.archive.all(run_id)
     if not saved and run_id not in service.runs:
-        raise not_found(f"unknown training run {run_id!r}")
+        raise NotFound(f"unknown training run {run_id!r}")
     return saved
 
 
@@ -334,14 +326,14 @@ class Application:
         except Refusal as refusal:
             return refusal_response(refusal, request)
         except MissingCheckpoint as missing:
-            return refusal_response(not_found(str(missing)), request)
+            return refusal_response(NotFound(str(missing)), request)
         except ValueError as error:
-            return refusal_response(bad_request(str(error)), request)
+            return refusal_response(Refusal(str(error)), request)
         except Exception as error:
             # The server's log has the details; the client gets one sentence.
             traceback.print_exception(error, file=sys.stderr)
             # Status 400, not 500: the SDK would repeat the request for minutes before it reports anything.
-            return refusal_response(bad_request(f"a defect of this server: {type(error).__name__}: {error}"), request)
+            return refusal_response(Refusal(f"a defect of this server: {type(error).__name__}: {error}"), request)
 
     def _check_key(self, request: Request) -> None:
         bearer = request.headers.get("authorization", "").partition(" ")
@@ -351,7 +343,7 @@ class Application:
             sentence = (
                 "the key (header x-api-key, or Authorization: Bearer) is not this server's: use the one it printed"
             )
-            raise Refusal(HTTPStatus.UNAUTHORIZED, sentence)
+            raise Refusal(sentence, HTTPStatus.UNAUTHORIZED)
 
     def _route(self, request: Request) -> tuple[Endpoint, Request]:
         route = f"{request.method} {request.path}"
@@ -361,7 +353,7 @@ class Application:
             if match := pattern.fullmatch(route):
                 parameters = {name: unquote(value) for name, value in match.groupdict().items()}
                 return endpoint, replace(request, parameters=parameters)
-        raise not_found(
+        raise NotFound(
             f"this local Tinker server has no {request.method} {request.path[:200]}: "
             "the page reference/tinker-server of the documentation lists what to use instead"
         )
@@ -370,8 +362,8 @@ class Application:
 def refusal_response(refusal: Refusal, request: Request | None = None) -> Response:
     """Return a refusal in the format of the caller's SDK: OpenAI's under /oai, else Tinker's."""
     if request is not None and request.path.startswith("/oai/"):
-        return json_response(openai_formats.write_error(refusal), refusal.status)
-    return json_response({"detail": refusal.sentence}, refusal.status)
+        return Response.of_json(openai_formats.write_error(refusal), refusal.status)
+    return Response.of_json({"detail": refusal.sentence}, refusal.status)
 
 
 def _pattern(route: str) -> re.Pattern[str]:

@@ -98,8 +98,6 @@ class CheckpointInfo:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A checkpoint in the archive."""
-
     path: CheckpointPath
     info: CheckpointInfo
     directory: Path
@@ -227,8 +225,6 @@ _EXPECTED = f"expected {EXTERNAL_FILE} and {CONFIG_FILE}, as `crucible tinker do
 
 @dataclass(frozen=True, slots=True)
 class Upload:
-    """An uploaded checkpoint."""
-
     path: CheckpointPath
     sha256: str
     """Hash of `adapter_model.safetensors`."""

@@ -24,7 +24,7 @@ from http import HTTPStatus
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
-from pytest_crucible.local_model.server.transport import Refusal, Response, json_response
+from pytest_crucible.local_model.server.transport import Refusal, Response
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -71,7 +71,7 @@ class Worker:
         result: asyncio.Future[Result] = self._loop.create_future()
         if self._stopped:
             # Its thread has ended: the future would wait for ever.
-            result.set_exception(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server was stopped"))
+            result.set_exception(Refusal("the server was stopped", HTTPStatus.SERVICE_UNAVAILABLE))
             return result
         self._waiting.append(_Task(group, item, rows, result))
         self._start_next()
@@ -173,20 +173,20 @@ class Futures:
     def check_capacity(self) -> None:
         if self._unfinished >= self._capacity.unfinished:
             sentence = f"{self._unfinished} requests are waiting; fetch or cancel some before sending more"
-            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, sentence)
+            raise Refusal(sentence, HTTPStatus.TOO_MANY_REQUESTS)
 
     async def fetch(self, request_id: str, patience_s: float) -> Response:
         """Wait for a result: 408 if it is not finished in time, 410 if the id is unknown or no longer kept."""
         result = self._results.get(request_id)
         if result is None:
             raise Refusal(
-                HTTPStatus.GONE, f"request {request_id!r} is unknown, or its result is no longer kept: send it again"
+                f"request {request_id!r} is unknown, or its result is no longer kept: send it again", HTTPStatus.GONE
             )
         if not result.done():
             await asyncio.wait((result,), timeout=patience_s)
         if not result.done():
             waiting = {"type": "try_again", "request_id": request_id, "queue_state": "active"}
-            return json_response(waiting, HTTPStatus.REQUEST_TIMEOUT)
+            return Response.of_json(waiting, HTTPStatus.REQUEST_TIMEOUT)
         self._move_to_fetched(request_id)
         return result.result()
 
@@ -226,7 +226,7 @@ class Futures:
 
 def failure_response(sentence: str, category: str) -> Response:
     """Return a failed result: the SDK raises RequestFailedError. Category is user, server or unknown."""
-    return json_response({"error": sentence, "category": category})
+    return Response.of_json({"error": sentence, "category": category})
 
 
 class _SizeQueue:
@@ -283,7 +283,6 @@ def to_response(computed: asyncio.Future[T], make_response: Callable[[T], Respon
 
 
 def error_response(error: BaseException) -> Response:
-    """Return the failure response for an exception."""
     if isinstance(error, Refusal):
         return failure_response(error.sentence, "user")
     if isinstance(error, _USERS_ERRORS):

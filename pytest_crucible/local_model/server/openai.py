@@ -38,15 +38,7 @@ from pytest_crucible.local_model.server.openai_formats import (
 )
 from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service
-from pytest_crucible.local_model.server.transport import (
-    Body,
-    Json,
-    Refusal,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-)
+from pytest_crucible.local_model.server.transport import Body, Json, Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
 
 Piece = Callable[[int, str, Sampled | None], dict[str, Json]]
@@ -77,12 +69,12 @@ class Generation:
     def respond(self, kind: str, prefix: str, choices: list[Json], replies: Sequence[Sampled]) -> Response:
         """Return the response with all choices; the id starts with `prefix`."""
         content = {**self._head(kind, prefix), "choices": choices, "usage": self.count_usage(replies)}
-        return json_response({**content, **fingerprint(self.weights)})
+        return Response.of_json({**content, **fingerprint(self.weights)})
 
     def stream(self, kind: str, prefix: str, piece: Piece) -> Response:
         """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
         if (logprobs := self.body.get("logprobs")) is not None and logprobs is not False:
-            raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
+            raise Refusal("logprobs are not streamed by this server: leave out stream or logprobs")
         for request in self.requests:
             try:
                 check_request(request.prompt, request.params, self.weights.base.engine.shape)
@@ -152,7 +144,7 @@ class Generation:
     def _refuse_length(self, error: PromptTooLong) -> Refusal:
         """Return the refusal of a prompt that fills the context, with the code that clients know."""
         most = f"this model's maximum context length is {self.weights.base.engine.shape.context} tokens"
-        return Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded")
+        return Refusal(f"{most}: {error}", HTTPStatus.BAD_REQUEST, "context_length_exceeded")
 
 
 def _event(content: Mapping[str, Json]) -> bytes:
@@ -227,7 +219,7 @@ def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
     try:
         return tokenizer.encode(render_prompt(messages)) or [tokenizer.eos]
     except TypeError as error:
-        raise bad_request(f"messages cannot be read: {error}") from None
+        raise Refusal(f"messages cannot be read: {error}") from None
 
 
 def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, Json]:
@@ -285,7 +277,7 @@ async def responses(service: Service, request: Request) -> Response:
     status = "completed" if is_whole else "incomplete"
     text: dict[str, Json] = {"type": "output_text", "text": reply.text, "annotations": []}
     message: dict[str, Json] = {"type": "message", "id": f"msg-{number}", "role": "assistant", "content": [text]}
-    return json_response(
+    return Response.of_json(
         {
             "id": f"resp-{number}",
             "object": "response",
@@ -308,9 +300,7 @@ async def responses(service: Service, request: Request) -> Response:
 def _check(body: Body) -> None:
     for name in set(body) - _USED:
         if body[name] is not None and name != "store" and body[name] != _HARMLESS.get(name):
-            raise bad_request(
-                f"{name} is not supported by this server's responses: leave it out, or use chat/completions"
-            )
+            raise Refusal(f"{name} is not supported by this server's responses: leave it out, or use chat/completions")
 
 
 def _messages(body: Body) -> Json:
@@ -319,7 +309,7 @@ def _messages(body: Body) -> Json:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, Sequence) or not messages:
-        raise bad_request("input must be a text or a list of messages")
+        raise Refusal("input must be a text or a list of messages")
     instructions = body.optional_text("instructions")
     first: list[Json] = [] if instructions is None else [{"role": "system", "content": instructions}]
     return [*first, *map(_plain, messages)]
@@ -351,11 +341,9 @@ async def embeddings(service: Service, request: Request) -> Response:
     body = request.object()
     weights = find_weights(service, body.text("model"))
     if body.get("dimensions") not in (None, weights.base.engine.shape.width):
-        raise bad_request(
-            f"dimensions must be {weights.base.engine.shape.width}, the width of this model: leave it out"
-        )
+        raise Refusal(f"dimensions must be {weights.base.engine.shape.width}, the width of this model: leave it out")
     if (form := body.text("encoding_format", "float")) not in ("float", "base64"):
-        raise bad_request(f"encoding_format is {form!r}; expected float or base64")
+        raise Refusal(f"encoding_format is {form!r}; expected float or base64")
     prompts = [
         encode_prompt(weights.base.engine.tokenizer, prompt, "input") for prompt in read_prompts(body.get("input"))
     ]
@@ -366,7 +354,7 @@ async def embeddings(service: Service, request: Request) -> Response:
     ]
     count = sum(map(len, prompts))
     usage: Json = {"prompt_tokens": count, "total_tokens": count}
-    return json_response({"object": "list", "data": rows, "model": body.text("model"), "usage": usage})
+    return Response.of_json({"object": "list", "data": rows, "model": body.text("model"), "usage": usage})
 
 
 def _write(vector: Floats, form: str) -> Json:

@@ -20,17 +20,7 @@ from pytest_crucible.local_model.sampling import Sampled, SamplingParams
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
 from pytest_crucible.local_model.server.models import SampleRequest, Weights
 from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
-from pytest_crucible.local_model.server.transport import (
-    Body,
-    Json,
-    Refusal,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-    not_found,
-    whole_numbers,
-)
+from pytest_crucible.local_model.server.transport import Body, Json, NotFound, Refusal, Request, Response, whole_numbers
 from pytest_crucible.local_model.tokens import Tokenizer, message_text
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -44,7 +34,7 @@ def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
     if required is not None:
         named = [tool for tool in tools if required in ("", tool["name"])]
         if not named:
-            raise bad_request(
+            raise Refusal(
                 f"tool_choice names {required!r}, which is not in tools" if required else "tool_choice needs tools"
             )
         return _compile(json.dumps([[tool["name"], tool.get("parameters", {})] for tool in named]), True, tokenizer)
@@ -54,9 +44,7 @@ def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
     if kind == "json_object":
         return _compile(json.dumps(None), False, tokenizer)
     if kind != "json_schema":
-        raise bad_request(
-            f"response_format {kind!r} is not supported by this server: use text, json_object or json_schema"
-        )
+        raise Refusal(f"response_format {kind!r} is not supported by this server: use text, json_object or json_schema")
     schema = form.part("json_schema").part("schema")
     return _compile(json.dumps(schema), False, tokenizer)
 
@@ -65,14 +53,12 @@ def read_tools(body: Body) -> list[Mapping[str, Any]]:
     """Return the functions of `tools`, which are not used where tool_choice is "none"."""
     tools = body.get("tools") or []
     if not isinstance(tools, Sequence) or isinstance(tools, str):
-        raise bad_request("tools must be a list")
+        raise Refusal("tools must be a list")
     functions = []
     for tool in tools:
         function = tool.get("function") if isinstance(tool, Mapping) and tool.get("type") == "function" else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise bad_request(
-                "each of tools must be {'type': 'function', 'function': {'name': ..., 'parameters': ...}}"
-            )
+            raise Refusal("each of tools must be {'type': 'function', 'function': {'name': ..., 'parameters': ...}}")
         functions.append(function)
     return [] if body.get("tool_choice") == "none" else functions
 
@@ -139,7 +125,7 @@ def _required_tool(body: Body) -> str | None:
         return ""
     function = choice.get("function") if isinstance(choice, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise bad_request(f"tool_choice is {choice!r}; {_EXPECTED_CHOICE}")
+        raise Refusal(f"tool_choice is {choice!r}; {_EXPECTED_CHOICE}")
     return str(function["name"])
 
 
@@ -179,7 +165,7 @@ def _write_calls(message: Any) -> Any:
             content = {"name": function["name"], "arguments": json.loads(function["arguments"])}
             texts.append(f"{_OPEN}{json.dumps(content)}{_CLOSE}")
     except (TypeError, KeyError, ValueError):
-        raise bad_request(
+        raise Refusal(
             "a tool call in messages must have a function with a name, and its arguments as JSON, beside text alone"
         ) from None
     return {"role": message.get("role"), "content": "".join(texts)}
@@ -201,7 +187,7 @@ def read_body(request: Request, *of_chats: str) -> Body:
     if unsupported := [
         name for name in (*_UNSUPPORTED, *of_chats) if body.get(name) and body[name] != _DEFAULTS.get(name)
     ]:
-        raise bad_request(f"{', '.join(unsupported)} is not supported by this server: leave it out")
+        raise Refusal(f"{', '.join(unsupported)} is not supported by this server: leave it out")
     return body
 
 
@@ -237,11 +223,10 @@ def read_sample_request(
 
 
 def read_stops(body: Body) -> list[str]:
-    """Return the texts that end a reply."""
     stop = body.get("stop")
     stops = [] if stop is None else [stop] if isinstance(stop, str) else stop
     if not isinstance(stops, list) or not all(isinstance(text, str) and text for text in stops):
-        raise bad_request("stop must be a text or a list of texts")
+        raise Refusal("stop must be a text or a list of texts")
     return [text for text in stops if isinstance(text, str)]
 
 
@@ -262,7 +247,7 @@ def models(service: Service, request: Request) -> Response:
     for name, created, is_own in names:
         row: dict[str, Json] = {"id": name, "object": "model", "created": int(created), "owned_by": "local"}
         rows.append(row if is_own else {**row, "stand_in": BASE_MODEL})
-    return json_response({"object": "list", "data": rows})
+    return Response.of_json({"object": "list", "data": rows})
 
 
 def find_weights(service: Service, model: str) -> Weights:
@@ -276,7 +261,7 @@ def find_weights(service: Service, model: str) -> Weights:
         if (checkpoint.path.kind, checkpoint.path.name) == (SAMPLER, name):
             return service.weights_at(str(checkpoint.path))
     names = ", ".join((BASE_MODEL, *service.models.stand_ins))
-    raise not_found(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
+    raise NotFound(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
 
 
 def fingerprint(weights: Weights) -> dict[str, Json]:
@@ -288,7 +273,6 @@ ENDPOINTS: Endpoints = {("GET", "/models"): models}
 
 
 def completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
-    """Return log-probabilities in the format of /completions."""
     texts = [tokenizer.decode([token]) for token in reply.tokens]
     tops: list[Json] = [{tokenizer.decode([token]): logprob for token, logprob in row} for row in _tops(reply)]
     return {
@@ -300,7 +284,6 @@ def completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
 
 
 def chat_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
-    """Return log-probabilities in the format of /chat/completions."""
 
     def token_entry(token: int, logprob: float) -> dict[str, Json]:
         content = tokenizer.bytes_of([token])
@@ -329,6 +312,5 @@ _ERROR_TYPES = {
 
 
 def write_error(refusal: Refusal) -> Json:
-    """Return a refusal in OpenAI's format."""
     kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
     return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}

@@ -47,8 +47,6 @@ def new_key() -> str:
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Options of a server."""
-
     directory: Path
     """Directory for checkpoints."""
     base: Path | None = None

@@ -24,6 +24,8 @@ Fields: TypeAlias = Mapping[int, Sequence[Value]]
 Array: TypeAlias = NDArray[np.float32] | NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.number]
 
+PROTOBUF = "application/x-protobuf"
+
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE = struct.Struct("<d")
 
@@ -313,7 +315,6 @@ def read_tensor(fields: Fields) -> Array:
 
 
 def write_tensor(array: Numbers) -> bytes:
-    """Write a dense Tensor."""
     return data(1, _to_bytes(array)) + integer(3, _type_code(array)) + packed_integers(4, array.shape)
 
 

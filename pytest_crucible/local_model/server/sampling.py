@@ -15,18 +15,9 @@ from pytest_crucible.local_model.config import Integers
 from pytest_crucible.local_model.sampling import SamplingParams, Stop, check_request
 from pytest_crucible.local_model.server.futures import Completion, Group
 from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
-from pytest_crucible.local_model.server.protobuf import fill_sparse, write_sample_response
+from pytest_crucible.local_model.server.protobuf import PROTOBUF, fill_sparse, write_sample_response
 from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Sampling, Service, derive_seed
-from pytest_crucible.local_model.server.transport import (
-    PROTOBUF,
-    Body,
-    Json,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-    whole_numbers,
-)
+from pytest_crucible.local_model.server.transport import Body, Json, Refusal, Request, Response, whole_numbers
 
 # Requests of the n-th copy of a sampling client are numbered from n times this number, by the SDK.
 CLONE = 1_000_000_000
@@ -34,20 +25,18 @@ MAX_SAMPLES, MAX_ALTERNATIVES = 1024, 1024
 
 
 def create_sampling_session(service: Service, request: Request) -> Response:
-    """Open a sampling session on the base model or on a checkpoint."""
     body = request.object()
     session = service.session(body.text("session_id"))
     number = body.whole("sampling_session_seq_id")
     sampling = service.open_sampling(session, number, _read_weights(service, body))
-    return json_response({"type": "create_sampling_session", "sampling_session_id": sampling.id})
+    return Response.of_json({"type": "create_sampling_session", "sampling_session_id": sampling.id})
 
 
 def get_sampler(service: Service, request: Request) -> Response:
-    """Return what a sampling session samples from."""
     sampling = service.sampling(request.parameters["sampler"])
     weights = sampling.weights
     described = {"base_model": weights.base.sampler_name, "model_path": weights.model_path}
-    return json_response({"sampler_id": sampling.id, **described})
+    return Response.of_json({"sampler_id": sampling.id, **described})
 
 
 def asample(service: Service, request: Request) -> Response:
@@ -65,14 +54,14 @@ def asample(service: Service, request: Request) -> Response:
         request_id, lambda: sample(service, weights, sample_request), partial(_sample_response, sample_request), watched
     )
     sequences: list[Json] = [f"{request_id}:{seed_parts}" for seed_parts in range(sample_request.params.num_samples)]
-    return json_response({"request_id": request_id, "sample_sequence_ids": sequences})
+    return Response.of_json({"request_id": request_id, "sample_sequence_ids": sequences})
 
 
 def join(service: Service, request: Request) -> Response:
     """Give a copy of a sampling client, in another process, a number of its own; the original is 0."""
     sampling = service.sampling(request.object().text("sampling_session_id"))
     service.clones[sampling.id] += 1
-    return json_response({"type": "join_sampling_session", "client_counter": service.clones[sampling.id]})
+    return Response.of_json({"type": "join_sampling_session", "client_counter": service.clones[sampling.id]})
 
 
 async def retrieve_futures(service: Service, request: Request) -> Response:
@@ -86,7 +75,7 @@ async def retrieve_futures(service: Service, request: Request) -> Response:
             service.futures.forget(request_id)
     patience_s = min(body.number("timeout", FETCH_S, least=0.0), FETCH_S)
     done, cursor = await service.completions.after(watched, body.whole("prev_cursor", 0), patience_s)
-    return json_response({"completions": [_completion(completion) for completion in done], "cursor": cursor})
+    return Response.of_json({"completions": [_completion(completion) for completion in done], "cursor": cursor})
 
 
 def sample(service: Service, weights: Weights, sample_request: SampleRequest) -> asyncio.Future[Answer]:
@@ -125,7 +114,7 @@ def _read_weights(service: Service, body: Body) -> Weights:
     if body.get("model_path") is not None:
         return service.weights_at(body.text("model_path"))
     if body.get("base_model") is None:
-        raise bad_request("neither base_model nor model_path is given: set one of them to choose what to sample from")
+        raise Refusal("neither base_model nor model_path is given: set one of them to choose what to sample from")
     return Weights(service.models.find(body.text("base_model")))
 
 
@@ -169,11 +158,11 @@ def _read_scoring(body: Body, prompt: list[int], vocabulary: int) -> Scoring | N
 def _read_prompt(prompt: Body) -> list[int]:
     chunks = prompt.get("chunks")
     if not isinstance(chunks, list):
-        raise bad_request("prompt.chunks must be a list")
+        raise Refusal("prompt.chunks must be a list")
     tokens: list[int] = []
     for chunk in chunks:
         if not isinstance(chunk, dict) or chunk.get("type", "encoded_text") != "encoded_text":
-            raise bad_request("a chunk of the prompt is not an encoded_text; this model reads only text")
+            raise Refusal("a chunk of the prompt is not an encoded_text; this model reads only text")
         tokens += whole_numbers(chunk.get("tokens"), "tokens")
     return tokens
 
@@ -183,9 +172,9 @@ def _read_stops(stop: Json) -> tuple[Stop, ...] | None:
         return None
     stops = [stop] if isinstance(stop, str) else stop
     if not isinstance(stops, list) or not {type(stop_item) for stop_item in stops} <= {str, int}:
-        raise bad_request("stop must be a text, or a list of texts or of token ids")
+        raise Refusal("stop must be a text, or a list of texts or of token ids")
     if empty := [stop_item for stop_item in stops if stop_item == ""]:
-        raise bad_request(f"{empty[0]!r} cannot be a stop: it is empty")
+        raise Refusal(f"{empty[0]!r} cannot be a stop: it is empty")
     return tuple(cast(list[Stop], stops))
 
 

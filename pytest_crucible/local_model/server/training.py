@@ -32,23 +32,13 @@ from pytest_crucible.local_model.server.archive import (
 )
 from pytest_crucible.local_model.server.models import BaseModel, Weights
 from pytest_crucible.local_model.server.state import Endpoints, Run, Service
-from pytest_crucible.local_model.server.transport import (
-    PROTOBUF,
-    Body,
-    Json,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-    not_found,
-)
+from pytest_crucible.local_model.server.transport import Body, Json, NotFound, Refusal, Request, Response
 
 # The metric of a step whose model or loss is not the one that was named.
 SIMULATED = "simulated:max"
 
 
 def create_model(service: Service, request: Request) -> Response:
-    """Create an adapter on the base model."""
     body = request.object()
     base_model = body.text("base_model")
     base = service.models.find(base_model)
@@ -57,7 +47,7 @@ def create_model(service: Service, request: Request) -> Response:
 
     def create() -> Response:
         run.trainer = base.engine.trainer(run.lora)
-        return json_response({"type": "create_model", "model_id": run.id})
+        return Response.of_json({"type": "create_model", "model_id": run.id})
 
     return submit(service, request_id, create, run)
 
@@ -71,7 +61,7 @@ def get_info(service: Service, request: Request) -> Response:
     run = service.run(request.object().text("model_id"))
     names = {"arch": BASE_MODEL, "model_name": run.base.sampler_name, "tokenizer_id": run.base.directory}
     described: Json = {"type": "get_info", "model_id": run.id, "model_data": names}
-    return json_response({**described, "is_lora": True, "lora_rank": run.lora.rank, "model_name": run.base_model})
+    return Response.of_json({**described, "is_lora": True, "lora_rank": run.lora.rank, "model_name": run.base_model})
 
 
 def unload_model(service: Service, request: Request) -> Response:
@@ -80,20 +70,20 @@ def unload_model(service: Service, request: Request) -> Response:
 
     def unload() -> Response:
         run.trainer = None
-        return json_response({"type": "unload_model", "model_id": run.id})
+        return Response.of_json({"type": "unload_model", "model_id": run.id})
 
     return submit(service, f"{run.id}:unload", unload, run)
 
 
 def forward_backward(service: Service, request: Request) -> Response:
     """Compute the loss of a batch and, unless forward only, gradients, which add up until the next optimiser step."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != PROTOBUF:
-        raise bad_request(f"the body must be {PROTOBUF}, which the tinker SDK sends since 0.25: upgrade it")
+    if request.headers.get("content-type", "").partition(";")[0].strip() != protobuf.PROTOBUF:
+        raise Refusal(f"the body must be {protobuf.PROTOBUF}, which the tinker SDK sends since 0.25: upgrade it")
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise bad_request("the body is compressed, which this server does not accept: send it uncompressed")
+        raise Refusal("the body is compressed, which this server does not accept: send it uncompressed")
     batch = protobuf.read_forward_backward(request.body)
     if batch.seq_id < 1:
-        raise bad_request(f"seq_id is {batch.seq_id}; expected the number of the model's request, from 1")
+        raise Refusal(f"seq_id is {batch.seq_id}; expected the number of the model's request, from 1")
     run = service.run(batch.model_id)
     data = [Datum(tokens, inputs) for tokens, inputs in batch.data]
 
@@ -104,24 +94,25 @@ def forward_backward(service: Service, request: Request) -> Response:
         result = run.model.forward_backward(data, loss, config, forward_only=batch.forward_only)
         simulated = {} if loss == batch.loss and not run.base.stand_in else {SIMULATED: 1.0}
         output = protobuf.write_forward_backward(result.outputs, {**result.metrics, **simulated})
-        return Response(body=output, kind=PROTOBUF)
+        return Response(body=output, kind=protobuf.PROTOBUF)
 
     return submit(service, f"{run.id}:{batch.seq_id}", compute, run)
 
 
 def optim_step(service: Service, request: Request) -> Response:
-    """Apply the gradients."""
     body = request.object()
     run = service.run(body.text("model_id"))
     if body.get("optimizer_params") is not None:
-        raise bad_request("optimizer_params are not supported: models here are trained with AdamW, set adam_params")
+        raise Refusal("optimizer_params are not supported: models here are trained with AdamW, set adam_params")
     values = body.part("adam_params")
     defaults = asdict(AdamParams())
     params = AdamParams(**{name: _adam_number(values, name, default) for name, default in defaults.items()})
 
     def step() -> Response:
         metrics = run.model.optim_step(params)
-        return json_response({"metrics": {name: float(value) for name, value in metrics.items() if np.isfinite(value)}})
+        return Response.of_json(
+            {"metrics": {name: float(value) for name, value in metrics.items() if np.isfinite(value)}}
+        )
 
     return submit(service, request_id_of(run, body), step, run)
 
@@ -129,7 +120,7 @@ def optim_step(service: Service, request: Request) -> Response:
 def _adam_number(values: Body, name: str, default: float) -> float:
     # The SDK writes NaN and infinity as null, where the default would train with another value than was asked for.
     if name in values and values[name] is None:
-        raise bad_request(f"{name} must be a finite number, not null, as which the SDK sends NaN and infinity")
+        raise Refusal(f"{name} must be a finite number, not null, as which the SDK sends NaN and infinity")
     return values.number(name, default)
 
 
@@ -137,7 +128,7 @@ def new_run(service: Service, body: Body, lora: LoraSpec, base: BaseModel, base_
     """Return the training run with the id that the SDK derives too; the existing one if it was created before."""
     session = service.session(body.text("session_id"))
     if (optimizer := body.part("optimizer_config", {}).text("type", "adamw")) != "adamw":
-        raise bad_request(f"optimizer {optimizer!r} is not supported here; models are trained with adamw")
+        raise Refusal(f"optimizer {optimizer!r} is not supported here; models are trained with adamw")
     run_id = f"{session.id}:train:{body.whole('model_seq_id')}"
     metadata = body.texts_by_name("user_metadata")
     # The SDK repeats requests after a broken connection: the second one must find the same run.
@@ -156,7 +147,7 @@ def _read_lora(values: Body) -> LoraSpec:
 def submit(service: Service, request_id: str, compute: Callable[[], Response], run: Run) -> Response:
     """Submit a computation, and return the id under which its result will be."""
     service.submit(request_id, lambda: service.work.call(compute), lambda response: response)
-    return json_response({"request_id": request_id, "model_id": run.id})
+    return Response.of_json({"request_id": request_id, "model_id": run.id})
 
 
 def request_id_of(run: Run, body: Body) -> str:
@@ -190,7 +181,7 @@ def save_weights_for_sampler(service: Service, request: Request) -> Response:
     body = request.object()
     run = service.run(body.text("model_id"))
     if (kind := body.text("kind", "snapshot")) != "snapshot":
-        raise bad_request(f"kind {kind!r} is not supported here; sampler weights are snapshots")
+        raise Refusal(f"kind {kind!r} is not supported here; sampler weights are snapshots")
     request_id = request_id_of(run, body)
     if body.get("path") is None:
         return submit(service, request_id, _snapshot(service, run, body), run)
@@ -215,7 +206,7 @@ def _save(
     def save() -> Response:
         with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
             write(directory)
-        return json_response({"type": kind, "path": str(path), **describe()})
+        return Response.of_json({"type": kind, "path": str(path), **describe()})
 
     return submit(service, request_id_of(run, body), save, run)
 
@@ -228,7 +219,7 @@ def load_weights(service: Service, request: Request) -> Response:
     base_model = body.optional_text("base_model") or service.base_model_of(checkpoint)
     base = service.models.find(base_model)
     if base != service.base_of(checkpoint):
-        raise bad_request(f"{checkpoint.path} was trained on {checkpoint.info.base_model}, not on {base_model}")
+        raise Refusal(f"{checkpoint.path} was trained on {checkpoint.info.base_model}, not on {base_model}")
     new = body.get("model_id") is None
     lora = LoraSpec(**checkpoint.info.lora)
     run = new_run(service, body, lora, base, base_model) if new else service.run(body.text("model_id"))
@@ -237,23 +228,21 @@ def load_weights(service: Service, request: Request) -> Response:
         trainer = base.engine.trainer(run.lora) if new else run.model
         trainer.load_state(checkpoint.directory, optimizer=with_optimizer)
         run.trainer = trainer
-        return json_response({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})
+        return Response.of_json({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})
 
     return submit(service, f"{run.id}:create" if new else request_id_of(run, body), load, run)
 
 
 def weights_info(service: Service, request: Request) -> Response:
-    """Return the base model and the LoRA settings of a checkpoint."""
     checkpoint = service.archive.find(CheckpointPath.parse(request.object().text("tinker_path")))
     lora = LoraSpec(**checkpoint.info.lora)
     parts = {name: getattr(lora, name) for name in ("train_attn", "train_mlp", "train_unembed")}
-    return json_response(
+    return Response.of_json(
         {"base_model": service.base_model_of(checkpoint), "is_lora": True, "lora_rank": lora.rank, **parts}
     )
 
 
 def _describe_checkpoint(service: Service, run: Run, body: Body) -> CheckpointInfo:
-    """Return the description of a checkpoint that a run saves now."""
     created = service.clock()
     expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
     metadata = body.texts_by_name("user_metadata")
@@ -277,7 +266,7 @@ def _snapshot(service: Service, run: Run, body: Body) -> Callable[[], Response]:
     def save() -> Response:
         directory.mkdir(parents=True)
         run.model.save_sampler(directory)
-        return json_response({"type": "save_weights_for_sampler", "sampling_session_id": sampling.id})
+        return Response.of_json({"type": "save_weights_for_sampler", "sampling_session_id": sampling.id})
 
     return save
 
@@ -285,7 +274,7 @@ def _snapshot(service: Service, run: Run, body: Body) -> Callable[[], Response]:
 def _training_checkpoint(service: Service, text: str) -> Checkpoint:
     path = CheckpointPath.parse(text)
     if path.kind != TRAINING:
-        raise bad_request(f"{path} cannot be trained on; training resumes from tinker://RUN/{TRAINING}/NAME")
+        raise Refusal(f"{path} cannot be trained on; training resumes from tinker://RUN/{TRAINING}/NAME")
     return service.archive.find(path)
 
 
@@ -299,7 +288,7 @@ def save_weights_external(service: Service, request: Request) -> Response:
     body = request.object()
     run = service.run(body.text("model_id"))
     if body.get("age_encryption_recipients"):
-        raise bad_request("age_encryption_recipients is not supported by this server: leave it out, nothing is sent")
+        raise Refusal("age_encryption_recipients is not supported by this server: leave it out, nothing is sent")
     path = CheckpointPath(run.id, EXTERNAL, body.text("path"))
 
     def write(directory: Path) -> None:
@@ -322,7 +311,7 @@ def external_weights_urls(service: Service, request: Request) -> Response:
     service.downloads[token] = checkpoint.directory, until
     start = f"http://{request.headers.get('host', '')}/api/v1{DOWNLOADS}{token}"
     urls: dict[str, Json] = {name: f"{start}/{name}" for name in FILES}
-    return json_response({"urls": urls, "expires": format_time(until)})
+    return Response.of_json({"urls": urls, "expires": format_time(until)})
 
 
 def download(service: Service, request: Request) -> Response:
@@ -330,11 +319,11 @@ def download(service: Service, request: Request) -> Response:
     directory, until = service.downloads.get(request.parameters["token"], (Path(), 0.0))
     name = request.parameters["file"]
     if until <= service.clock() or name not in FILES:
-        raise not_found("this URL is unknown or has expired: get a new one from external_weights_urls")
+        raise NotFound("this URL is unknown or has expired: get a new one from external_weights_urls")
     try:
         return Response(body=(directory / name).read_bytes(), kind="application/octet-stream")
     except FileNotFoundError:
-        raise not_found(f"{name} was deleted with its checkpoint") from None
+        raise NotFound(f"{name} was deleted with its checkpoint") from None
 
 
 def _config(run: Run) -> dict[str, Json]:

@@ -12,12 +12,7 @@ from training_builders import make_recipe, steps, train_recipe
 from pytest_crucible.backends.lineages import TrainedAdapter
 from pytest_crucible.features.training.adapters import find_step, with_checkpoint
 from pytest_crucible.features.training.log import TrainingLog
-from pytest_crucible.features.training.recipe import (
-    emit_checkpoint,
-    emit_step,
-    find_damaged,
-    find_trained,
-)
+from pytest_crucible.features.training.recipe import emit_checkpoint, emit_step, find_damaged, find_trained
 from pytest_crucible.local_model.checkpoints import load_sampler
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records import Adapter, Event, Lineage, TrainingResult

@@ -20,7 +20,6 @@ from pytest_crucible.local_model.server.transport import (
     Request,
     Response,
     Server,
-    json_response,
     parse_head,
 )
 
@@ -30,11 +29,11 @@ pytestmark = pytest.mark.asyncio
 async def echo(request: Request) -> Response:
     if request.path == "/slow":
         await asyncio.sleep(30)
-    return json_response({"path": request.path, "query": request.query, "size": len(request.body)})
+    return Response.of_json({"path": request.path, "query": request.query, "size": len(request.body)})
 
 
 def refuse(refusal: Refusal) -> Response:
-    return json_response({"detail": refusal.sentence}, refusal.status)
+    return Response.of_json({"detail": refusal.sentence}, refusal.status)
 
 
 @contextlib.asynccontextmanager
