@@ -251,23 +251,6 @@ def test_it_is_the_published_formula_sequence_by_sequence(lengths, seed):
         np.testing.assert_allclose(derivative[at], (ahead - behind) / 2e-6, rtol=1e-5, atol=1e-8)
 
 
-def test_torch_finds_the_same():
-    torch = pytest.importorskip("torch")
-    logprobs, inputs = drawn([12], seed=5)
-    target = torch.tensor(logprobs, requires_grad=True)
-    reference, advantages, mask = (
-        torch.tensor(inputs[name]) for name in ("logprobs", "advantages", "sequence_ratio_mask")
-    )
-    mean = (target.detach() - reference)[mask != 0].mean()
-    ratio = torch.exp(mean + target - target.detach())
-    loss = -torch.minimum(ratio * advantages, ratio.clamp(0.9, 1.1) * advantages).sum()
-    loss.backward()
-    result, derivative, _, _ = GSPO(logprobs, inputs, CLIP, [12])
-
-    assert result == pytest.approx(loss.item(), rel=1e-12)
-    np.testing.assert_allclose(derivative, target.grad.numpy(), rtol=1e-10, atol=1e-12)
-
-
 def test_a_sequence_is_judged_by_itself_whatever_stands_beside_it():
     trainer = tiny_engine().trainer(LoraSpec(rank=2))
     data = []

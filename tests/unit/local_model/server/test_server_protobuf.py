@@ -30,24 +30,14 @@ def official():
     return pytest.importorskip("tinker.proto.tinker_public_pb2")
 
 
-@given(st.integers(-(2**63), 2**63 - 1))
-def test_an_integer_comes_back(value):
-    fields = protobuf.read_fields(protobuf.integer(3, value))
-
-    assert protobuf.last_int(fields, 3) == value
-
-
-@given(st.integers(-(2**31), 2**31 - 1))
-def test_an_integer_of_32_bits_comes_back(value):
-    assert protobuf.last_int(protobuf.read_fields(protobuf.integer(1, value)), 1, bits=32) == value
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
-def test_packed_and_single_integers_are_the_same(values):
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(-(2**31), 2**31 - 1))
+def test_integers_come_back_alone_packed_and_of_32_bits(values, narrow):
     packed = protobuf.read_fields(protobuf.packed_integers(2, values))
     single = protobuf.read_fields(b"".join(b"\x10" + protobuf.varint(value) for value in values))
 
     assert protobuf.all_ints(packed, 2) == protobuf.all_ints(single, 2) == values
+    assert protobuf.last_int(single, 2) == (values[-1] if values else 0)
+    assert protobuf.last_int(protobuf.read_fields(protobuf.integer(1, narrow)), 1, bits=32) == narrow
 
 
 @given(st.text(), st.floats(allow_nan=False))
