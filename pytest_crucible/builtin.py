@@ -49,12 +49,12 @@ METRICS = {
             *("flagged", "guard_score", "guard_latency_s", "pii"),
         )
     },
-    "latency_s": "pytest_crucible.metrics.usage:latency_s",
-    "first_token_s": "pytest_crucible.metrics.usage:first_token_s",
-    "cost_usd": "pytest_crucible.metrics.usage:cost_usd",
-    "input_tokens": "pytest_crucible.metrics.usage:input_tokens",
-    "output_tokens": "pytest_crucible.metrics.usage:output_tokens",
-    "total_tokens": "pytest_crucible.metrics.usage:total_tokens",
+    "latency_s": "pytest_crucible.metrics.text:latency_s",
+    "first_token_s": "pytest_crucible.metrics.text:first_token_s",
+    "cost_usd": "pytest_crucible.metrics.text:cost_usd",
+    "input_tokens": "pytest_crucible.metrics.text:input_tokens",
+    "output_tokens": "pytest_crucible.metrics.text:output_tokens",
+    "total_tokens": "pytest_crucible.metrics.text:total_tokens",
 }
 DATASETS = {
     **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.benchmarks:fever"),

@@ -12,6 +12,7 @@ import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.measures.row import (
+    SIDES,
     Clusters,
     Difference,
     End,
@@ -111,13 +112,10 @@ def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     if not np.isfinite(prepared.values).all():
         return BoundedValue(value=float(np.sum(prepared.values)), lower=None, upper=None), "unbounded"
     values, shape = values_and_shape(prepared)
-    lower, upper = (stats.mean_bound(values, **shape, alpha=alpha, side=side) for side in _SIDES)
+    lower, upper = (stats.mean_bound(values, **shape, alpha=alpha, side=side) for side in SIDES)
     method = "none" if lower.value is None and upper.value is None else lower.method
     low, high = (clip_value(side.value, prepared.bounds) for side in (lower, upper))
     return BoundedValue(value=float(np.mean(prepared.values)), lower=low, upper=high), method
-
-
-_SIDES: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
 
 
 def estimate_count(prepared: Prepared, level: float) -> Measured:
@@ -281,10 +279,6 @@ def any_proof(measure: Measure, facts: MetricFacts) -> str:
 
 def metric_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return facts.low, facts.high
-
-
-def rate_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return 0.0, 1.0
 
 
 def any_range(measure: Measure, facts: MetricFacts) -> Numbers:

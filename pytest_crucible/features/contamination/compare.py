@@ -19,13 +19,12 @@ import numpy as np
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
-from pytest_crucible.datasets.columns import Table, text_of
+from pytest_crucible.datasets.columns import Table, iterate_fields, text_of
 from pytest_crucible.datasets.expectation import (
     check_flag,
     check_number,
     row_check,
 )
-from pytest_crucible.datasets.packed import iterate_fields
 from pytest_crucible.features.contamination.matching import (
     NEAR_MATCH,
     OVERLAPS,
@@ -172,7 +171,7 @@ def find_similar_embeddings(
 
 def open_embed() -> Callable[[Sequence[str]], Any]:
     """Return a function from texts to vectors of length 1, shape (n, 384). Raises SpecError without the extra."""
-    from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
+    from pytest_crucible.metrics.models.local import EmbeddingScorer
 
     scorer = EmbeddingScorer(root=Path.cwd())
     return lambda texts: asyncio.run(scorer.embed(list(texts)))

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
-from pytest_crucible.datasets.columns import Column, MissingColumn, Table
+from pytest_crucible.datasets.columns import Column, MissingColumn, Table, iterate_fields, pack_if_many
 from pytest_crucible.datasets.expectation import (
     check_choice,
     check_flag,
@@ -22,7 +22,6 @@ from pytest_crucible.datasets.expectation import (
     column_check,
 )
 from pytest_crucible.datasets.load import file_source
-from pytest_crucible.datasets.packed import iterate_fields, pack_if_many
 from pytest_crucible.datasets.similar import Vocabulary, split_words
 from pytest_crucible.features.contamination.compare import open_embed
 from pytest_crucible.records import Sample

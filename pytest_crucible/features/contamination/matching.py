@@ -11,9 +11,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.duplicates import normalise_text
 from pytest_crucible.datasets.load import as_rows, file_source
-from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, split_words
+from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, normalise_text, split_words
 from pytest_crucible.records import Sample
 from pytest_crucible.records.plan_values import PlanValue
 

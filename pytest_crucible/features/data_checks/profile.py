@@ -15,7 +15,7 @@ from scipy import stats
 
 from pytest_crucible.datasets.columns import Column
 from pytest_crucible.datasets.columns import Table as SampleTable
-from pytest_crucible.datasets.duplicates import normalise_text
+from pytest_crucible.datasets.similar import normalise_text
 from pytest_crucible.features.data_checks.texts import is_clean
 from pytest_crucible.features.data_checks.values import read_time
 from pytest_crucible.records import Note, Row, Sample, Statement, Table, View

@@ -12,7 +12,6 @@ from scipy import stats
 
 from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, row_finding
 from pytest_crucible.datasets.columns import Column, Table
-from pytest_crucible.datasets.duplicates import normalise_text
 from pytest_crucible.datasets.expectation import (
     check_choice,
     check_count,
@@ -24,7 +23,7 @@ from pytest_crucible.datasets.expectation import (
     range_text,
     row_check,
 )
-from pytest_crucible.datasets.similar import find_equal, find_similar
+from pytest_crucible.datasets.similar import find_equal, find_similar, normalise_text
 from pytest_crucible.features.data_checks.texts import UnusableColumn
 from pytest_crucible.records.errors import SpecError
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_crucible.datasets.duplicates import find_duplicates
 from pytest_crucible.datasets.formats import read_rows
+from pytest_crucible.datasets.similar import find_duplicates
 from pytest_crucible.features.training.set_formats import (
     FileRow,
     TrainingRow,

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible import DatasetError
-from pytest_crucible.datasets.fetch import CHUNK, data_file, download, unpacked_file
+from pytest_crucible.datasets.release import CHUNK, data_file, download, unpacked_file
 
 CONTENT = b'{"input": 1}\n' * (2 * CHUNK // 13)  # more than one chunk
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

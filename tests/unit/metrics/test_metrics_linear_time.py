@@ -36,7 +36,7 @@ from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
-from pytest_crucible.metrics.models.verdicts import NoVerdict, read_verdict
+from pytest_crucible.metrics.models.scorers import NoVerdict, read_verdict
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.metrics.models.batched import Batched, has_bfloat16
-from pytest_crucible.metrics.models.nli import MAY_FAIL, PLAIN, check_direction, find_labels
+from pytest_crucible.metrics.models.local import MAY_FAIL, PLAIN, Batched, check_direction, find_labels, has_bfloat16
 from pytest_crucible.metrics.models.scorers import Entailment
 from pytest_crucible.metrics.models.weights import check_model_files, digest
 from pytest_crucible.records.errors import SpecError

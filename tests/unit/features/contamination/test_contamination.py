@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from pytest_crucible.datasets import checks, identify, load_file
 from pytest_crucible.datasets.check import CheckContext, drop_failing
 from pytest_crucible.datasets.checks import check_samples
-from pytest_crucible.datasets.duplicates import Duplicate, find_duplicates, is_near
-from pytest_crucible.datasets.similar import SimilarSets, Vocabulary, split_words
+from pytest_crucible.datasets.similar import Duplicate, SimilarSets, Vocabulary, find_duplicates, is_near, split_words
 from pytest_crucible.features.contamination.compare import compare_with_file, compare_with_rows, find_similar_embeddings
 from pytest_crucible.features.contamination.matching import SampleText, read_training_rows, training_rows
 from pytest_crucible.features.contamination.section import overlap_text, overlap_view
