@@ -198,9 +198,10 @@ class Table:
         """Return the values of a field. Raises MissingColumn if no sample has it."""
         self.load([name])
         if name not in self._used:
-            raise MissingColumn(
-                f"no sample has a field {name!r}; {suggest(name, self._names(), otherwise=self._has())}"
-            )
+            first = next((value for value in self._columns["expected"].values if isinstance(value, Mapping)), {})
+            names = [*self.fields, *(f"expected.{key}" for key in first)]
+            hint = suggest(name, names, otherwise=f"the fields are {', '.join(self.fields)}")
+            raise MissingColumn(f"no sample has a field {name!r}; {hint}")
         return self._columns[name]
 
     def load(self, names: Iterable[str]) -> None:
@@ -220,14 +221,6 @@ class Table:
             return bool(self.column(name))
         except MissingColumn:
             return False
-
-    def _has(self) -> str:
-        return f"the fields are {', '.join(self.fields)}"
-
-    def _names(self) -> list[str]:
-        """Return the fields, and those inside of `expected`, for suggestions."""
-        first = next((value for value in self._columns["expected"].values if isinstance(value, Mapping)), {})
-        return [*self.fields, *(f"expected.{name}" for name in first)]
 
     def _read(self, new: Mapping[str, None]) -> None:
         columns: list[list[Any]] = [[] for _ in new]

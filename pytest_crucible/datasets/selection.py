@@ -220,30 +220,23 @@ def describe(samples: Sequence[Sample]) -> Description:
     columns = dict.fromkeys(("id", "input"))
     for sample in samples:
         inputs.add(text_of(sample.input))
-        groups |= {sample.group} - {None} if sample.group is not None else set()
-        columns |= dict.fromkeys(_fields(sample))
+        groups |= set() if sample.group is None else {sample.group}
+        own: dict[str, Any] = {"expected": sample.expected, "group": sample.group, **sample.metadata}
+        columns |= dict.fromkeys(name for name, value in own.items() if value is not None)
         for name, value in fields_of(sample).items():
-            _count(counts.setdefault(name, Counter()), value)
+            counter = counts.setdefault(name, Counter())
+            # A field with too many distinct values already is not counted on.
+            if isinstance(value, str | int | bool) and len(counter) <= FEW:
+                counter[text_of(value)] += 1
     return Description(
         samples=len(samples),
         columns=tuple(columns),
         groups=len(groups) or None,
         duplicates=len(samples) - len(inputs),
-        values={name: dict(counter.most_common()) for name, counter in counts.items() if _few(name, counter)},
+        values={
+            name: dict(counter.most_common())
+            for name, counter in counts.items()
+            if name != "group" and 0 < len(counter) <= FEW and max(counter.values()) > 1
+        },
         first=samples[0],
     )
-
-
-def _fields(sample: Sample) -> list[str]:
-    values: dict[str, Any] = {"expected": sample.expected, "group": sample.group, **sample.metadata}
-    return [name for name, value in values.items() if value is not None]
-
-
-def _count(counter: Counter[str], value: Any) -> None:
-    """Count a value, unless the field already has too many distinct values."""
-    if isinstance(value, str | int | bool) and len(counter) <= FEW:
-        counter[text_of(value)] += 1
-
-
-def _few(name: str, counter: Counter[str]) -> bool:
-    return name != "group" and 0 < len(counter) <= FEW and max(counter.values()) > 1

@@ -310,7 +310,12 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
         for number, near in enumerate(_find_near(texts)):
             if near is not None:
                 duplicates[bucket[number]] = Duplicate(bucket[near], False)
-    return [_first_of_all(duplicates, duplicate) for duplicate in duplicates]
+    # Where the earlier row is itself a near duplicate, the row that stays is the one that it repeats.
+    firsts = [None if duplicate is None else duplicates[duplicate.of] for duplicate in duplicates]
+    return [
+        duplicate if first is None else Duplicate(first.of, False)
+        for duplicate, first in zip(duplicates, firsts, strict=True)
+    ]
 
 
 def normalise_text(text: str) -> str:
@@ -326,12 +331,6 @@ def is_near(words: Words, others: Words) -> bool:
     (False, True)
     """
     return words == others or _differ_in_at_most(max(len(words), len(others)) // NEAR, words, others)
-
-
-def _first_of_all(duplicates: list[Duplicate | None], duplicate: Duplicate | None) -> Duplicate | None:
-    """Return the row that stays where the earlier row is itself a near duplicate."""
-    earlier = None if duplicate is None else duplicates[duplicate.of]
-    return duplicate if earlier is None else Duplicate(earlier.of, False)
 
 
 def _is_long(text: str) -> bool:

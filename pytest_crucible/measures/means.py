@@ -170,7 +170,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         clusters=result.clusters,
         deviation=result.deviation,
         dof=result.dof,
-        discordance=_discordance(result.n, result.deviation, result.estimate)
+        discordance=min(1.0, (result.deviation or 0.0) ** 2 * (result.n - 1) / result.n + (result.estimate or 0.0) ** 2)
         if _is_paired_binary(first, second)
         else None,
         span=span,
@@ -218,11 +218,6 @@ def _is_paired_binary(first: Prepared, second: Prepared) -> bool:
     if numeric(first.kind) != "binary" or first.clusters is not None:
         return False
     return all(bool(np.isin(arm.values, (0.0, 1.0)).all()) for arm in (first, second))
-
-
-def _discordance(n: int, deviation: float | None, difference: float | None) -> float:
-    """Proportion of pairs that disagree: the variance of the differences plus their squared mean."""
-    return min(1.0, (deviation or 0.0) ** 2 * (n - 1) / n + (difference or 0.0) ** 2)
 
 
 def samples_to_prove_mean(prepared: Prepared, limit: float, alpha: float) -> int | None:

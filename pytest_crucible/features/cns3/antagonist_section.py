@@ -90,6 +90,8 @@ def tally_findings(
         scores = Scores(values, values, values, nothing_lost, np.isnan(values))
         return dataclasses.replace(estimate_mean(facts, arm, scores, clusters, level=level), statistic=statistic)
 
+    names = {finding.name for reply in replies.values() for finding in reply.findings}
+    names |= {name for reply in replies.values() for name in reply.gold or ()}
     has_gold = any(reply.gold is not None for reply in replies.values())
     return tuple(
         FindingTally(
@@ -105,12 +107,8 @@ def tally_findings(
             precision=share(name, "precision", _is_right) if has_gold else None,
             recall=share(name, "recall", _is_recalled) if has_gold else None,
         )
-        for name in sorted({name for reply in replies.values() for name in _names(reply)})
+        for name in sorted(names)
     )
-
-
-def _names(reply: Flagged) -> set[str]:
-    return {finding.name for finding in reply.findings} | (reply.gold or frozenset())
 
 
 def _has(name: str, reply: Flagged) -> bool:
@@ -155,13 +153,7 @@ def _values(name: str, replies: Replies, judgement: Judgement, samples: int) -> 
 def _frequencies(tallies: Sequence[FindingTally]) -> Table:
     rows = tuple(
         Row(
-            cells=(
-                tally.name,
-                tally.arm,
-                *map(str, tally.severities.values()),
-                str(tally.explained),
-                *_cells(tally.rate),
-            )
+            cells=(tally.name, tally.arm, *map(str, (*tally.severities.values(), tally.explained)), *_cells(tally.rate))
         )
         for tally in tallies
     )
@@ -188,9 +180,10 @@ def _agreement(tallies: Sequence[FindingTally]) -> Table:
 
 
 def _cells(estimate: Estimate | None) -> Iterator[str]:
-    has_value = estimate is not None and estimate.value is not None
-    yield with_interval(estimate.value, estimate.interval) if estimate is not None and has_value else "-"
-    yield f"{estimate.n:,}" if estimate is not None and has_value else "0"
+    if estimate is None or estimate.value is None:
+        yield from ("-", "0")
+    else:
+        yield from (with_interval(estimate.value, estimate.interval), f"{estimate.n:,}")
 
 
 def _document(tally: FindingTally) -> dict[str, Any]:
@@ -224,14 +217,14 @@ COLUMNS: Mapping[str, ColumnKind] = {
 def findings(store: RunStore, run: str) -> ExportTable:
     """Return every finding with its evidence. `labelled`: a person found it too; None if no person has looked."""
 
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for *unit, text in labels(store, run, METRIC):
-            yield from ((*unit, *row) for row in _finding_rows(from_text(text)))
-
-    return ExportTable(columns=COLUMNS, rows=rows())
-
-
-def _finding_rows(reply: Flagged) -> Iterator[tuple[Any, ...]]:
-    for finding in reply.findings:
-        labelled = None if reply.gold is None else finding.name in reply.gold
-        yield finding.name, finding.severity, finding.caused_by, dict(finding.evidence), labelled
+    rows = (
+        (
+            *unit,
+            *(finding.name, finding.severity, finding.caused_by, dict(finding.evidence)),
+            None if reply.gold is None else finding.name in reply.gold,
+        )
+        for *unit, text in labels(store, run, METRIC)
+        for reply in [from_text(text)]
+        for finding in reply.findings
+    )
+    return ExportTable(columns=COLUMNS, rows=rows)

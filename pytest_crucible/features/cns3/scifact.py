@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.datasets.release import OfficialFile, Release
-from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Label, Relation, render
+from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Label, Relation, find_roots, render
 from pytest_crucible.records.errors import DatasetError
 
 Row = Mapping[str, Any]
@@ -63,7 +63,10 @@ def samples(claims: Iterable[Row], corpus: Mapping[str, Row]) -> Iterator[dict[s
     groups = _groups([_cited_documents(row) for row in rows])
     for row, group in zip(rows, groups, strict=True):
         documents = {name: _document(corpus, name, row) for name in _cited_documents(row)}
-        evidence = {str(name): _lines(sets) for name, sets in row["evidence"].items()}
+        evidence = {
+            str(name): sorted({line for rationale in sets for line in rationale["sentences"]})
+            for name, sets in row["evidence"].items()
+        }
         yield {
             "id": str(row["id"]),
             "input": prompt(documents),
@@ -136,25 +139,11 @@ def _document(corpus: Mapping[str, Row], name: str, row: Row) -> dict[str, Any]:
     return {"title": corpus[name]["title"], "abstract": list(corpus[name]["abstract"])}
 
 
-def _lines(sets: Iterable[Row]) -> list[int]:
-    return sorted({line for rationale in sets for line in rationale["sentences"]})
-
-
 def _groups(cited: Sequence[Sequence[str]]) -> list[str]:
     """Return for each claim the first document of its connected component."""
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while parent.setdefault(name, name) != name:
-            parent[name] = name = parent[parent[name]]
-        return name
-
-    for names in cited:
-        for other in names[1:]:
-            # The smaller name becomes the root, so that groups do not depend on the order of the claims.
-            first, second = sorted((root(names[0]), root(other)))
-            parent[second] = first
-    return [root(names[0]) if names else f"claim {place}" for place, names in enumerate(cited)]
+    edges = [(names[0], other) for names in cited for other in names[1:]]
+    roots = find_roots((name for names in cited for name in names), edges)
+    return [roots[names[0]] if names else f"claim {place}" for place, names in enumerate(cited)]
 
 
 RELEASE = "https://scifact.s3-us-west-2.amazonaws.com/release/latest/data.tar.gz"

@@ -42,6 +42,7 @@ from pytest_crucible.stats.data_drift import (
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import p_equals, quantity
 
+PLACES = {"met": "within", "missed": "beyond", "undecided": "not shown to be within"}
 FieldKind = Literal["numbers", "categories", "texts"]
 
 # Texts are categories if they have at most 50 different values, or one for each five rows.
@@ -333,7 +334,14 @@ def _new_values(old: Counter[str], new: Counter[str]) -> str:
 
 
 def _compare_texts(row: DriftRow, old: Column, new: Column, seed: int, embed: Embed) -> DriftRow:
-    texts = [_draw_texts(column.texts, seed) for column in (old, new)]
+    def draw(texts: Sequence[str]) -> list[str]:
+        """Return the texts in an order that does not depend on that of the rows; of many, those drawn by hash."""
+        if len(texts) <= MOST_TEXTS:
+            return sorted(texts)
+        key = {text: hashlib.sha256(f"{seed}:{text}".encode()).digest() for text in texts}
+        return sorted(texts, key=lambda text: (key[text], text))[:MOST_TEXTS]
+
+    texts = [draw(column.texts) for column in (old, new)]
     note = f"{MOST_TEXTS:,} texts a side, drawn" if max(len(old.texts), len(new.texts)) > MOST_TEXTS else ""
     vectors = embed([*texts[0], *texts[1]])
     return replace(row, drift=compare_vectors(vectors, len(texts[0]), seed=seed), note=note)
@@ -345,15 +353,6 @@ _KINDS: Mapping[FieldKind, Callable[..., DriftRow]] = {
     "texts": _compare_texts,
 }
 
-
-def _draw_texts(texts: Sequence[str], seed: int) -> list[str]:
-    """Return the texts in an order that does not depend on that of the rows; of many, those drawn by hash."""
-    if len(texts) <= MOST_TEXTS:
-        return sorted(texts)
-    return sorted(texts, key=lambda text: (hashlib.sha256(f"{seed}:{text}".encode()).digest(), text))[:MOST_TEXTS]
-
-
-__all__ = ["DriftReport", "DriftRow", "MissingColumn", "compare_datasets"]
 
 METHODS: dict[str, FieldKind | None] = {"auto": None, "ks": "numbers", "chi2": "categories", "mmd": "texts"}
 
@@ -384,41 +383,35 @@ def expect_no_data_drift(
     if not isinstance(baseline, str | Path):
         raise SpecError("baseline must be the path of a file, such as 'march.jsonl'")
 
+    kinds = {} if METHODS[method] is None else {column: METHODS[method]}
+
     def bind(context: CheckContext) -> Finder:
-        return lambda table: _find_drift(
-            table, column, context.folder / baseline, str(baseline), margin, alpha, METHODS[method], embeddings
-        )
+        return lambda table: find_drift(table, context.folder / baseline)
+
+    def find_drift(table: Table, path: Path) -> Finding:
+        if not path.is_file():
+            raise SpecError(f"{baseline} does not exist; correct baseline=")
+        table.column(column)
+        embed = open_embed() if embeddings else tfidf_vectors
+        try:
+            [row] = compare_datasets(
+                load_rows_of_file(path),
+                table.samples,
+                fields=[column],
+                margin=margin,
+                alpha=alpha,
+                kinds=kinds,
+                embed=embed,
+            ).rows
+        except MissingColumn as error:
+            raise SpecError(f"in {baseline} {error}") from None
+        if not row.parts:
+            raise SpecError(f"the field cannot be compared: {row.note}")
+        if margin is not None and row.drift is not None and row.drift.distance is None:
+            raise SpecError("texts have no distance to compare with a margin; remove margin")
+        return _drift_finding(row, margin, alpha)
 
     return Check(subject="", call="", find=bind(CheckContext()), files=(str(baseline),), shares_alpha=True, bind=bind)
-
-
-def _find_drift(
-    table: Table,
-    column: str,
-    path: Path,
-    name: str,
-    margin: float | None,
-    alpha: float,
-    kind: FieldKind | None,
-    embeddings: bool,
-) -> Finding:
-    if not path.is_file():
-        raise SpecError(f"{name} does not exist; correct baseline=")
-    table.column(column)
-    kinds = {} if kind is None else {column: kind}
-    try:
-        old = load_rows_of_file(path)
-        embed = open_embed() if embeddings else tfidf_vectors
-        [row] = compare_datasets(
-            old, table.samples, fields=[column], margin=margin, alpha=alpha, kinds=kinds, embed=embed
-        ).rows
-    except MissingColumn as error:
-        raise SpecError(f"in {name} {error}") from None
-    if not row.parts:
-        raise SpecError(f"the field cannot be compared: {row.note}")
-    if margin is not None and row.drift is not None and row.drift.distance is None:
-        raise SpecError("texts have no distance to compare with a margin; remove margin")
-    return _drift_finding(row, margin, alpha)
 
 
 def _drift_finding(row: DriftRow, margin: float | None, alpha: float) -> Finding:
@@ -437,8 +430,7 @@ def drift_text(row: DriftRow, alpha: float, margin: float | None) -> str:
     """Return the facts about a field's drift."""
     head = "drift proven" if row.is_proven(alpha) else "no drift proven"
     if row.state is not None:
-        place = {"met": "within", "missed": "beyond", "undecided": "not shown to be within"}[row.state]
-        head += f", {place} the margin {margin:g}"
+        head += f", {PLACES[row.state]} the margin {margin:g}"
     note = f"; {row.note}" if row.note else ""
     if row.missing_drift is None:
         assert row.drift is not None

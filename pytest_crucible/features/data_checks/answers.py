@@ -49,16 +49,15 @@ def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input")
         if len(labels) <= min(FEW_LABELS, len(right) // 2):
             bad = _labels_given(labels, right, both_texts)
         else:
-            bad = [
-                bool(answer) and _text_is_given(answer, text) for answer, text in zip(right, both_texts, strict=True)
-            ]
-        return Finding(
-            message="prompts without their answer",
-            fault="contain their answer",
-            failing=positions[np.array(bad, dtype=bool)],
-            checked=len(bad),
-            missing=len(table) - len(bad),
+            pairs = zip(right, both_texts, strict=True)
+            bad = [bool(answer) and _text_is_given(answer, text) for answer, text in pairs]
+        text, fault, failing = (
+            "prompts without their answer",
+            "contain their answer",
+            positions[np.array(bad, dtype=bool)],
         )
+        missing = len(table) - len(bad)
+        return Finding(message=text, fault=fault, failing=failing, checked=len(bad), missing=missing)
 
     return find
 
@@ -76,22 +75,17 @@ def _text_is_given(answer: str, prompt: str) -> bool:
 
 def _labels_given(labels: Sequence[str], right: Sequence[str], prompts: Sequence[str]) -> list[bool]:
     """Return, for each prompt, whether it announces its label, or contains it more often than any other label."""
-    announced = [_announced_labels(labels, prompt) for prompt in prompts]
+    announced: list[dict[str, set[str]]] = [{} for _ in prompts]
+    for prompt, of_cues in zip(prompts, announced, strict=True):
+        for label in labels:
+            for cue in find_announcements(label, prompt, [other for other in labels if other != label]):
+                of_cues.setdefault(cue, set()).add(label)
     informed = informative_cues(announced, right)
     is_frequent = _frequency_finder(labels)
     return [
         bool(answer) and (any(of_cues.get(cue) == {answer} for cue in informed) or is_frequent(answer, prompt))
         for answer, of_cues, prompt in zip(right, announced, prompts, strict=True)
     ]
-
-
-def _announced_labels(labels: Sequence[str], prompt: str) -> dict[str, set[str]]:
-    """Return the labels that a prompt announces, by the words that do."""
-    announced: dict[str, set[str]] = {}
-    for label in labels:
-        for cue in find_announcements(label, prompt, [other for other in labels if other != label]):
-            announced.setdefault(cue, set()).add(label)
-    return announced
 
 
 def informative_cues(announced: Sequence[Mapping[str, Collection[str]]], right: Sequence[str]) -> set[str]:
@@ -237,16 +231,13 @@ _GAP = re.compile(r"[^\w?!.,;]{0,20}")
 
 # A letter may be a word of its own: "Hint: A triangle has ...". It is an answer where a mark, a reason or the end follows.
 _AFTER_LETTER = re.compile(r"\s*(?:[)\]}<>\"'*_`]|$|[.,:;!?](?!\w)|(?:because|since|as)\b)", re.MULTILINE)
-
 _AFTER = re.compile(r"(?!\w|[.,]\d)")
-
 _IS_RIGHT = re.compile(
     rf"[)\]}}\"'*`.]*\s+(?:is|was)\s+(?:(?P<named>(?:the\s+)?{_TRUE}\s+{_NOUN}|the\s+answer)|correct|right)(?!\w)",
     re.IGNORECASE,
 )
 
 _OPTION = re.compile(r"(?:(?:option|choice|answer|letter|response)\s*[(\[\"'*`]*|[(\[])$", re.IGNORECASE)
-
 _CONDITION = re.compile(r"(?<!\w)(?:if|whether|when|unless|that|suppose)\s[^.?!\n]{0,20}$", re.IGNORECASE)
 
 # The mark of the right one among choices.
@@ -256,11 +247,8 @@ _MARKED = re.compile(
 )
 
 _TICKED = re.compile(r"(?:^|\n)[ \t]*(?:[✓✔✅☑]|[-*]?[ \t]*\[[xX]\])[ \t]*[(\[]?$")
-
 _LINE_BEGIN = re.compile(r"(?:^|\n)[^\w\n]*$")
-
 _MARKER = re.compile(r"(?<!\S)[(\[*]*([A-Za-z]|\d{1,2})[).:\]]")
-
 _BEFORE_ITEM = re.compile(r"(?<!\S)(?:[(\[*]*(?:[A-Za-z]|\d{1,2})[).:\]*]+|[-*•])\s*$")
 
 # Characters before an answer that are looked at.
@@ -280,8 +268,8 @@ def find_announcements(answer: str, prompt: str, others: Sequence[str] = ()) -> 
         return
     items = _list_items(prompt)
     for head in _HEAD.finditer(prompt):
-        found = _answer_after(core, prompt, head.end())
-        if found is not None and found.start() not in items and not _is_list(prompt, found.end(), others):
+        place = _answer_after(core, prompt, head.end())
+        if place is not None and place.start() not in items and not _is_list(prompt, place.end(), others):
             yield " ".join(head[0].lower().split())
     for place in _pattern(core).finditer(prompt):
         before = prompt[max(0, place.start() - _WINDOW) : place.start()]
@@ -315,14 +303,15 @@ def _pattern(core: str) -> re.Pattern[str]:
 
 def _answer_after(core: str, prompt: str, at: int) -> re.Match[str] | None:
     """Return the answer after the head of an announcement; None where something else follows."""
+    after = _AFTER_LETTER if len(core) == 1 and core.isalpha() else _AFTER
     for _ in range(_MOST_LINKS):
         gap = _GAP.match(prompt, at)
         assert gap is not None
         # An answer such as -5 begins with what separates others.
         for begin in range(at, gap.end() + 1):
-            found = _pattern(core).match(prompt, begin)
-            if found and _ends_there(core, prompt, found.end()):
-                return found
+            answer = _pattern(core).match(prompt, begin)
+            if answer and after.match(prompt, answer.end()):
+                return answer
         link = _LINK.match(prompt, gap.end())
         if link is None:
             return None
@@ -330,19 +319,13 @@ def _answer_after(core: str, prompt: str, at: int) -> re.Match[str] | None:
     return None
 
 
-def _ends_there(core: str, prompt: str, end: int) -> bool:
-    after = _AFTER_LETTER if len(core) == 1 and core.isalpha() else _AFTER
-    return after.match(prompt, end) is not None
-
-
 def _list_items(prompt: str) -> set[int]:
     """Return the places of the letters and numbers of choices: of two in a row, the second is the next one."""
-    markers = [(marker.start(1), _rank(marker[1])) for marker in _MARKER.finditer(prompt)]
+    markers = [
+        (marker.start(1), int(marker[1]) if marker[1].isdigit() else 1000 + ord(marker[1]))
+        for marker in _MARKER.finditer(prompt)
+    ]
     return {place for a, b in itertools.pairwise(markers) if b[1] == a[1] + 1 for place, _ in (a, b)}
-
-
-def _rank(marker: str) -> int:
-    return int(marker) if marker.isdigit() else 1000 + ord(marker)
 
 
 def _is_list(prompt: str, end: int, others: Sequence[str]) -> bool:
@@ -375,6 +358,7 @@ def standard_checks(table: Table) -> list[Check]:
 
     Near duplicates, answers in prompts, lengths and large groups only warn: a dataset may have them for a reason.
     """
+    groups = set(table.column("group").labels) if table.has("group") else ()
     return [
         expect_clean_text(),
         expect_no_duplicates(near=None),
@@ -382,7 +366,7 @@ def standard_checks(table: Table) -> list[Check]:
         expect_no_canaries(),
         expect_no_secrets(),
         *_answer_checks(table),
-        *([expect_group_share_below(severity="warn")] if _has_groups(table) else []),
+        *([expect_group_share_below(severity="warn")] if len(groups) > 1 else []),
     ]
 
 
@@ -396,7 +380,3 @@ def _answer_checks(table: Table) -> Iterator[Check]:
         if all(map(_CHOICE.fullmatch, labels)):
             yield expect_balanced_answer_key()
         yield expect_length_not_to_predict_label(severity="warn")
-
-
-def _has_groups(table: Table) -> bool:
-    return table.has("group") and len(set(table.column("group").labels)) > 1

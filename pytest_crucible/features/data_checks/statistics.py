@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, row_finding
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, value_finder
 from pytest_crucible.datasets.columns import Column, Table
 from pytest_crucible.datasets.expectation import (
     check_choice,
@@ -42,9 +42,7 @@ def read_numbers(table: Table, column: str, *, least: int = 1) -> tuple[Column, 
         ids = sorted(table.ids(values.present[wrong].tolist()))
         raise UnusableColumn(f"{len(ids):,} of {len(numbers):,} values are not numbers: {ids_text(ids, len(ids))}")
     if len(numbers) < least:
-        raise UnusableColumn(
-            f"{'no sample has a value' if not len(numbers) else f'only {len(numbers)} samples have a value'}"
-        )
+        raise UnusableColumn(f"only {len(numbers)} samples have a value" if len(numbers) else "no sample has a value")
     return values, numbers
 
 
@@ -210,17 +208,14 @@ def expect_feature_correlation(
 
 def _pairs(table: Table, column: str, other: str) -> tuple[Any, Any]:
     """Return the numbers of both columns where neither is missing, sorted by value."""
-    columns = [table.column(name) for name in (column, other)]
-    full = []
-    for values in columns:
-        numbers = np.full(len(table), np.nan)
-        numbers[values.present] = values.numbers
-        wrong = np.isnan(values.numbers)
-        if wrong.any():
-            raise UnusableColumn(f"{wrong.sum():,} values of {values.name!r} are not numbers")
-        full.append(numbers)
-    both = ~np.isnan(full[0]) & ~np.isnan(full[1])
-    first, second = full[0][both], full[1][both]
+    full = np.full((2, len(table)), np.nan)
+    for row, name in zip(full, (column, other), strict=True):
+        values = table.column(name)
+        wrong = np.isnan(values.numbers).sum()
+        if wrong:
+            raise UnusableColumn(f"{wrong:,} values of {values.name!r} are not numbers")
+        row[values.present] = values.numbers
+    first, second = full[:, ~np.isnan(full).any(axis=0)]
     # The order of the samples must not change the last digit.
     order = np.lexsort((second, first))
     return first[order], second[order]
@@ -251,16 +246,15 @@ def expect_no_duplicates(column: str = "input", near: float | None = 0.8) -> Fin
         if not 0.5 <= near <= 1:
             raise SpecError(f"near is {near!r}; write a similarity from 0.5 to 1, or None for equal texts only")
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
+    def find_repeated(values: Column) -> npt.ArrayLike:
         bad = np.zeros(len(values.texts), dtype=bool)
         bad[find_equal(values.texts)] = True
         if near is not None:
             bad[find_similar(values.texts, near)] = True
-        fault = "repeat another text" if near is None else "repeat another text, or nearly"
-        return row_finding(values, bad, "unlike all others", fault)
+        return bad
 
-    return find
+    fault = "repeat another text" if near is None else "repeat another text, or nearly"
+    return value_finder(column, find_repeated, "unlike all others", fault)
 
 
 @row_check
@@ -277,13 +271,10 @@ def expect_one_answer_per_input(column: str = "input", answer: str = "expected")
         for position, key in zip(both, keys, strict=True):
             of_text.setdefault(key, set()).add(normalise_text(labels[position]))
         bad = [len(of_text[key]) > 1 for key in keys]
-        return Finding(
-            message="of inputs with one answer",
-            fault="have an input that has several answers",
-            failing=np.array(both, dtype=np.intp)[np.array(bad, dtype=bool)],
-            checked=len(both),
-            missing=len(table) - len(both),
-        )
+        failing = np.array(both, dtype=np.intp)[np.array(bad, dtype=bool)]
+        text, fault = "of inputs with one answer", "have an input that has several answers"
+        missing = len(table) - len(both)
+        return Finding(message=text, fault=fault, failing=failing, checked=len(both), missing=missing)
 
     return find
 

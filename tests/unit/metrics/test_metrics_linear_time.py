@@ -132,7 +132,6 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "features/cns3/claims.py": {
         "parse": claims.parse,
         "mentioned": claims.mentioned_ids,
-        "training": claims.ids_in_training,
     },
     "metrics/normalisers.py": dict(NORMALISERS),
     "backends/openai/responses.py": {
