@@ -216,7 +216,6 @@ COLUMNS: Mapping[str, ColumnKind] = {
 
 def findings(store: RunStore, run: str) -> ExportTable:
     """Return every finding with its evidence. `labelled`: a person found it too; None if no person has looked."""
-
     rows = (
         (
             *unit,
