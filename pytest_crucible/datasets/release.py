@@ -12,13 +12,10 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import DatasetError
-
-if TYPE_CHECKING:
-    import tarfile
 
 Row = Sample | Mapping[str, Any]
 
@@ -38,10 +35,40 @@ class OfficialFile:
     """Local name -> name in the archive, for all files of an archive of which only the archive has a checksum."""
 
     def path(self) -> Path:
-        """Return the local path, after a download if necessary. Raises DatasetError."""
-        if self.members:
-            return unpacked_file(self.name, url=self.url, sha256=self.sha256, members=self.members)
-        return data_file(self.name, url=self.url, sha256=self.sha256, member=self.member)
+        """Return the local path: in $CRUCIBLE_DATA, perhaps gzipped as `name`.gz, else in the cache, after a download if necessary.
+
+        One download of an archive with `members` brings all of them. Raises DatasetError.
+        """
+        if existing := find_local_file(self.name):
+            return existing
+        target = cache_folder() / self.name
+        with _explain_download_errors(self.name if self.members else target.name, self.url):
+            if self.member or self.members:
+                self._unpack()
+            else:
+                with _write_atomically(target) as part:
+                    _check_digest(_fetch(self.url, part, target.name), self.sha256, self.url)
+        return target
+
+    def _unpack(self) -> None:
+        """Download the archive, and write its needed members to the cache."""
+        import tarfile
+
+        with tempfile.TemporaryFile() as file:
+            digest = _fetch(self.url, file, self.url.rpartition("/")[2])
+            # An archive is opened only after its checksum, if it is known, was verified.
+            if self.members:
+                _check_digest(digest, self.sha256, self.url)
+            file.seek(0)
+            with tarfile.open(fileobj=file) as archive:
+                for local_name, member in (self.members or {self.name: self.member or ""}).items():
+                    content = archive.extractfile(member)
+                    if content is None:
+                        raise ValueError(f"{member} in the archive is not a file")
+                    with _write_atomically(cache_folder() / local_name) as part:
+                        digest = _copy_and_hash(content, part)
+                        if not self.members:
+                            _check_digest(digest, self.sha256, f"{member} of {self.url}")
 
     def local_path(self) -> Path | None:
         """Return the path on this machine, or None if the file is missing."""
@@ -96,41 +123,6 @@ CHUNK = 1 << 16
 TIMEOUT_S = 30
 
 
-def data_file(name: str, *, url: str, sha256: str, member: str | None = None) -> Path:
-    """Return the path of an official file such as "gsm8k/test.jsonl": from $CRUCIBLE_DATA, else the cache, else a download.
-
-    With `member`, the URL is a tar archive that contains the file under that name, and the checksum is the file's. In
-    $CRUCIBLE_DATA the file may be gzipped, as `name`.gz. Raises DatasetError.
-    """
-    if existing := find_local_file(name):
-        return existing
-    cached = cache_folder() / name
-    if member is None:
-        download(url, cached, sha256=sha256)
-        return cached
-    with (
-        _explain_download_errors(cached.name, url),
-        _write_atomically(cached) as part,
-        _download_archive(url) as archive,
-    ):
-        _check_digest(_copy_and_hash(_open_member(archive, member), part), sha256, f"{member} of {url}")
-    return cached
-
-
-def unpacked_file(name: str, *, url: str, sha256: str, members: Mapping[str, str]) -> Path:
-    """Return the path of one of many files of a tar archive for which only the archive's checksum is known.
-
-    `members` maps the local names of all needed files to their names in the archive: one download brings them all.
-    """
-    if existing := find_local_file(name):
-        return existing
-    with _explain_download_errors(name, url), _download_archive(url, sha256) as archive:
-        for local_name, member in members.items():
-            with _write_atomically(cache_folder() / local_name) as part:
-                _copy_and_hash(_open_member(archive, member), part)
-    return cache_folder() / name
-
-
 def find_local_file(name: str) -> Path | None:
     """Return the path of the file on this machine, or None if it must be downloaded.
 
@@ -153,33 +145,6 @@ def cache_folder() -> Path:
     """Return the folder of downloaded files: $XDG_CACHE_HOME/pytest-crucible, by default in ~/.cache."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "pytest-crucible"
-
-
-def download(url: str, target: Path, *, sha256: str) -> None:
-    """Download to `target`, completely or not at all, with a progress bar on a terminal."""
-    with _explain_download_errors(target.name, url), _write_atomically(target) as part:
-        _check_digest(_download_and_hash(url, part, _progress_bar(target.name)), sha256, url)
-
-
-@contextlib.contextmanager
-def _download_archive(url: str, sha256: str | None = None) -> Iterator[tarfile.TarFile]:
-    """Yield the tar archive at a URL, opened only after its checksum, if it is known, was verified."""
-    import tarfile
-
-    with tempfile.TemporaryFile() as file:
-        digest = _download_and_hash(url, file, _progress_bar(url.rpartition("/")[2]))
-        if sha256 is not None:
-            _check_digest(digest, sha256, url)
-        file.seek(0)
-        with tarfile.open(fileobj=file) as archive:
-            yield archive
-
-
-def _open_member(archive: tarfile.TarFile, member: str) -> IO[bytes]:
-    inside = archive.extractfile(member)
-    if inside is None:
-        raise ValueError(f"{member} in the archive is not a file")
-    return inside
 
 
 @contextlib.contextmanager
@@ -222,31 +187,27 @@ def _check_digest(digest: str, sha256: str, what: str) -> None:
         raise DatasetError(f"{what} has checksum {digest[:12]}..., not {sha256[:12]}...: the file has changed")
 
 
-def _download_and_hash(url: str, part: IO[bytes], show: Callable[[int, int], None]) -> str:
+def _fetch(url: str, part: IO[bytes], name: str) -> str:
+    """Copy what a URL has, with a progress bar on a terminal; return its checksum."""
     import urllib.request
 
     with urllib.request.urlopen(url, timeout=TIMEOUT_S) as response:
         total = int(response.headers.get("Content-Length") or 0)
-        return _copy_and_hash(response, part, lambda done: show(done, total))
+
+        def show(done: int) -> None:
+            filled = 30 * done // total if total else 0
+            end = "\n" if done == total else ""
+            sys.stderr.write(f"\r{name} [{'=' * filled:<30}] {done / 1e6:.1f} MB{end}")
+
+        return _copy_and_hash(response, part, show if sys.stderr.isatty() else None)
 
 
-def _copy_and_hash(source: IO[bytes], part: IO[bytes], show: Callable[[int], None] = lambda done: None) -> str:
+def _copy_and_hash(source: IO[bytes], part: IO[bytes], show: Callable[[int], None] | None = None) -> str:
     digest, done = hashlib.sha256(), 0
     while chunk := source.read(CHUNK):
         part.write(chunk)
         digest.update(chunk)
         done += len(chunk)
-        show(done)
+        if show is not None:
+            show(done)
     return digest.hexdigest()
-
-
-def _progress_bar(name: str) -> Callable[[int, int], None]:
-    if not sys.stderr.isatty():
-        return lambda done, total: None
-
-    def show(done: int, total: int) -> None:
-        filled = 30 * done // total if total else 0
-        end = "\n" if done == total else ""
-        sys.stderr.write(f"\r{name} [{'=' * filled:<30}] {done / 1e6:.1f} MB{end}")
-
-    return show

@@ -29,12 +29,12 @@ def test_a_missing_cell_of_a_data_frame_is_a_missing_value():
 
 def test_numbers_of_a_data_frame_become_python_numbers():
     frame = pd.DataFrame({"input": pd.Series([1, 2], dtype="int8"), "expected": pd.array([1, None], dtype="Int64")})
-    one, other = load_rows(frame, name="x")
+    first, other = load_rows(frame, name="x")
 
-    assert type(one.input) is int
-    assert type(one.expected) is int
+    assert type(first.input) is int
+    assert type(first.expected) is int
     assert other.expected is None
-    assert identify("x", [one]).sha256 == identify("x", [Sample(id="x-1", input=1, expected=1)]).sha256
+    assert identify("x", [first]).sha256 == identify("x", [Sample(id="x-1", input=1, expected=1)]).sha256
 
 
 def test_the_columns_of_a_data_frame_are_mapped():
@@ -67,14 +67,14 @@ def test_inspect_samples_are_read():
     inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     from inspect_ai.model import ChatMessageSystem, ChatMessageUser
 
-    said = [ChatMessageSystem(content="Be short."), ChatMessageUser(content="2 + 2?")]
-    given = [
+    messages = [ChatMessageSystem(content="Be short."), ChatMessageUser(content="2 + 2?")]
+    samples = [
         inspect_ai.dataset.Sample(input="Which?", target="B", choices=["x", "y"], metadata={"level": 1}, id=7),
-        inspect_ai.dataset.Sample(input=said, target=["4", "four"], id="x"),
+        inspect_ai.dataset.Sample(input=messages, target=["4", "four"], id="x"),
         inspect_ai.dataset.Sample(input="Anything?", id="y"),
     ]
 
-    assert load_rows(inspect_ai.dataset.MemoryDataset(given), name="x") == [
+    assert load_rows(inspect_ai.dataset.MemoryDataset(samples), name="x") == [
         Sample(id="7", input="Which?", expected="B", metadata={"level": 1, "choices": ["x", "y"]}),
         Sample(
             id="x",
@@ -113,7 +113,7 @@ def test_rows_of_an_arrow_table():
     pyarrow = pytest.importorskip("pyarrow")
     table = pyarrow.table({"id": ["a", "b"], "input": ["1 + 1", "2 + 2"], "expected": [2, 4]})
 
-    assert [(one.id, one.input, one.expected) for one in load_rows(table, name="sums")] == [
+    assert [(sample.id, sample.input, sample.expected) for sample in load_rows(table, name="sums")] == [
         ("a", "1 + 1", 2),
         ("b", "2 + 2", 4),
     ]
@@ -123,4 +123,4 @@ def test_rows_of_a_lazy_frame():
     polars = pytest.importorskip("polars")
     frame = polars.LazyFrame({"id": ["a", "b"], "input": ["1 + 1", "2 + 2"]}).filter(polars.col("id") == "b")
 
-    assert [one.id for one in load_rows(frame, name="sums")] == ["b"]
+    assert [sample.id for sample in load_rows(frame, name="sums")] == ["b"]

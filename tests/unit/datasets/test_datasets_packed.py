@@ -40,7 +40,7 @@ def test_packed_samples_are_a_sequence():
     packed = PackedSamples(samples(10))
 
     assert packed[-1].id == "q9"
-    assert [one.id for one in packed[2:8:3]] == ["q2", "q5"]
+    assert [sample.id for sample in packed[2:8:3]] == ["q2", "q5"]
     assert Sample(id="q3", input="3?", expected="3") in packed
     with pytest.raises(IndexError, match="sample 10 is out of range for 10 samples"):
         packed[10]
@@ -125,7 +125,7 @@ def test_samples_of_a_large_file_equal_the_subset_of_the_whole_file(tmp_path, en
 )
 def test_escaped_names_of_the_id_field_are_read(tmp_path_factory, key, ids, ascii_only):
     path = tmp_path_factory.getbasetemp() / "keys.jsonl"
-    lines = [json.dumps({"input": "x", key: one}, ensure_ascii=ascii_only) + "\n" for one in ids]
+    lines = [json.dumps({"input": "x", key: sample_id}, ensure_ascii=ascii_only) + "\n" for sample_id in ids]
     path.write_text("".join(lines).replace("a/b", "a\\/b"), encoding="utf-8")
 
     assert drawn(path, 3, id=key) == list(subset(load_file(path, fields={"id": key}), 3, seed=3))

@@ -52,9 +52,9 @@ def test_drawn_samples_are_kept():
 
 
 def test_the_seed_decides_the_samples():
-    one, same, other = (identify("x", drawn(st.text(), 20, seed)).sha256 for seed in (3, 3, 4))
+    first, same, other = (identify("x", drawn(st.text(), 20, seed)).sha256 for seed in (3, 3, 4))
 
-    assert one == same != other
+    assert first == same != other
 
 
 def test_fewer_samples_are_the_first_of_more():
@@ -120,7 +120,7 @@ def test_an_invalid_number_of_samples_is_an_error(n):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "name", "found"),
+    ("strategy", "name", "count"),
     [
         (st.booleans(), "booleans()", 2),
         (st.nothing(), "nothing()", 0),
@@ -128,12 +128,12 @@ def test_an_invalid_number_of_samples_is_an_error(n):
     ],
     ids=["few-values", "no-values", "filtered"],
 )
-def test_a_strategy_with_too_few_values_is_an_error(strategy, name, found):
+def test_a_strategy_with_too_few_values_is_an_error(strategy, name, count):
     sentence = complaint(strategy)
 
     assert sentence.startswith(f"from_strategy({name}")
     assert sentence.endswith(
-        f"gives only {found} distinct samples in 200 draws, and n=20: "
+        f"gives only {count} distinct samples in 200 draws, and n=20: "
         "write a smaller n, or a strategy with more values or fewer filters"
     )
 
@@ -156,16 +156,16 @@ def test_values_that_cannot_be_stored_are_errors(strategy, reason):
     )
 
 
-def test_a_strategy_that_hypothesis_refuses_is_an_error():
-    assert complaint(st.integers(5, 1)) == (
-        "from_strategy(integers(min_value=5, max_value=1)) is not valid: Cannot have max_value=1 < min_value=5"
-    )
-
-
-def test_another_object_than_a_strategy_is_an_error():
-    assert complaint([1, 2]) == (
-        "from_strategy([1, 2]) is not a Hypothesis strategy: write for example from_strategy(st.text(), n=200)"
-    )
+@pytest.mark.parametrize(
+    ("strategy", "sentence"),
+    [
+        ([1, 2], "from_strategy([1, 2]) is not a Hypothesis strategy: write for example from_strategy(st.text(), n=200)"),
+        (st.integers(5, 1),
+         "from_strategy(integers(min_value=5, max_value=1)) is not valid: Cannot have max_value=1 < min_value=5"),
+    ],
+)  # fmt: skip
+def test_an_invalid_strategy_is_an_error(strategy, sentence):
+    assert complaint(strategy) == sentence
 
 
 def test_an_exception_of_the_strategy_is_raised_unchanged():

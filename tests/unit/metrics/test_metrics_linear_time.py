@@ -50,7 +50,7 @@ OPTIONS = ["one", "two"]
 SAMPLE = Sample(id="1", input="(A) one", expected="A", metadata={"options": OPTIONS, "choices": OPTIONS})
 
 
-def scored(metric) -> Callable[[str], object]:
+def score_text(metric) -> Callable[[str], object]:
     return lambda text: metric(Reply(text=text), SAMPLE)
 
 
@@ -116,15 +116,15 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "metrics/code_match.py": {"code_of": code_match.code_of},
     "metrics/code_execution.py": {"solution": lambda text: code_execution.solution("def f(x):\n", text, "f")},
     "metrics/text.py": {"squad_normalise": metrics.squad_normalise, "refuses": metrics.refuses},
-    "metrics/schema.py": {"valid_json": scored(metrics.valid_json(fenced=True))},
+    "metrics/schema.py": {"valid_json": score_text(metrics.valid_json(fenced=True))},
     "metrics/numbers.py": {
         "final_number": metrics.final_number,
         "quantities": metrics.quantities,
-        "numeric_match": scored(metrics.numeric_match(which="marked")),
+        "numeric_match": score_text(metrics.numeric_match(which="marked")),
     },
     "metrics/choice.py": {
         "choice_of": metrics.choice_of,
-        "choice_match": scored(metrics.chooses()),
+        "choice_match": score_text(metrics.chooses()),
         "choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ"),
     },
     "metrics/models/verdicts.py": {"read_verdict": verdict},
@@ -191,7 +191,8 @@ ATOMS = (
     "\\boxed{", "\\text{", "\\frac{1}{", "I cannot ", "not ", "Document ", "Document 1 ", "(Document 1)", ", 1",
     "doc_id:", "[11111", "CLAIM[", "CLAIM[c1", "CLAIM[c1]: ", "RELATION", "RELATION: a ", "VERDICT: ", "<think>",
     "</think>", "<answer>", "<answer>A", '{"a": ', "sorry, ", ".", "runtime", "num_", "/v1", " [1", " [1/1",
-    "[FAIL", "maximum ", "context ", "option", "%2F", "www", "://", "sk-", "eyJa.", "1s",
+    "[FAIL", "maximum ", "context ", "option", "%2F", "www", "://", "sk-", "eyJa.", "1s", "~~~ \n", "- ", "1. ", "[{", "@", "@\n",
+    "x=\n", '"""', "def f(", "def f(x):\n", "f =", "```\ndef f(x):\n", "```python\ndef f(x): pass\n```\n",
 )  # fmt: skip
 BEFORE = (
     "", "1", "A", "answer", "RELATION", "RELATION: a", "RELATION: a supports", "CLAIM[c1]", "CLAIM[c1] (",
@@ -237,14 +238,14 @@ def is_slow(read: Callable[[str], object], shape: tuple[str, str, str]) -> bool:
 
 def test_every_module_that_reads_replies_by_patterns_is_timed():
     folders = ("metrics", "features/cns3", "backends", "importers", "local_model", "records", "report", "store")
-    found = {
+    modules = {
         str(path.relative_to(ROOT))
         for folder in folders
         for path in (ROOT / folder).rglob("*.py")
         if re.search(r"\bre\.(compile|search|match|fullmatch|sub|findall|finditer|split)\(", path.read_text())
     }
 
-    assert found - set(NO_REPLIES) <= set(READERS)
+    assert modules - set(NO_REPLIES) <= set(READERS)
 
 
 # -- patterns of the user -------------------------------------------------------------------------------------------

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import os
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
@@ -112,26 +106,3 @@ def test_final_number_does_not_apply_without_an_expected_answer():
     assert final_number_matches(Reply(text="18"), Sample(id="a", input="")) == NotApplicable(
         "the sample has no expected answer: fields={'expected': 'NAME'} names its field"
     )
-
-
-def solutions() -> Iterator[tuple[dict[str, Any], str]]:
-    """The solutions that four models gave to GSM8K's test questions, each with the worked answer."""
-    folder = os.environ.get("CRUCIBLE_DATA")
-    path = Path(folder or "") / "gsm8k" / "example_model_solutions.jsonl.gz"
-    if folder is None or not path.is_file():
-        pytest.skip("needs gsm8k/example_model_solutions.jsonl.gz in CRUCIBLE_DATA")
-    with gzip.open(path, "rt", encoding="utf-8") as file:
-        for row in map(json.loads, file):
-            for given_answer in row.values():
-                if isinstance(given_answer, dict):
-                    yield given_answer, row["ground_truth"]
-
-
-def test_verdicts_on_published_gsm8k_solutions_equal_those_of_the_authors():
-    agreed = [
-        final_number_matches(Reply(text=given_answer["solution"]), Sample(id="a", input="", expected=truth))
-        is given_answer["is_correct"]
-        for given_answer, truth in solutions()
-    ]
-
-    assert (sum(agreed), len(agreed)) == (5276, 5276)
