@@ -371,15 +371,15 @@ def _find_near(rows: Sequence[tuple[Words, ...]]) -> Iterator[int | None]:
     for number, row in enumerate(fields):
         near = next((other for other in _candidates(row, places) if all(map(_are_near, row, fields[other]))), None)
         if near is None:
-            for field, known in zip(row, places, strict=True):
+            for field, of_key in zip(row, places, strict=True):
                 for key in field.keys:
-                    known.setdefault(key, []).append(number)
+                    of_key.setdefault(key, []).append(number)
         yield near
 
 
 def _candidates(row: Sequence[_Field], places: Sequence[dict[Key, list[int]]]) -> list[int]:
     """Return the rows before that share a key. Any field finds all near rows: the one with the fewest is used."""
-    by_field = [[known[key] for key in field.keys if key in known] for field, known in zip(row, places, strict=True)]
+    by_field = [[of_key[key] for key in field.keys if key in of_key] for field, of_key in zip(row, places, strict=True)]
     fewest = min(by_field, key=lambda rows: sum(map(len, rows)))
     return sorted(set(itertools.chain.from_iterable(fewest)))
 
@@ -426,8 +426,8 @@ def _differ_in_at_most(most: int, words: Words, others: Words) -> bool:
     while end < shorter - start and words[-1 - end] == others[-1 - end]:
         end += 1
     words, others = words[start : len(words) - end], others[start : len(others) - end]
-    known, other_known = set(words), set(others)
-    if len(known - other_known) > most or len(other_known - known) > most:
+    distinct, other_distinct = set(words), set(others)
+    if len(distinct - other_distinct) > most or len(other_distinct - distinct) > most:
         return False
     return _distance_in_band(words, others, most) <= most
 

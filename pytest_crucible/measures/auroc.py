@@ -15,7 +15,7 @@ Two arms are compared by DeLong's paired test.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,20 +23,19 @@ import numpy as np
 import scipy
 
 from pytest_crucible.measures.row import (
-    SIDES,
     Clusters,
     Difference,
     End,
     Floats,
     Measured,
+    Numbers,
     Observations,
     Prepared,
     counted_clusters,
-    difference_of_shares,
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Sample
+from pytest_crucible.records import BoundedValue, Measure, MetricFacts, Sample
 from pytest_crucible.records.labels import label_number
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval
@@ -133,6 +132,7 @@ def _welch_dof(parts: Sequence[tuple[float, int]]) -> float:
 
 # More than the 53 bits of a float, so that the bisection ends at neighbouring numbers.
 _HALVINGS = 60
+_SIDES: tuple[Side, ...] = ("lower", "upper")
 
 
 def bound_area(prepared: Prepared, area: Area, alpha: float) -> tuple[float, float] | None:
@@ -143,7 +143,7 @@ def bound_area(prepared: Prepared, area: Area, alpha: float) -> tuple[float, flo
     counts = int(positive.sum()), int((~positive).sum())
     logit = _logit_bounds(area, alpha, min(counts))
     effect = _design_effect(prepared, area)
-    score = [_score_bound(area, counts, effect, alpha, side) for side in SIDES]
+    score = [_score_bound(area, counts, effect, alpha, side) for side in _SIDES]
     return min(logit[0], score[0]), max(logit[1], score[1])
 
 
@@ -174,12 +174,21 @@ def _logistic(x: float) -> float:
 
 def _score_bound(area: Area, counts: tuple[int, int], effect: float, alpha: float, side: Side) -> float:
     """Return the area whose own standard error puts the observed area just at its limit, found by bisection."""
-    z = float(scipy.special.stdtrit(area.dof if effect > 1 else 1e9, 1 - alpha))
+    z = (
+        float(scipy.special.stdtrit(area.dof, 1 - alpha))
+        if effect > 1
+        else float(scipy.special.stdtrit(1e9, 1 - alpha))
+    )
 
     def excess(limit: float) -> float:
         return abs(area.value - limit) - z * math.sqrt(effect * _newcombe_variance(limit, *counts))
 
     near, far = area.value, 0.0 if side == "lower" else 1.0
+    return _bisect(excess, near, far)
+
+
+def _bisect(excess: Callable[[float], float], near: float, far: float) -> float:
+    """Return the zero between a point where `excess` is negative and one where it is not; sixty halvings are exact in floats."""
     for _ in range(_HALVINGS):
         middle = (near + far) / 2
         near, far = (middle, far) if excess(middle) < 0 else (near, middle)
@@ -246,8 +255,12 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     ends = bound_area(prepared, area, (1 - level) / 2)
     if ends is None:
         return Measured(area.value, None, clusters, "none: fewer than 2 samples of a class")
-    interval = Interval(low=ends[0], high=ends[1], level=level, method=_method(prepared))
-    return Measured(area.value, interval, clusters, interval.method)
+    return Measured(
+        area.value,
+        Interval(low=ends[0], high=ends[1], level=level, method=_method(prepared)),
+        clusters,
+        _method(prepared),
+    )
 
 
 def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
@@ -265,29 +278,59 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
         return None
     placed = [a - b for a, b in zip(placements(first), placements(second), strict=True)]
     difference, careful = combine_placements(placed, first), combine_placements(placed, first, pseudo=_PSEUDO)
+    n, clusters = len(first.values), counted_clusters(first.clusters)
     if not math.isfinite(difference.variance):
         note = "fewer than 2 samples of a class, or clusters with one: a comparison needs at least 2 of each"
-        method = _method(first)
-        return Difference(
-            value=difference.value,
-            method=method,
-            bounds_method=f"augmented {method}",
-            n=len(first.values),
-            clusters=counted_clusters(first.clusters),
-            span=1.0,
-            note=note,
-        )
+        return _difference(difference.value, None, None, (None, None), first, n, clusters, note=note)
     # If nothing varies, only the pseudo-samples allow for other outcomes. Test and interval stay one procedure.
     tested = difference if difference.variance > 0 else careful
     error = math.sqrt(tested.variance)
     p_value = min(1.0, 2 * float(scipy.special.stdtr(tested.dof, -abs(tested.value) / error)))
     half = float(scipy.special.stdtrit(tested.dof, 1 - alpha / 2)) * error
     reach = float(scipy.special.stdtrit(careful.dof, 1 - alpha)) * math.sqrt(careful.variance)
-    # The placements alone decide the value: that of the test and that of the bounds are the same.
-    shares = difference_of_shares(
-        first, difference.value, half, reach, alpha=alpha, p_value=p_value, error=error, method=_method(first)
+    bounds = max(-1.0, careful.value - reach), min(1.0, careful.value + reach)
+    interval = Interval(
+        low=max(-1.0, tested.value - half), high=min(1.0, tested.value + half), level=1 - alpha, method=_method(first)
     )
-    return replace(shares, bounds_method=f"augmented {_method(first)}")
+    return _difference(difference.value, interval, p_value, bounds, first, n, clusters, error=error)
+
+
+def _difference(
+    value: float,
+    interval: Interval | None,
+    p_value: float | None,
+    bounds: tuple[float | None, float | None],
+    first: Prepared,
+    n: int,
+    clusters: int | None,
+    *,
+    error: float | None = None,
+    note: str = "",
+) -> Difference:
+    return Difference(
+        value=value,
+        interval=interval,
+        p_value=p_value,
+        p_exact=None,
+        lower=bounds[0],
+        upper=bounds[1],
+        method=_method(first),
+        bounds_method=f"augmented {_method(first)}",
+        n=n,
+        clusters=clusters,
+        deviation=None if error is None else error * math.sqrt(n),
+        span=1.0,
+        note=note,
+    )
+
+
+def value_range(measure: Measure, facts: MetricFacts) -> Numbers:
+    return 0.0, 1.0
+
+
+def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
+    """Return True for every metric: a larger area separates the labels better."""
+    return True
 
 
 def _method(prepared: Prepared) -> str:

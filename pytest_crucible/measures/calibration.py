@@ -111,23 +111,33 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
         return None
     values, clusters = _sign_gaps(first) - _sign_gaps(second), first.clusters
     choices = _choices(first), _choices(second)
+    n, counted = len(values), counted_clusters(clusters)
     low, high = _difference_ends(values, clusters, choices, alpha / 2)
     lower, upper = _difference_ends(values, clusters, choices, alpha)
-    interval = None if low is None or high is None else Interval(low=low, high=high, level=1 - alpha, method=METHOD)
+    value = float(values.mean())
+    has_ends = low is not None and high is not None
     return Difference(
-        value=float(values.mean()),
-        interval=interval,
-        p_value=None if interval is None else _p_value(values, clusters, choices),
+        value=value,
+        interval=Interval(low=low, high=high, level=1 - alpha, method=METHOD)
+        if low is not None and high is not None
+        else None,
+        p_value=_p_value(values, clusters, choices) if has_ends else None,
+        p_exact=None,
         lower=lower,
         upper=upper,
         method=METHOD,
         bounds_method=METHOD,
-        n=len(values),
-        clusters=counted_clusters(clusters),
-        # No deviation: all choices of signs share alpha, so a power formula for one mean would promise too much.
+        n=n,
+        clusters=counted,
+        # all choices of signs share alpha, so a power formula for one mean would promise too much
+        deviation=None,
         span=1.0,
-        note="" if interval else "too few samples or clusters to compare",
+        note="" if has_ends else "too few samples or clusters to compare",
     )
+
+
+def value_range(measure: Measure, facts: MetricFacts) -> Numbers:
+    return 0.0, 1.0
 
 
 def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:

@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_crucible.measures.row import SIDES, Difference, Numbers
+from pytest_crucible.measures.row import Difference, Numbers
 from pytest_crucible.measures.values import is_tiny_mean
+from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_bound, ratio_difference_p_value
 from pytest_crucible.stats.resampling.arm_swaps import METHOD, swap_arms
@@ -22,6 +23,7 @@ from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 from pytest_crucible.stats.results import Alikeness
 
 BOUNDS = "gaffke of a ratio difference"
+_SIDES: tuple[Side, Side] = ("lower", "upper")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ def _with_bounds(difference: Difference, pair: Pairing, alpha: float) -> Differe
     low, high, lower, upper = (
         ratio_difference_bound(pair.first, pair.second, bounds=pair.bounds, alpha=share, side=side)
         for share in (alpha / 2, alpha)
-        for side in SIDES
+        for side in _SIDES
     )
     return replace(
         difference,
@@ -78,7 +80,7 @@ def _with_bounds(difference: Difference, pair: Pairing, alpha: float) -> Differe
 def _proof_p(pair: Pairing) -> float:
     """Return the two-sided p-value of the bounds, for a difference of 0."""
     tails = (
-        ratio_difference_p_value(pair.first, pair.second, null=0.0, bounds=pair.bounds, side=side) for side in SIDES
+        ratio_difference_p_value(pair.first, pair.second, null=0.0, bounds=pair.bounds, side=side) for side in _SIDES
     )
     return min(1.0, 2 * min(tails))
 
@@ -104,7 +106,11 @@ def _difference(pair: Pairing, value: float | None, note: str = "", *, alike: Al
     """Return a difference without bounds."""
     return Difference(
         value=value,
+        interval=None,
         p_value=None if alike is None else alike.p_value,
+        p_exact=None,
+        lower=None,
+        upper=None,
         alikeness=alike,
         method=METHOD,
         bounds_method="none",

@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -195,7 +195,7 @@ def _distinct(values: Sequence[Any]) -> tuple[Codes, tuple[str, ...]]:
         labels.append(known[key])
     names = tuple(sorted(set(known.values()), key=_in_order))
     places = {name: place for place, name in enumerate(names)}
-    return np.fromiter(((NO_SLICE if label is None else places[label] for label in labels)), dtype=np.intp), names
+    return _codes(NO_SLICE if label is None else places[label] for label in labels), names
 
 
 def _label(value: Any) -> str:
@@ -253,6 +253,10 @@ def _without_empty(codes: Codes, names: tuple[str, ...]) -> tuple[Codes, tuple[s
     places = np.full(len(names) + 1, NO_SLICE, dtype=np.intp)
     places[filled] = np.arange(len(filled))
     return np.asarray(np.where(codes == NO_SLICE, NO_SLICE, places[codes])), tuple(names[code] for code in filled)
+
+
+def _codes(values: Iterable[int]) -> Codes:
+    return np.fromiter(values, dtype=np.intp)
 
 
 def samples_without_slice(slicing: Slicing) -> str:

@@ -12,7 +12,6 @@ import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.measures.row import (
-    SIDES,
     Clusters,
     Difference,
     End,
@@ -112,10 +111,13 @@ def bound_mean(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     if not np.isfinite(prepared.values).all():
         return BoundedValue(value=float(np.sum(prepared.values)), lower=None, upper=None), "unbounded"
     values, shape = values_and_shape(prepared)
-    lower, upper = (stats.mean_bound(values, **shape, alpha=alpha, side=side) for side in SIDES)
+    lower, upper = (stats.mean_bound(values, **shape, alpha=alpha, side=side) for side in _SIDES)
     method = "none" if lower.value is None and upper.value is None else lower.method
     low, high = (clip_value(side.value, prepared.bounds) for side in (lower, upper))
     return BoundedValue(value=float(np.mean(prepared.values)), lower=low, upper=high), method
+
+
+_SIDES: tuple[Literal["lower", "upper"], ...] = ("lower", "upper")
 
 
 def estimate_count(prepared: Prepared, level: float) -> Measured:
@@ -170,7 +172,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         clusters=result.clusters,
         deviation=result.deviation,
         dof=result.dof,
-        discordance=min(1.0, (result.deviation or 0.0) ** 2 * (result.n - 1) / result.n + (result.estimate or 0.0) ** 2)
+        discordance=_discordance(result.n, result.deviation, result.estimate)
         if _is_paired_binary(first, second)
         else None,
         span=span,
@@ -218,6 +220,11 @@ def _is_paired_binary(first: Prepared, second: Prepared) -> bool:
     if numeric(first.kind) != "binary" or first.clusters is not None:
         return False
     return all(bool(np.isin(arm.values, (0.0, 1.0)).all()) for arm in (first, second))
+
+
+def _discordance(n: int, deviation: float | None, difference: float | None) -> float:
+    """Proportion of pairs that disagree: the variance of the differences plus their squared mean."""
+    return min(1.0, (deviation or 0.0) ** 2 * (n - 1) / n + (difference or 0.0) ** 2)
 
 
 def samples_to_prove_mean(prepared: Prepared, limit: float, alpha: float) -> int | None:
@@ -274,6 +281,10 @@ def any_proof(measure: Measure, facts: MetricFacts) -> str:
 
 def metric_range(measure: Measure, facts: MetricFacts) -> Numbers:
     return facts.low, facts.high
+
+
+def rate_range(measure: Measure, facts: MetricFacts) -> Numbers:
+    return 0.0, 1.0
 
 
 def any_range(measure: Measure, facts: MetricFacts) -> Numbers:

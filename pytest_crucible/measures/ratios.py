@@ -20,7 +20,6 @@ import numpy as np
 from pytest_crucible.measures.row import (
     GEOMETRIC_MEANS,
     RATIO_OF_MEANS,
-    SIDES,
     Clusters,
     Difference,
     Floats,
@@ -29,7 +28,7 @@ from pytest_crucible.measures.row import (
 )
 from pytest_crucible.measures.values import without_rounding
 from pytest_crucible.records import Contrast, EffectSize, Measure, MetricFacts
-from pytest_crucible.stats.arrays import is_finite_range
+from pytest_crucible.stats.arrays import Side, is_finite_range
 from pytest_crucible.stats.choose import find_row
 from pytest_crucible.stats.inputs import Arms, declare_pairs
 from pytest_crucible.stats.interval import Interval, NotEnoughData
@@ -55,10 +54,16 @@ def describe_ratio(first: Prepared, ratio: str, value: float | None, note: str =
     groups = counted_clusters(first.clusters)
     return Difference(
         value=value,
+        interval=None,
+        p_value=None,
+        p_exact=None,
+        lower=None,
+        upper=None,
         method="none",
         bounds_method="none",
         n=len(first.values),
         clusters=groups,
+        deviation=None,
         dof=None if groups is None else groups - 1.0,
         ratio=ratio,
         note=note,
@@ -79,6 +84,9 @@ def deviation_of_mean(values: Floats, clusters: Clusters | None) -> float:
     if clusters is None:
         return standard_deviation(values)
     return clustered_mean(values, clusters).se * math.sqrt(values.size)
+
+
+_SIDES: tuple[Side, Side] = ("lower", "upper")
 
 
 def zeros_problem(measure: Measure, arms: Mapping[str, Prepared]) -> str:
@@ -120,7 +128,7 @@ def compare_geometric_means(first: Prepared, second: Prepared, alpha: float) -> 
 
 def _with_bounds_of_geometric_means(plain: Difference, arms: Arms, logs: Floats, alpha: float) -> Difference:
     answer = log_claim(arms, 1 - alpha)
-    lower, upper = (log_side(arms, alpha, side) for side in SIDES)
+    lower, upper = (log_side(arms, alpha, side) for side in _SIDES)
     effects = tuple(
         EffectSize(name=size.name, value=size.value, interval=size.interval)
         for size in effect_sizes(arms, 1 - alpha, "ratio")
@@ -148,6 +156,7 @@ def _samples_for_geometric_means(arms: Arms, limit: float, alpha: float, power: 
 
 
 METHOD = "gaffke of x - r y"
+_BOTH_SIDES: tuple[Side, Side] = ("lower", "upper")
 
 
 def no_proof_of_means(measure: Measure, facts: MetricFacts) -> str:
@@ -192,11 +201,13 @@ _ONLY_ZEROS = (
 def _with_bounds_of_means(tested: Difference, first: Prepared, pair: tuple[Floats, Floats], alpha: float) -> Difference:
     bound = partial(mean_ratio_bound, *pair, bounds=first.bounds, clusters=first.clusters)
     p_value = partial(mean_ratio_p_value, *pair, null=1.0, bounds=first.bounds, clusters=first.clusters)
-    low, high, lower, upper = (_log(bound(alpha=share, side=side)) for share in (alpha / 2, alpha) for side in SIDES)
+    low, high, lower, upper = (
+        _log(bound(alpha=share, side=side)) for share in (alpha / 2, alpha) for side in _BOTH_SIDES
+    )
     return replace(
         _planned(tested, first, pair, alpha),
         interval=Interval(low=low, high=high, level=1 - alpha, method=METHOD),
-        proof_p=min(1.0, *(2 * p_value(side=side) for side in SIDES)),
+        proof_p=min(1.0, *(2 * p_value(side=side) for side in _BOTH_SIDES)),
         lower=lower,
         upper=upper,
         bounds_method=METHOD,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import BoundedValue, EffectSize, Kind, Measure, MetricFacts, Sample
-from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
@@ -31,7 +29,8 @@ Numbers = tuple[float, float]
 # The values as observed, or with the lost ones where they make the statistic as low, or as high, as it can be.
 End = Literal["observed", "low", "high"]
 NumericKind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded"]
-SIDES: tuple[Side, Side] = ("lower", "upper")
+
+
 EXACT_PAIRS = "exact unconditional"
 """The method of ungrouped yes-or-no pairs in the table."""
 GEOMETRIC_MEANS = "ratio of geometric means"
@@ -124,17 +123,17 @@ class Difference:
     """Candidate minus baseline, signed so that positive is better: the test, and the one-sided bounds of a margin."""
 
     value: float | None
+    interval: Interval | None
+    p_value: float | None
+    """Of the test that the arms are alike, if the statistic has one; otherwise of its bounds."""
+    p_exact: float | None
+    lower: float | None
+    upper: float | None
     method: str
     bounds_method: str
     n: int
-    interval: Interval | None = None
-    p_value: float | None = None
-    """Of the test that the arms are alike, if the statistic has one; otherwise of its bounds."""
-    p_exact: float | None = None
-    lower: float | None = None
-    upper: float | None = None
-    clusters: int | None = None
-    deviation: float | None = None
+    clusters: int | None
+    deviation: float | None
     """Square root of n times the standard error; None if sample sizes cannot be planned from it."""
     proof_p: float | None = None
     """The two-sided p-value of the bounds, which decides whether a difference is called proven."""
@@ -252,36 +251,6 @@ def no_data(prepared: Prepared) -> Measured:
 def no_bounds(prepared: Prepared) -> tuple[BoundedValue, str]:
     """Return the result if nothing can be bounded."""
     return BoundedValue(value=None, lower=None, upper=None), prepared.problem or "no data"
-
-
-def unit_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    """Return the range of a share."""
-    return 0.0, 1.0
-
-
-def larger_is_better(measure: Measure, facts: MetricFacts) -> bool:
-    """Return True for every metric."""
-    return True
-
-
-def difference_of_shares(
-    first: Prepared, value: float, half: float, reach: float, *, alpha: float, p_value: float, error: float, method: str
-) -> Difference:
-    """Return a difference with an interval of `half` and bounds of `reach` around it, between -1 and 1."""
-    ends, bounds = ((max(-1.0, value - width), min(1.0, value + width)) for width in (half, reach))
-    return Difference(
-        value=value,
-        interval=Interval(low=ends[0], high=ends[1], level=1 - alpha, method=method),
-        p_value=p_value,
-        lower=bounds[0],
-        upper=bounds[1],
-        method=method,
-        bounds_method=method,
-        n=len(first.values),
-        clusters=counted_clusters(first.clusters),
-        deviation=error * math.sqrt(len(first.values)),
-        span=1.0,
-    )
 
 
 def counted_clusters(clusters: Clusters | None) -> int | None:

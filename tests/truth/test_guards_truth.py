@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from simulation import ALPHA, at_most, show_share
 from test_measures_truth import area_sample, shift
 
-from pytest_crucible.measures import auroc, precision
+from pytest_crucible.measures import auroc, average_precision, pooled
 from pytest_crucible.measures.row import Prepared
 from pytest_crucible.stats.classifiers import choose_threshold
 
@@ -73,7 +73,7 @@ def test_intervals_of_recall_cover(n, rate, groups):
     rng, missed, below, above = np.random.default_rng([n, int(100 * rate), groups]), 0, 0, 0
     for _ in range(RUNS):
         (sample,) = span_sample(rng, n, rate, groups=groups)
-        interval, (bounds, _) = precision.estimate(sample, 0.95).interval, precision.bound_ratio(sample, ALPHA)
+        interval, (bounds, _) = pooled.estimate(sample, 0.95).interval, pooled.bound_ratio(sample, ALPHA)
         missed += not interval.low <= rate <= interval.high
         below += bounds.lower > rate
         above += bounds.upper < rate
@@ -90,7 +90,7 @@ def test_intervals_of_recall_cover(n, rate, groups):
 def test_equal_arms_seldom_differ_in_recall(n, rate, groups):
     rng, alarms, missed = np.random.default_rng([n, int(100 * rate), 7, groups]), 0, 0
     for _ in range(RUNS):
-        difference = precision.compare(*span_sample(rng, n, rate, groups=groups, arms=2), ALPHA)
+        difference = pooled.compare(*span_sample(rng, n, rate, groups=groups, arms=2), ALPHA)
         alarms += difference.p_value <= ALPHA
         missed += not difference.lower <= 0
 
@@ -105,7 +105,7 @@ def test_equal_arms_seldom_differ_in_average_precision(n, area):
     rng, alarms = np.random.default_rng([n, int(100 * area), 8]), 0
     for _ in range(runs):
         ours, theirs = area_sample(rng, (n // 3, n - n // 3), [shift(area)] * 2)
-        alarms += precision.compare_average_precision(ours, theirs, ALPHA).p_value <= ALPHA
+        alarms += average_precision.compare(ours, theirs, ALPHA).p_value <= ALPHA
 
     assert at_most(alarms, runs, MISSES)
 

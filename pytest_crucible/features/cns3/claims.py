@@ -225,7 +225,7 @@ class Citations:
 
     cited: frozenset[str]
     gold: frozenset[str]
-    shown: frozenset[str]
+    in_prompt: frozenset[str]
     """The documents of the prompt."""
 
     @property
@@ -241,7 +241,7 @@ class Citations:
     @property
     def exists(self) -> float | None:
         """Share of the cited documents that are in the prompt; the rest are invented. None if none is cited."""
-        return len(self.cited & self.shown) / len(self.cited) if self.cited else None
+        return len(self.cited & self.in_prompt) / len(self.cited) if self.cited else None
 
     @property
     def any(self) -> bool | None:

@@ -224,15 +224,15 @@ def _drift_cells(row: DriftRow, report: DriftReport) -> tuple[str, ...]:
         row.field,
         *(("-", "-") if drift is None else (drift.test, f"{drift.n[0]:,}, {drift.n[1]:,}")),
         missing,
-        _joined(row, _distance),
-        _joined(row, lambda each: p_value(each.p_value)),
+        _join_parts(row, _distance),
+        _join_parts(row, lambda each: p_value(each.p_value)),
         p_value(row.p_adjusted),
         stability,
         result_text(row, report.alpha),
     )
 
 
-def _joined(row: DriftRow, text: Callable[[FieldDrift], str]) -> str:
+def _join_parts(row: DriftRow, text: Callable[[FieldDrift], str]) -> str:
     """Return a cell on the values and, where some are missing, on the shares of missing values."""
     of_values = "-" if row.drift is None else text(row.drift)
     return of_values if row.missing_drift is None else f"{of_values}; missing {text(row.missing_drift)}"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from pytest_crucible.measures import auroc, precision
+from pytest_crucible.measures import auroc, average_precision, pooled
 from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.stats import classifiers
@@ -49,7 +49,7 @@ def average_precision_by_hand(scores, labels):
 def test_average_precision_is_its_definition(rows):
     scores, labels = table(rows)
 
-    assert precision.average_precision(scores, labels) == pytest.approx(
+    assert average_precision.average_precision(scores, labels) == pytest.approx(
         average_precision_by_hand(scores, labels)
     )
 
@@ -71,8 +71,8 @@ def test_curves_rise_from_one_corner_to_the_other(rows):
 
 def test_perfect_separation_has_an_interval():
     prepared = Prepared(values=np.r_[np.ones(10), np.zeros(20)], strata=np.r_[np.ones(10), np.zeros(20)])
-    measured = precision.estimate_average_precision(prepared, 0.95)
-    of_counts = precision.estimate(counts([2] * 20, [2] * 20), 0.95)
+    measured = average_precision.estimate(prepared, 0.95)
+    of_counts = pooled.estimate(counts([2] * 20, [2] * 20), 0.95)
 
     assert measured.value == 1
     assert measured.interval.low == pytest.approx(0.025 ** (1 / 10))
@@ -84,15 +84,15 @@ def test_equal_data_have_equal_intervals():
     rng = np.random.default_rng(1)
     prepared = Prepared(values=rng.normal(size=60), strata=(rng.random(60) < 0.4).astype(float))
 
-    assert precision.estimate_average_precision(prepared, 0.95) == precision.estimate_average_precision(prepared, 0.95)
+    assert average_precision.estimate(prepared, 0.95) == average_precision.estimate(prepared, 0.95)
 
 
 @given(SCORES, st.integers(1, 5))
 def test_intervals_hold_the_estimate(rows, groups):
     scores, labels = table(rows)
     prepared = Prepared(values=scores, strata=labels, clusters=np.arange(len(scores)) // groups)
-    measured = precision.estimate_average_precision(prepared, 0.95)
-    bounds, _ = precision.bound_average_precision(prepared, 0.05)
+    measured = average_precision.estimate(prepared, 0.95)
+    bounds, _ = average_precision.bound_area(prepared, 0.05)
 
     assert measured.interval.low <= measured.value <= measured.interval.high
     assert measured.interval.low <= bounds.lower <= bounds.value <= bounds.upper <= measured.interval.high
@@ -102,8 +102,8 @@ def test_a_better_arm_is_better():
     rng = np.random.default_rng(3)
     labels = np.r_[np.ones(80), np.zeros(120)]
     good, bad = labels + rng.normal(size=200) * 0.5, labels + rng.normal(size=200) * 3
-    better = precision.compare_average_precision(*(Prepared(values=scores, strata=labels) for scores in (good, bad)), 0.05)
-    same = precision.compare_average_precision(*(Prepared(values=good, strata=labels) for _ in range(2)), 0.05)
+    better = average_precision.compare(*(Prepared(values=scores, strata=labels) for scores in (good, bad)), 0.05)
+    same = average_precision.compare(*(Prepared(values=good, strata=labels) for _ in range(2)), 0.05)
 
     assert better.p_value < 0.001
     assert better.interval.low > 0
@@ -117,8 +117,8 @@ def test_a_better_arm_is_better():
 
 def test_recall_is_pooled_over_texts_and_clustered_by_them():
     prepared = counts([5, 0, 1, 1, 1, 0, 1, 1], [5, 5, 1, 1, 1, 1, 1, 1])
-    measured = precision.estimate(prepared, 0.95)
-    alone = precision.estimate(counts([1] * 10 + [0] * 6, [1] * 16), 0.95)
+    measured = pooled.estimate(prepared, 0.95)
+    alone = pooled.estimate(counts([1] * 10 + [0] * 6, [1] * 16), 0.95)
 
     assert measured.value == 10 / 16
     # Five spans of one text say less than five texts.
@@ -127,8 +127,8 @@ def test_recall_is_pooled_over_texts_and_clustered_by_them():
 
 def test_groups_widen_the_interval():
     part, whole = [1, 1, 1, 1, 0, 0, 0, 0] * 4, [1] * 32
-    alone = precision.estimate(counts(part, whole), 0.95)
-    grouped = precision.estimate(counts(part, whole, [k // 4 for k in range(32)]), 0.95)
+    alone = pooled.estimate(counts(part, whole), 0.95)
+    grouped = pooled.estimate(counts(part, whole, [k // 4 for k in range(32)]), 0.95)
 
     assert grouped.clusters == 8
     assert grouped.interval.low < alone.interval.low
@@ -141,12 +141,12 @@ def test_groups_widen_the_interval():
 )
 def test_f1_is_the_harmonic_mean(rows):
     flagged, positive = (np.array([float(row[k]) for row in rows]) for k in (0, 1))
-    prepared = precision.prepare_f1(observed(flagged, expected=[bool(label) for label in positive]), "observed")
+    prepared = pooled.prepare_f1(observed(flagged, expected=[bool(label) for label in positive]), "observed")
     right = float((flagged * positive).sum())
-    precise, recall = right / max(flagged.sum(), 1), right / max(positive.sum(), 1)
-    harmonic = 2 * precise * recall / (precise + recall) if right else 0.0
+    precision, recall = right / max(flagged.sum(), 1), right / max(positive.sum(), 1)
+    harmonic = 2 * precision * recall / (precision + recall) if right else 0.0
 
-    assert precision._ratio(prepared) == pytest.approx(harmonic)
+    assert pooled._ratio(prepared) == pytest.approx(harmonic)
 
 
 def observed(values, low=None, high=None, expected=(), further=()):
@@ -170,22 +170,22 @@ def test_lost_flags_make_f1_as_low_or_as_high_as_it_can_be():
     values = np.array([1.0, math.nan, 0.0, math.nan])
     given = observed(values, expected=[True, True, False, False])
 
-    assert precision._ratio(precision.prepare_f1(given, "low")) == pytest.approx(0.5)
-    assert precision._ratio(precision.prepare_f1(given, "high")) == 1
+    assert pooled._ratio(pooled.prepare_f1(given, "low")) == pytest.approx(0.5)
+    assert pooled._ratio(pooled.prepare_f1(given, "high")) == 1
 
 
 def test_f1_is_of_flags():
     measure = Measure(statistic="f1", metric="guard_score")
     score = MetricFacts(name="guard_score", kind="bounded", low=0.0, high=1.0)
 
-    assert "'guard_score' is not a yes-or-no metric" in precision.flags_problem(measure, [score])
-    assert precision.flags_problem(measure, [MetricFacts(name="flagged", kind="binary")]) == ""
+    assert "'guard_score' is not a yes-or-no metric" in pooled.flags_problem(measure, [score])
+    assert pooled.flags_problem(measure, [MetricFacts(name="flagged", kind="binary")]) == ""
 
 
 def test_a_lost_text_has_as_many_spans_as_the_average():
     given = observed(np.array([1.0, 3.0, math.nan]), further=(np.array([2.0, 3.0, math.nan]),))
 
-    low, high = (precision.prepare_counts(given, end) for end in ("low", "high"))
+    low, high = (pooled.prepare_counts(given, end) for end in ("low", "high"))
     assert (low.values.tolist(), low.strata.tolist()) == ([1, 3, 0], [2, 3, 3])
     assert (high.values.tolist(), high.strata.tolist()) == ([1, 3, 3], [2, 3, 3])
 
@@ -195,9 +195,9 @@ def test_arms_are_compared_text_by_text():
     whole = rng.integers(1, 4, 100)
     ours = counts(rng.binomial(whole, 0.9), whole)
     theirs = counts(rng.binomial(whole, 0.6), whole)
-    better, same = precision.compare(ours, theirs, 0.05), precision.compare(ours, ours, 0.05)
+    better, same = pooled.compare(ours, theirs, 0.05), pooled.compare(ours, ours, 0.05)
 
-    assert better.value == pytest.approx(precision._ratio(ours) - precision._ratio(theirs))
+    assert better.value == pytest.approx(pooled._ratio(ours) - pooled._ratio(theirs))
     assert better.p_value < 0.001
     assert (better.interval.low > 0) == (better.p_value < 0.05)
     assert same.value == 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 import os
 import random
@@ -34,9 +33,9 @@ def words(count: int, *, changed: int = 0, start: int = 0) -> str:
     [(19, 1, False), (20, 1, True), (20, 2, False), (100, 5, True), (100, 6, False), (39, 1, True), (40, 2, True)],
 )
 def test_one_word_in_twenty_may_differ(count, changed, is_duplicate):
-    found = find_duplicates([(words(count), "yes"), (words(count, changed=changed), "yes")])
+    duplicates = find_duplicates([(words(count), "yes"), (words(count, changed=changed), "yes")])
 
-    assert found == [None, Duplicate(0, False) if is_duplicate else None]
+    assert duplicates == [None, Duplicate(0, False) if is_duplicate else None]
 
 
 def test_every_field_has_to_be_near():
@@ -81,32 +80,38 @@ def test_the_index_of_rare_words_finds_all_near_pairs(vocabulary, lengths):
                 edited[place : place + draw.randrange(2)] = [word()] * draw.randrange(2)
             rows.append((" ".join(edited),))
     draw.shuffle(rows)
-    kept: list[tuple[int, list[str]]] = []
+    firsts: list[tuple[int, list[str]]] = []
     expected = []
     for (text,) in rows:
-        near = next((index for index, other in kept if is_near(text.split(), other)), None)
+        near = next((index for index, other in firsts if is_near(text.split(), other)), None)
         expected.append(near)
         if near is None:
-            kept.append((len(expected) - 1, text.split()))
+            firsts.append((len(expected) - 1, text.split()))
 
     assert [duplicate and duplicate.of for duplicate in find_duplicates(rows)] == expected
     assert 0 < sum(of is not None for of in expected) < len(rows)
 
 
-def test_the_distance_is_the_edit_distance_in_words():
-    draw = random.Random(1)
-    for _ in range(200):
-        first = [draw.choice("ab") for _ in range(20)]
-        second = list(first)
-        for _ in range(draw.randrange(3)):
-            second[draw.randrange(20)] = draw.choice("abc")
-        replaced = sum(one != other for one, other in zip(first, second, strict=True))
-        if replaced <= 1:
-            assert is_near(first, second)
-        elif is_near(first, second):
-            # Fewer edits than replaced words: one word was moved by an insertion and a deletion, which are two.
-            blocks = difflib.SequenceMatcher(None, first, second, autojunk=False).ratio()
-            assert blocks >= 0.95
+def edit_distance(first: list[str], second: list[str]) -> int:
+    row = list(range(len(second) + 1))
+    for number, word in enumerate(first, 1):
+        row, before = [number], row
+        for place, other in enumerate(second, 1):
+            row.append(min(row[-1] + 1, before[place] + 1, before[place - 1] + (word != other)))
+    return row[-1]
+
+
+@given(
+    st.lists(st.sampled_from("abc"), min_size=18, max_size=42),
+    st.lists(st.tuples(st.integers(0, 99), st.sampled_from("abc")), max_size=3),
+    st.integers(0, 2),
+)
+def test_near_texts_differ_in_at_most_5_percent_of_the_words(words, replaced, shift):
+    others = words[shift:]
+    for place, word in replaced:
+        others[place % len(others)] = word
+
+    assert is_near(words, others) == (edit_distance(words, others) <= max(len(words), len(others)) // 20)
 
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "")) / "scifact"
@@ -159,15 +164,15 @@ def test_the_similarity_of_near_matches_is_an_option():
 
 
 def test_matches_with_another_answer_are_marked():
-    asked = [sample("q", expected="SUPPORT")]
+    samples = [sample("q", expected="SUPPORT")]
 
-    assert overlap_of(asked, [{"prompt": "q", "completion": "REFUTE"}]).matches[0].other_answer
+    assert overlap_of(samples, [{"prompt": "q", "completion": "REFUTE"}]).matches[0].other_answer
     assert (
-        not overlap_of(asked, [{"prompt": "q", "completion": "REFUTE"}, {"prompt": "q", "completion": "support"}])
+        not overlap_of(samples, [{"prompt": "q", "completion": "REFUTE"}, {"prompt": "q", "completion": "support"}])
         .matches[0]
         .other_answer
     )
-    assert not overlap_of(asked, [{"prompt": "q"}]).matches[0].other_answer
+    assert not overlap_of(samples, [{"prompt": "q"}]).matches[0].other_answer
 
 
 def test_the_strongest_match_is_shown():
@@ -201,7 +206,7 @@ def test_the_index_finds_all_similar_pairs(texts, others, least):
     words = [split_words(text) for text in texts]
     vocabulary = Vocabulary(words)
     index = SimilarSets(words, vocabulary, least)
-    found = {
+    result = {
         (text, indexed)
         for pairs in index.find(vocabulary.encode([split_words(text) for text in others]))
         for text, indexed in zip(pairs.texts.tolist(), pairs.indexed.tolist(), strict=True)
@@ -214,7 +219,7 @@ def test_the_index_finds_all_similar_pairs(texts, others, least):
         and len({*other.split()} & {*text.split()}) >= least * len(union) - 1e-9
     }
 
-    assert found == pairs
+    assert result == pairs
 
 
 @given(st.lists(WORDS, min_size=1, max_size=8), st.lists(WORDS, max_size=8), st.randoms())
@@ -267,15 +272,15 @@ def test_the_contamination_check_fails_drops_or_reports_a_problem(tmp_path):
     [failed, missing] = check_samples(
         samples, [checks.expect_not_contaminated(against=name) for name in ("t.jsonl", "u.jsonl")], context=context
     )
-    kept, [dropped] = drop_failing(samples, [checks.expect_not_contaminated("t.jsonl", drop=True)], context)
+    remaining, [dropped] = drop_failing(samples, [checks.expect_not_contaminated("t.jsonl", drop=True)], context)
 
     assert (failed.state, failed.samples) == ("failed", ("a",))
     assert missing.message == "u.jsonl cannot be checked: it does not exist; correct against="
-    assert [item.id for item in kept] == ["b"]
+    assert [item.id for item in remaining] == ["b"]
     assert dropped.message == "1 of 2 match a row of t.jsonl (0.5): a; they are not sent"
     with pytest.raises(DatasetError, match="so that none is left"):
         drop_failing(samples[:1], [checks.expect_not_contaminated("t.jsonl", drop=True)], context)
-    assert identify("", kept).sha256 != identify("", samples).sha256
+    assert identify("", remaining).sha256 != identify("", samples).sha256
 
 
 def test_similar_embeddings_are_listed_the_nearest_first():
@@ -283,9 +288,9 @@ def test_similar_embeddings_are_listed_the_nearest_first():
     samples = [SampleText(f"s{k}", text, None, None) for k, text in enumerate(texts)]
     rows = [{"input": "q r"}, {"input": "a b c d"}]
 
-    def embed(given):
+    def embed(inputs):
         every = sorted({word for text in [*texts, "q r"] for word in text.split()})
-        vectors = np.array([[float(word in text.split()) for word in every] for text in given])
+        vectors = np.array([[float(word in text.split()) for word in every] for text in inputs])
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     similar = find_similar_embeddings(samples, training_rows(rows), embed, least=0.7)
