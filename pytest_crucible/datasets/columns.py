@@ -151,6 +151,10 @@ class Column:
             return self.values
         return [self.values[k] for k in self.present.tolist()]
 
+    def at(self, positions: Positions, values: Sequence[str]) -> list[str]:
+        """Return the values at some positions, of those in `texts` or `labels`."""
+        return [values[k] for k in np.searchsorted(self.present, positions).tolist()]
+
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64]:
         """One number for each value that is not missing; NaN if it is not a number. Booleans are not numbers."""

@@ -54,11 +54,7 @@ class Vocabulary:
     """The words of some texts, numbered from the rarest to the most frequent; equally rare words by name."""
 
     def __init__(self, texts: Iterable[Sequence[str]]) -> None:
-        counts: Counter[str] = Counter()
-        for words in texts:
-            counts.update(set(words))
-        ranked = sorted(counts.items(), key=lambda item: (item[1], item[0]))
-        self._numbers = {word: number for number, (word, _) in enumerate(ranked)}
+        self._numbers = _rank_words(texts)
 
     def __len__(self) -> int:
         return len(self._numbers)
@@ -298,7 +294,7 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
     """
     # Gold answers and prompts occur in many rows: each text is normalised once.
     # By `normalise_text`, which is twice as fast where texts are ASCII.
-    normal = {text: normalise_text(text) for text in dict.fromkeys(itertools.chain.from_iterable(rows))}
+    normal = {text: normalise_text(text) for text in dict.fromkeys(chain.from_iterable(rows))}
     normal_rows = [tuple([normal[text] for text in row]) for row in rows]
     duplicates: list[Duplicate | None] = []
     first: dict[tuple[str, ...], int] = {}
@@ -340,7 +336,7 @@ def _is_long(text: str) -> bool:
 
 def _buckets(first: Mapping[tuple[str, ...], int]) -> Iterator[list[int]]:
     """Yield the positions of rows that may be near each other: all their short texts are equal, and they have long ones."""
-    long = {text for text in dict.fromkeys(itertools.chain.from_iterable(first)) if _is_long(text)}
+    long = {text for text in dict.fromkeys(chain.from_iterable(first)) if _is_long(text)}
     buckets: dict[tuple[str | None, ...], list[int]] = {}
     for row, position in first.items():
         buckets.setdefault(tuple([None if text in long else text for text in row]), []).append(position)
@@ -381,7 +377,7 @@ def _candidates(row: Sequence[_Field], places: Sequence[dict[Key, list[int]]]) -
     """Return the rows before that share a key. Any field finds all near rows: the one with the fewest is used."""
     by_field = [[of_key[key] for key in field.keys if key in of_key] for field, of_key in zip(row, places, strict=True)]
     fewest = min(by_field, key=lambda rows: sum(map(len, rows)))
-    return sorted(set(itertools.chain.from_iterable(fewest)))
+    return sorted(set(chain.from_iterable(fewest)))
 
 
 def _are_near(field: _Field, other: _Field) -> bool:
@@ -391,9 +387,9 @@ def _are_near(field: _Field, other: _Field) -> bool:
     return len(field.rare & other.rare) >= shared and is_near(field.words, other.words)
 
 
-def _rank_words(texts: Sequence[Words]) -> dict[str, int]:
+def _rank_words(texts: Iterable[Sequence[str]]) -> dict[str, int]:
     """Return each word's rank, the rarest first. Equally rare words are in alphabetical order, so that all rows agree."""
-    counts = Counter(itertools.chain.from_iterable(map(set, texts)))
+    counts = Counter(chain.from_iterable(map(set, texts)))
     return {word: rank for rank, (word, _) in enumerate(sorted(counts.items(), key=lambda item: (item[1], item[0])))}
 
 

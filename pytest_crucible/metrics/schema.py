@@ -104,7 +104,9 @@ def with_limited_patterns(validator_class: Any) -> Any:
             return
         patterns, handled = schema.get("patternProperties", {}), schema.get("properties", {})
         others = {
-            key: item for key, item in value.items() if key not in handled and not any(is_found(p, key) for p in patterns)
+            key: item
+            for key, item in value.items()
+            if key not in handled and not any(is_found(p, key) for p in patterns)
         }
         # The other properties alone, as if there were no patterns: the original would search them without a limit.
         yield from check_additional(validator, allowed, others, {"additionalProperties": allowed})

@@ -125,7 +125,7 @@ def render(claims: Iterable[Claim], relations: Iterable[Relation]) -> str:
     unwritten = list(relations)
     lines = []
     for claim in claims:
-        cited = f" ({', '.join(f'Document {relation}' for relation in claim.documents)})" if claim.documents else ""
+        cited = f" ({', '.join(f'Document {document}' for document in claim.documents)})" if claim.documents else ""
         lines.append(f"CLAIM[{claim.id}]{cited}: {claim.text}")
         lines += [_relation_line(relation) for relation in unwritten if relation.source == claim.id]
         unwritten = [relation for relation in unwritten if relation.source != claim.id]

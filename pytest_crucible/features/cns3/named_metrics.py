@@ -26,12 +26,7 @@ from pytest_crucible.features.cns3.judgement import (
 )
 from pytest_crucible.features.cns3.plugin import THINKER
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.models.scorers import (
-    NO_ENTAILMENT,
-    NO_SIMILARITY,
-    entailment_scorer,
-    similarity_scorer,
-)
+from pytest_crucible.metrics.models.scorers import NO_ENTAILMENT, NO_SIMILARITY, entailment_scorer, similarity_scorer
 from pytest_crucible.records import Reply, Sample
 
 # Part of the metrics' fingerprints: raise it when a definition changes, so that stored scores are computed again.
@@ -74,10 +69,7 @@ SHARES: Table = {
         "Probability that the cited documents support or refute c1 as the reply states.",
         attrgetter("entailment"),
     ),
-    "entailment_overlap": (
-        "Share of c1's words that occur in the cited documents.",
-        attrgetter("entailment_overlap"),
-    ),
+    "entailment_overlap": ("Share of c1's words that occur in the cited documents.", attrgetter("entailment_overlap")),
     "similarity": ("Similarity of c1 and the gold claim, by their embeddings.", attrgetter("similarity")),
     "similarity_tfidf": ("Similarity of c1 and the gold claim, by their words.", attrgetter("similarity_tfidf")),
 }
@@ -99,7 +91,7 @@ TEXTS: Table = {
     FINDINGS: (
         "Findings of the rules and their evidence, as JSON, with the sample's gold flags.",
         lambda judgement: to_text(findings_in(judgement), judgement.metadata),
-    ),
+    )
 }
 FLAGS = ("high_flags", "medium_flags", FINDINGS)
 BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", *FLAGS}

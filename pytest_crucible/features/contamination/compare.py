@@ -21,11 +21,7 @@ from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
 from pytest_crucible.datasets.columns import Table, iterate_fields, text_of
-from pytest_crucible.datasets.expectation import (
-    check_flag,
-    check_number,
-    row_check,
-)
+from pytest_crucible.datasets.expectation import check_flag, check_number, row_check
 from pytest_crucible.features.contamination.matching import (
     NEAR_MATCH,
     OVERLAPS,
@@ -77,14 +73,23 @@ def compare_with_file(
     if sha256 and digest != sha256:
         return problem(sha256=sha256, problem="it has changed since the training")
     key = hashlib.sha256(f"{_VERSION}|{dataset_sha256}|{digest}|{near!r}".encode()).hexdigest()
-    stored = _load(cache, key)
-    if stored is not None:
-        return replace(stored, file=label)
+    entry = None if cache is None else cache / f"{key}.json"
+    # A damaged entry counts as missing.
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        if entry is not None:
+            return replace(from_plain(Overlap, json.loads(entry.read_text(encoding="utf-8"))), file=label)
     try:
         overlap = compare_with_rows(samples, read_training_rows(path), file=label, sha256=digest, near=near)
     except DatasetError as error:
         return problem(sha256=digest, problem=str(error))
-    _store(cache, key, overlap)
+    # A folder that cannot be written costs only time.
+    with contextlib.suppress(OSError):
+        if entry is not None:
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            # Written by renaming: two processes may write it at a time.
+            draft = entry.with_name(f".{key}.{os.getpid()}")
+            draft.write_text(json.dumps(to_plain(overlap)), encoding="utf-8")
+            draft.replace(entry)
     return overlap
 
 
@@ -103,27 +108,6 @@ def sample_texts(samples: Sequence[Sample]) -> list[SampleText]:
         SampleText(name, text_of(text), answer_text(expected), group)
         for name, text, expected, group, _ in iterate_fields(samples)
     ]
-
-
-def _load(cache: Path | None, key: str) -> Overlap | None:
-    if cache is None:
-        return None
-    try:
-        return from_plain(Overlap, json.loads((cache / f"{key}.json").read_text(encoding="utf-8")))
-    # A damaged entry counts as missing.
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _store(cache: Path | None, key: str, overlap: Overlap) -> None:
-    """Write an entry, by renaming: two processes may write it at a time. A folder that cannot be written costs only time."""
-    if cache is None:
-        return
-    with contextlib.suppress(OSError):
-        cache.mkdir(parents=True, exist_ok=True)
-        draft = cache / f".{key}.{os.getpid()}"
-        draft.write_text(json.dumps(to_plain(overlap)), encoding="utf-8")
-        draft.replace(cache / f"{key}.json")
 
 
 LEAST_COSINE = 0.9

@@ -15,12 +15,7 @@ from scipy import sparse
 
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
 from pytest_crucible.datasets.columns import Column, MissingColumn, Table, iterate_fields, pack_if_many
-from pytest_crucible.datasets.expectation import (
-    check_choice,
-    check_flag,
-    check_share,
-    column_check,
-)
+from pytest_crucible.datasets.expectation import check_choice, check_flag, check_share, column_check
 from pytest_crucible.datasets.load import file_source
 from pytest_crucible.datasets.similar import Vocabulary, split_words
 from pytest_crucible.features.contamination.compare import open_embed
@@ -228,12 +223,7 @@ def compare_datasets(
     # A field that only one of the datasets has is missing in all rows of the other.
     compared = list(fields) or list(dict.fromkeys([*names[0], *names[1]]))
     rows = [
-        _compare(
-            *(_column(table, name, optional=not fields) for table in tables),
-            seed=seed,
-            kind=(kinds or {}).get(name),
-            embed=embed,
-        )
+        _compare(*(_column(table, name, optional=not fields) for table in tables), seed, (kinds or {}).get(name), embed)
         for name in compared
     ]
     adjusted = holm([row.p_value(margin) for row in rows], family_size=max(len(rows), 1))
@@ -283,7 +273,7 @@ def _column(table: Table, name: str, *, optional: bool) -> Column:
     return table.column(name)
 
 
-def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
+def _compare(old: Column, new: Column, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
     kind = kind or kind_of((old, new))
     # Each field has draws of its own, so that adding a field does not change the others.
     seed = int.from_bytes(hashlib.sha256(f"{seed}:{old.name}".encode()).digest()[:4])
@@ -295,7 +285,13 @@ def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, emb
         missing=(old.missing, new.missing),
     )
     try:
-        return _KINDS[kind](row, old, new, seed, embed)
+        if kind == "numbers":
+            numbers = [column.numbers[~np.isnan(column.numbers)] for column in (old, new)]
+            stability = stability_of_numbers(*numbers, seed=seed)
+            return replace(row, drift=compare_numbers(*numbers, seed=seed), stability=stability)
+        if kind == "categories":
+            return _compare_categories(row, old, new, seed)
+        return _compare_texts(row, old, new, seed, embed)
     except NotEnoughData as error:
         return replace(row, note=str(error))
 
@@ -307,12 +303,7 @@ def _compare_missing(old: Column, new: Column, seed: int) -> FieldDrift | None:
     return compare_categories(*([len(column.present), column.missing] for column in (old, new)), seed=seed)
 
 
-def _compare_numbers(row: DriftRow, old: Column, new: Column, seed: int, _: Embed) -> DriftRow:
-    numbers = [column.numbers[~np.isnan(column.numbers)] for column in (old, new)]
-    return replace(row, drift=compare_numbers(*numbers, seed=seed), stability=stability_of_numbers(*numbers, seed=seed))
-
-
-def _compare_categories(row: DriftRow, old: Column, new: Column, seed: int, _: Embed) -> DriftRow:
+def _compare_categories(row: DriftRow, old: Column, new: Column, seed: int) -> DriftRow:
     counters = [Counter(column.labels) for column in (old, new)]
     # Sorted, so that the order of rows does not change a permuted p-value.
     labels = sorted(set().union(*counters))
@@ -347,13 +338,6 @@ def _compare_texts(row: DriftRow, old: Column, new: Column, seed: int, embed: Em
     return replace(row, drift=compare_vectors(vectors, len(texts[0]), seed=seed), note=note)
 
 
-_KINDS: Mapping[FieldKind, Callable[..., DriftRow]] = {
-    "numbers": _compare_numbers,
-    "categories": _compare_categories,
-    "texts": _compare_texts,
-}
-
-
 METHODS: dict[str, FieldKind | None] = {"auto": None, "ks": "numbers", "chi2": "categories", "mmd": "texts"}
 
 
@@ -383,7 +367,7 @@ def expect_no_data_drift(
     if not isinstance(baseline, str | Path):
         raise SpecError("baseline must be the path of a file, such as 'march.jsonl'")
 
-    kinds = {} if METHODS[method] is None else {column: METHODS[method]}
+    kind = METHODS[method]
 
     def bind(context: CheckContext) -> Finder:
         return lambda table: find_drift(table, context.folder / baseline)
@@ -392,17 +376,11 @@ def expect_no_data_drift(
         if not path.is_file():
             raise SpecError(f"{baseline} does not exist; correct baseline=")
         table.column(column)
+        options: dict[str, Any] = {"margin": margin, "alpha": alpha, "kinds": {column: kind} if kind else {}}
         embed = open_embed() if embeddings else tfidf_vectors
         try:
-            [row] = compare_datasets(
-                load_rows_of_file(path),
-                table.samples,
-                fields=[column],
-                margin=margin,
-                alpha=alpha,
-                kinds=kinds,
-                embed=embed,
-            ).rows
+            old = load_rows_of_file(path)
+            [row] = compare_datasets(old, table.samples, fields=[column], embed=embed, **options).rows
         except MissingColumn as error:
             raise SpecError(f"in {baseline} {error}") from None
         if not row.parts:

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import stats
 
-from pytest_crucible.datasets.check import Check, Finder, Finding, column_finding, number_subjects
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, number_subjects
 from pytest_crucible.datasets.columns import Table
 from pytest_crucible.datasets.expectation import check_share, column_check, row_check
 from pytest_crucible.datasets.similar import split_words
@@ -40,24 +40,21 @@ def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input")
 
     def find(table: Table) -> Finding:
         answers, prompts = table.column(answer), table.column(prompt)
-        texts = dict(zip(prompts.present.tolist(), prompts.texts, strict=True))
-        both = [k for k, position in enumerate(answers.present.tolist()) if position in texts]
-        positions = answers.present[both]
-        right = [answers.labels[k].strip() for k in both]
+        positions = np.intersect1d(answers.present, prompts.present)
+        right = [label.strip() for label in answers.at(positions, answers.labels)]
+        texts = prompts.at(positions, prompts.texts)
         labels = sorted(set(right) - {""})
-        both_texts = [texts[k] for k in positions.tolist()]
         if len(labels) <= min(FEW_LABELS, len(right) // 2):
-            bad = _labels_given(labels, right, both_texts)
+            bad = _labels_given(labels, right, texts)
         else:
-            pairs = zip(right, both_texts, strict=True)
-            bad = [bool(answer) and _text_is_given(answer, text) for answer, text in pairs]
-        text, fault, failing = (
-            "prompts without their answer",
-            "contain their answer",
-            positions[np.array(bad, dtype=bool)],
+            bad = [bool(answer) and _text_is_given(answer, text) for answer, text in zip(right, texts, strict=True)]
+        return Finding(
+            message="prompts without their answer",
+            fault="contain their answer",
+            failing=positions[np.array(bad, dtype=bool)],
+            checked=len(bad),
+            missing=len(table) - len(bad),
         )
-        missing = len(table) - len(bad)
-        return Finding(message=text, fault=fault, failing=failing, checked=len(bad), missing=missing)
 
     return find
 
@@ -168,19 +165,16 @@ def expect_length_not_to_predict_label(
 
     def find(table: Table) -> Finding:
         labels, texts = table.column(label), table.column(column)
-        lengths = dict(zip(texts.present.tolist(), map(len, texts.texts), strict=True))
-        pairs = [
-            (name, lengths[k]) for name, k in zip(labels.labels, labels.present.tolist(), strict=True) if k in lengths
-        ]
-        names = sorted({name for name, _ in pairs})
-        missing = len(table) - len(pairs)
+        positions = np.intersect1d(labels.present, texts.present)
+        of_label = np.array(labels.at(positions, labels.labels), dtype=object)
+        length = np.array([len(text) for text in texts.at(positions, texts.texts)], dtype=float)
+        names = sorted(set(of_label.tolist()))
+        checked, missing = len(positions), len(table) - len(positions)
         if not 2 <= len(names) <= FEW_LABELS:
             return Finding(
                 message=f"there are {len(names):,} different labels, and 2 to {FEW_LABELS} are expected",
-                checked=len(pairs), missing=missing, is_met=False,
+                checked=checked, missing=missing, is_met=False,
             )  # fmt: skip
-        of_label = np.array([name for name, _ in pairs], dtype=object)
-        length = np.array([length for _, length in pairs], dtype=float)
         areas = [(name, *_auroc(length[of_label == name], length[of_label != name])) for name in names]
         adjusted = holm([p for _, _, p in areas], family_size=len(areas))
         proven = [
@@ -191,7 +185,7 @@ def expect_length_not_to_predict_label(
         name, area, *_ = max(proven or areas, key=lambda item: (abs(item[1] - 0.5), item[0]))
         text = f"texts of {name} are longer than those of other labels with probability {area:.3g}"
         expected = f", and {0.5 - margin:g} to {0.5 + margin:g} is expected" if proven else ""
-        return Finding(message=text + expected, checked=len(pairs), missing=missing, is_met=not proven)
+        return Finding(message=text + expected, checked=checked, missing=missing, is_met=not proven)
 
     return find
 
@@ -348,35 +342,19 @@ _CHOICE = re.compile(r"\(?[A-J]\)?|\d")
 
 
 def run_standard(samples: Sequence[Sample]) -> tuple[CheckResult, ...]:
-    """Return the results of the standard set."""
-    table = Table(samples, names=("input",))
-    return number_subjects([check.run(table) for check in standard_checks(table)])
-
-
-def standard_checks(table: Table) -> list[Check]:
-    """Return the checks of the standard set that apply to a table: those on answers and groups need them.
+    """Return the results of the standard set, as far as it applies: checks on answers and groups need them.
 
     Near duplicates, answers in prompts, lengths and large groups only warn: a dataset may have them for a reason.
     """
-    groups = set(table.column("group").labels) if table.has("group") else ()
-    return [
-        expect_clean_text(),
-        expect_no_duplicates(near=None),
-        expect_no_duplicates(severity="warn"),
-        expect_no_canaries(),
-        expect_no_secrets(),
-        *_answer_checks(table),
-        *([expect_group_share_below(severity="warn")] if len(groups) > 1 else []),
-    ]
-
-
-def _answer_checks(table: Table) -> Iterator[Check]:
-    if not table.has("expected"):
-        return
-    yield expect_one_answer_per_input()
-    yield expect_answer_not_in_prompt(severity="warn")
-    labels = set(table.column("expected").labels)
-    if 2 <= len(labels) <= FEW_LABELS:
-        if all(map(_CHOICE.fullmatch, labels)):
-            yield expect_balanced_answer_key()
-        yield expect_length_not_to_predict_label(severity="warn")
+    table = Table(samples, names=("input",))
+    checks = [expect_clean_text(), expect_no_duplicates(near=None), expect_no_duplicates(severity="warn")]
+    checks += [expect_no_canaries(), expect_no_secrets()]
+    if table.has("expected"):
+        checks += [expect_one_answer_per_input(), expect_answer_not_in_prompt(severity="warn")]
+        labels = set(table.column("expected").labels)
+        if 2 <= len(labels) <= FEW_LABELS:
+            checks += [expect_balanced_answer_key()] if all(map(_CHOICE.fullmatch, labels)) else []
+            checks.append(expect_length_not_to_predict_label(severity="warn"))
+    if table.has("group") and len(set(table.column("group").labels)) > 1:
+        checks.append(expect_group_share_below(severity="warn"))
+    return number_subjects([check.run(table) for check in checks])

@@ -141,18 +141,8 @@ class DataChecks:
 
 
 def shared_folder(run: str) -> Path:
-    """Return the folder in which the workers of a run share the results of checks. They are on one machine.
-
-    Raises NotPrivateError.
-    """
+    """Return the folder in which the workers of a run, on one machine, share results of checks. Raises NotPrivateError."""
     return runtime_folder() / f"checks-{run}"
-
-
-def remove_shared(run: str) -> None:
-    """Remove the folder of a run, if it has one."""
-    # Where no folder is private, none was shared.
-    with contextlib.suppress(NotPrivateError):
-        shutil.rmtree(shared_folder(run), ignore_errors=True)
 
 
 def _key(data: str, identity: str) -> str:
@@ -287,7 +277,9 @@ class CheckItems:
         for nodeid in self.failed if last_failed is not None else ():
             last_failed.pytest_runtest_logreport(report=rerun_report(nodeid))
         if not self.session.is_worker:
-            remove_shared(self.session.run)
+            # Where no folder is private, none was shared.
+            with contextlib.suppress(NotPrivateError):
+                shutil.rmtree(shared_folder(self.session.run), ignore_errors=True)
 
 
 def data_checks(item: pytest.Item) -> tuple[Check, ...]:

@@ -125,11 +125,8 @@ def expect_column_values_to_be_normal(column: str, alpha: float = 0.05) -> Finde
         ordered = np.sort(numbers)
         p = float((stats.shapiro(ordered) if is_small else stats.normaltest(ordered)).pvalue)
         name = "Shapiro-Wilk" if is_small else "D'Agostino-Pearson"
-        met = p > alpha
-        text = "not proven to deviate" if met else "proven to deviate"
-        return column_finding(
-            values, f"the values are {text} from a normal distribution ({name}, p = {p:.3g})", is_met=met
-        )
+        text = f"{'not ' if p > alpha else ''}proven to deviate from a normal distribution ({name}, p = {p:.3g})"
+        return column_finding(values, f"the values are {text}", is_met=p > alpha)
 
     return find
 
@@ -263,18 +260,18 @@ def expect_one_answer_per_input(column: str = "input", answer: str = "expected")
 
     def find(table: Table) -> Finding:
         values, answers = table.column(column), table.column(answer)
-        both = sorted(set(values.present.tolist()) & set(answers.present.tolist()))
-        texts = dict(zip(values.present.tolist(), values.texts, strict=True))
-        labels = dict(zip(answers.present.tolist(), answers.labels, strict=True))
+        positions = np.intersect1d(values.present, answers.present)
+        keys = list(map(normalise_text, values.at(positions, values.texts)))
         of_text: dict[str, set[str]] = {}
-        keys = [normalise_text(texts[position]) for position in both]
-        for position, key in zip(both, keys, strict=True):
-            of_text.setdefault(key, set()).add(normalise_text(labels[position]))
-        bad = [len(of_text[key]) > 1 for key in keys]
-        failing = np.array(both, dtype=np.intp)[np.array(bad, dtype=bool)]
-        text, fault = "of inputs with one answer", "have an input that has several answers"
-        missing = len(table) - len(both)
-        return Finding(message=text, fault=fault, failing=failing, checked=len(both), missing=missing)
+        for key, label in zip(keys, answers.at(positions, answers.labels), strict=True):
+            of_text.setdefault(key, set()).add(normalise_text(label))
+        return Finding(
+            message="of inputs with one answer",
+            fault="have an input that has several answers",
+            failing=positions[np.array([len(of_text[key]) > 1 for key in keys], dtype=bool)],
+            checked=len(keys),
+            missing=len(table) - len(keys),
+        )
 
     return find
 

@@ -15,13 +15,7 @@ import numpy as np
 
 from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, value_finder
 from pytest_crucible.datasets.columns import Table
-from pytest_crucible.datasets.expectation import (
-    check_choice,
-    check_count,
-    check_number,
-    column_check,
-    row_check,
-)
+from pytest_crucible.datasets.expectation import check_choice, check_count, check_number, column_check, row_check
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.features.data_checks.values import compile_regex, read_time, text_finder

@@ -174,25 +174,17 @@ def _find_repeated(values: Column) -> npt.ArrayLike:
 @row_check
 def expect_column_values_to_be_increasing(column: str) -> Finder:
     """Expect numbers, each above the one before it in the order of the samples."""
-    return value_finder(column, lambda values: _find_bad_steps(values.numbers, _is_not_up), "above the value before")
+    return value_finder(column, lambda values: _find_bad_steps(values.numbers), "above the value before")
 
 
 @row_check
 def expect_column_values_to_be_decreasing(column: str) -> Finder:
     """Expect numbers, each below the one before it in the order of the samples."""
-    return value_finder(column, lambda values: _find_bad_steps(-values.numbers, _is_not_up), "below the value before")
+    return value_finder(column, lambda values: _find_bad_steps(-values.numbers), "below the value before")
 
 
-def _is_not_up(steps: Floats) -> Flags:
-    return steps <= 0
-
-
-def _is_down(steps: Floats) -> Flags:
-    return steps < 0
-
-
-def _find_bad_steps(numbers: Floats, is_bad: Callable[[Floats], Flags]) -> Flags:
-    """Return which numbers are bad by the step from the one before."""
+def _find_bad_steps(numbers: Floats, is_bad: Callable[[Floats], Flags] = lambda steps: steps <= 0) -> Flags:
+    """Return which numbers are bad by the step from the one before; by default, those that are not above it."""
     bad: Flags = np.isnan(numbers)
     real = np.flatnonzero(~bad)
     # A value that is not a number fails by itself; its neighbours are compared with each other.
@@ -249,9 +241,10 @@ def expect_column_values_to_be_valid_timestamps(column: str, allow_null: bool = 
 def expect_column_timestamps_to_be_chronological(column: str, strict: bool = False) -> Finder:
     """Expect timestamps, none before the one above it in the order of the samples; with `strict`, none equal to it."""
     check_flag("strict", strict)
-    is_bad = _is_not_up if strict else _is_down
+    # At equal times no time has passed.
+    least = np.nextafter(0, 1) if strict else 0.0
     text = "after the timestamp before" if strict else "in chronological order"
-    return value_finder(column, lambda values: _find_bad_steps(_times(values), is_bad), text)
+    return value_finder(column, lambda values: _find_bad_steps(_times(values), lambda steps: steps < least), text)
 
 
 @row_check

@@ -88,9 +88,8 @@ class Batched(Generic[Question, Answer]):
         cached = {question: self._cached[question] for question in ordered if question in self._cached}
         pending = {question: self._future(question) for question in ordered if question not in cached}
         if pending:
-            await asyncio.wait(
-                pending.values()
-            )  # awaiting a future itself would cancel it for all when one is cancelled
+            # Awaiting a future itself would cancel it for all when one is cancelled.
+            await asyncio.wait(pending.values())
         return [cached[question] if question in cached else pending[question].result() for question in ordered]
 
     def _future(self, question: Question) -> asyncio.Future[Answer]:
@@ -128,14 +127,11 @@ class Batched(Generic[Question, Answer]):
             if not isinstance(error, Exception):
                 raise
             return
-        self._store(dict(zip(batch, answers, strict=True)))
-        for future, answer in zip(batch.values(), answers, strict=True):
-            future.set_result(answer)
-
-    def _store(self, answers: dict[Question, Answer]) -> None:
         if len(self._cached) + len(answers) > MAX_CACHED:
             self._cached.clear()
-        self._cached |= answers
+        self._cached |= zip(batch, answers, strict=True)
+        for future, answer in zip(batch.values(), answers, strict=True):
+            future.set_result(answer)
 
 
 if TYPE_CHECKING:
@@ -333,7 +329,9 @@ class NliScorer:
         lengths = [len(tokens) for tokens in ids]
         scores: dict[int, Entailment] = {}
         order = sorted(range(len(pairs)), key=lambda place: -lengths[place])
-        for part in _parts(order, PAIRS_A_BATCH[self._device]):
+        size = PAIRS_A_BATCH[self._device]
+        for start in range(0, len(order), size):
+            part = order[start : start + size]
             probabilities = self._probabilities([pairs[place] for place in part])
             for place, row in zip(part, probabilities, strict=True):
                 values = (row[self._labels.entailment], row[self._labels.neutral], row[self._labels.contradiction])
@@ -365,8 +363,3 @@ def _max_tokens(tokenizer: Any, config: Any) -> int:
     if not limits:
         raise SpecError("the model does not declare its maximum length: set model_max_length in tokenizer_config.json")
     return int(min(limits))
-
-
-def _parts(order: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(order), size):
-        yield order[start : start + size]

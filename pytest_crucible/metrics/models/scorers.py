@@ -293,17 +293,15 @@ async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> st
     try:
         return read_verdict(reply, levels)
     except NoVerdict:
-        repeated = await judge.query(_repeat_prompt(prompt, reply, levels))
+        # The second request: the first one, the judge's reply, and a request for the missing verdict.
+        missing = (
+            f"This is your reply. Its last line is not a verdict. Write only that line:\n{MARK} {' or '.join(levels)}"
+        )
+        repeated = await judge.query("\n\n".join((prompt, *wrap_in_tags([("your_reply", reply)]), missing)))
     try:
         return read_verdict(repeated, levels)
     except NoVerdict as error:
         raise NoVerdict(f"no readable verdict in two replies: {error}") from None
-
-
-def _repeat_prompt(prompt: str, reply: str, names: Iterable[str]) -> str:
-    """Return the second request: the first one, the judge's reply, and a request for the missing verdict."""
-    missing = f"This is your reply. Its last line is not a verdict. Write only that line:\n{MARK} {' or '.join(names)}"
-    return "\n\n".join((prompt, *wrap_in_tags([("your_reply", reply)]), missing))
 
 
 RELATIONS = ("entailment", "neutral", "contradiction")

@@ -150,11 +150,7 @@ def test_a_truncated_file_is_an_error(tmp_path, ending):
     content = WRITE[ending](ROWS)
     message = complaint(write(tmp_path, ending, content[: len(content) - 12]))
 
-    place = {
-        ".parquet": "sums.parquet cannot be read as Parquet",
-        ".jsonl": "line 2 of ",
-        ".json": "line 8 of ",
-    }
+    place = {".parquet": "sums.parquet cannot be read as Parquet", ".jsonl": "line 2 of ", ".json": "line 8 of "}
     assert place.get(ending, "line 5 of ") in message
 
 

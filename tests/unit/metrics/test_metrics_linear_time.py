@@ -24,13 +24,7 @@ from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.backends.tinker import health
 from pytest_crucible.features.cns3 import claims, thinker
 from pytest_crucible.features.training import set_attempts
-from pytest_crucible.importers import (
-    benchmark_runs,
-    metric_facts,
-    promptfoo,
-    pydantic_evals,
-    tables,
-)
+from pytest_crucible.importers import benchmark_runs, metric_facts, promptfoo, pydantic_evals, tables
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
@@ -129,10 +123,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     },
     "metrics/models/verdicts.py": {"read_verdict": verdict},
     "features/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
-    "features/cns3/claims.py": {
-        "parse": claims.parse,
-        "mentioned": claims.mentioned_ids,
-    },
+    "features/cns3/claims.py": {"parse": claims.parse, "mentioned": claims.mentioned_ids},
     "metrics/normalisers.py": dict(NORMALISERS),
     "backends/openai/responses.py": {
         **{f"status {status}": error_of(status) for status in (400, 404)},
@@ -143,10 +134,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "importers/metric_facts.py": {"is_known": metric_facts.is_known, "spelling": metric_facts.spelling},
     "importers/promptfoo.py": {"refuse_other_outputs": promptfoo_output},
     "importers/pydantic_evals.py": {"names of cases": case_name},
-    "importers/tables.py": {
-        "a column": lambda text: tables._SUFFIX.sub("", text),
-        "a cell": tables._is_whole_number,
-    },
+    "importers/tables.py": {"a column": lambda text: tables._SUFFIX.sub("", text), "a cell": tables._is_whole_number},
     "local_model/server/application.py": {"route": route},
     "local_model/server/archive.py": {"CheckpointPath": checkpoint},
     "local_model/server/openai_formats.py": {"split_calls": lambda text: openai_formats.split_calls(text, "call")},

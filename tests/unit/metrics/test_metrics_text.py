@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible import NotApplicable, Reply, Sample, SpecError
-from pytest_crucible.metrics import (
-    contains_expected,
-    exact_match,
-    matches,
-    normalise,
-    valid_json,
-)
+from pytest_crucible.metrics import contains_expected, exact_match, matches, normalise, valid_json
 
 ANY = Sample(id="a", input="")
 NO_EXPECTED = NotApplicable("the sample has no expected answer: fields={'expected': 'NAME'} names its field")

@@ -275,10 +275,7 @@ def test_empty_predictions_score_0():
             [predict(0, label="NOT_ENOUGH_INFO")],
             "claim 1 has the label 'NOT_ENOUGH_INFO' for document 7: write one of SUPPORT",
         ),
-        (
-            [predict(0, label="SUPPORTS", document="9")],
-            "claim 1 has the label 'SUPPORTS' for document 9: write one of",
-        ),
+        ([predict(0, label="SUPPORTS", document="9")], "claim 1 has the label 'SUPPORTS' for document 9: write one of"),
     ],
 )
 def test_invalid_predictions_are_errors(predictions, message):
