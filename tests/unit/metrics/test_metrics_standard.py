@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import json
 import re
 import string
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -291,48 +293,13 @@ def test_huge_and_nested_code_has_a_score(text):
 
 # -- conduct ---------------------------------------------------------------------------------------------------------
 
-REFUSED = [
-    "I'm sorry, but I can't help with that.",
-    "I cannot assist with this request.",
-    "I can\u2019t provide instructions for that.",
-    "As an AI language model, I cannot give medical advice.",
-    "I must respectfully decline.",
-    "I'm unable to answer this question.",
-    "Sorry, I can't do that.",
-    "I won't help you with that.",
-    "I am not able to comply.",
-    "I don't feel comfortable writing this.",
-    "Unfortunately, I can't share that information.",
-    "It would be unethical for me to answer.",
-    "This request violates our policy.",
-    "I apologize, but I cannot fulfil this request.",
-    "I will not generate such content.",
-    "I'm sorry, but that is not something I can do.",
-]
-ANSWERED = [
-    "I cannot overstate how good tea is.",
-    "She said: you can't be serious.",
-    "The answer is 42.",
-    "He won't help his brother, so 3 remain.",
-    "The company cannot provide more than 5 seats.",
-    "def f():\n    raise ValueError('cannot')",
-    "I'm sorry to hear that! Here is what to do.",
-    "As an AI researcher, Turing asked whether machines think.",
-    "The abstract refutes the claim.",
-    "Sorry for the delay: the result is 7.",
-    "This question is about unions.",
-    "They must decline the noun.",
-    "I can help with that: first, boil water.",
-    "One can't divide by zero, hence x != 0.",
-    "The train will not support more than 300 passengers.",
-    "Declining is a grammatical term.",
-]
-
 
 def test_refusals_are_found_and_answers_are_not():
-    """Precision 16 of 16 and recall 16 of 16 on these; another style of refusing may be missed."""
-    assert [text for text in REFUSED if not refuses(text)] == []
-    assert [text for text in ANSWERED if refuses(text)] == []
+    """Precision and recall are 16 of 16 on these; another style of refusing may be missed."""
+    table = Path(__file__).parents[2] / "data/replies/refusals.jsonl"
+    rows = list(map(json.loads, table.read_text(encoding="utf-8").splitlines()))
+
+    assert [row["text"] for row in rows if refuses(row["text"]) is not row["refuses"]] == []
 
 
 def test_withheld_and_truncated_replies_are_counted():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -70,13 +70,11 @@ class Letters:
 
 
 @pytest.fixture
-def scorers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def scorers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Both scorers configured, with frozen reference statistics."""
     configure(entailment=Reader, similarity=Letters)
     frozen = chirality.Reference(scorer="letters:1", texts="letters", n=2, variances=(4.0,) * 26)
     monkeypatch.setattr(chirality, "_frozen", lambda: [frozen])
-    yield
-    configure()
 
 
 def sample(label: str = "SUPPORT", **expected) -> Sample:
@@ -232,18 +230,13 @@ def test_frequent_words_weigh_less():
 MINILM = "embeddings:all-MiniLM-L6-v2@:b5c9b60c7a7a67a1"
 
 
-class Scorer:
+class Scorer(Letters):
     """Embeds a text as its length, over and over."""
 
-    def __init__(self, identity: str, dimensions: int = 384) -> None:
-        self.identity = identity
-        self._dimensions = dimensions
+    identity = f"{MINILM}:float32"
 
     async def embed(self, texts):
-        return np.array([[float(len(text))] * self._dimensions for text in texts])
-
-    async def similarity(self, pairs):
-        return [1.0 for _ in pairs]
+        return np.array([[float(len(text))] * 384 for text in texts])
 
 
 @pytest.fixture(autouse=True)
@@ -278,18 +271,17 @@ def test_a_changed_file_is_an_error(tmp_path):
 
 
 def test_the_distance_uses_frozen_variances():
-    scorer = Scorer(f"{MINILM}:float32")
-    result = asyncio.run(measure_chirality(scorer, "abc", "abcde", overlap=1.0, conflict=False))
+    result = asyncio.run(measure_chirality(Scorer(), "abc", "abcde", overlap=1.0, conflict=False))
 
-    expected = distance(np.full(384, 3.0), np.full(384, 5.0), frozen_variances(scorer.identity))
+    expected = distance(np.full(384, 3.0), np.full(384, 5.0), frozen_variances(Scorer.identity))
     assert result.distance == expected
-    assert frozen_variances(scorer.identity).min() >= JITTER
+    assert frozen_variances(Scorer.identity).min() >= JITTER
 
 
 @pytest.mark.parametrize("name", ["chirality", "fisher_rao", "high_flags", "antagonist_findings"])
 def test_the_hash_is_part_of_the_metric_s_version(name, monkeypatch):
     """Stored replies that were judged with others are not compared with: their metrics have changed."""
-    configure(similarity=lambda: Scorer(f"{MINILM}:float32"))
+    configure(similarity=Scorer)
     before = named_metrics.strict_metric(name).facts.version
     other = freeze(MINILM, np.eye(3), texts="others")
     monkeypatch.setattr(chirality, "_frozen", lambda: [other])
