@@ -99,27 +99,22 @@ def test_the_origin_has_the_checksum_of_the_file(data):
 
 
 @pytest.mark.parametrize(
-    ("row", "complaint"),
+    ("name", "file", "row", "message"),
     [
-        ('{"id": 1, "claim": "c", "label": "MAYBE", "evidence": []}', "has the label 'MAYBE'"),
-        ('{"id": 1, "label": "REFUTES", "evidence": []}', "has no 'claim'"),
+        ("fever", "fever/paper_dev.jsonl", '{"id": 1, "claim": "c", "label": "MAYBE", "evidence": []}', "has the label 'MAYBE'"),
+        ("fever", "fever/paper_dev.jsonl", '{"id": 1, "label": "REFUTES", "evidence": []}', "has no 'claim'"),
+        *(
+            ("mmlu:virology", "mmlu/test/virology_test.csv", row, "is not an MMLU question")
+            for row in ("q,1,2,3,A", "q,1,2,3,4,E", "q,1,2,3,4,5,A")
+        ),
     ],
-)
-def test_a_wrong_row_of_fever_is_an_error(data, row, complaint):
-    (data / "fever").mkdir()
-    (data / "fever" / "paper_dev.jsonl").write_text(row)
+)  # fmt: skip
+def test_a_wrong_row_is_an_error(data, name, file, row, message):
+    (data / file).parent.mkdir(parents=True)
+    (data / file).write_text(f"{row}\n")
 
-    with pytest.raises(DatasetError, match=rf"line 1 of .*paper_dev.jsonl {complaint}"):
-        load_named("fever")
-
-
-@pytest.mark.parametrize("row", ["q,1,2,3,A", "q,1,2,3,4,E", "q,1,2,3,4,5,A"])
-def test_a_wrong_row_of_mmlu_is_an_error(data, row):
-    (data / "mmlu" / "test").mkdir(parents=True)
-    (data / "mmlu" / "test" / "virology_test.csv").write_text(f'"a ""b"", c",1,2,3,4,D\n{row}\n')
-
-    with pytest.raises(DatasetError, match=r"line 2 of .*virology_test.csv is not an MMLU question"):
-        load_named("mmlu:virology")
+    with pytest.raises(DatasetError, match=rf"line 1 of .*{file} {message}"):
+        load_named(name)
 
 
 def test_a_misspelt_subject_has_a_suggestion():
@@ -127,18 +122,10 @@ def test_a_misspelt_subject_has_a_suggestion():
         find_release("mmlu:astro")
 
 
-def test_a_file_name_with_a_colon_is_not_a_dataset_name():
-    assert find_release("gsm8k:algebra") is None
-    assert find_release("humaneval:x") is None
-    assert find_release("sums.jsonl") is None
-
-
-def test_all_subjects_of_mmlu_have_their_file():
-    assert len(benchmarks.SUBJECTS) == 57
-    assert len(find_release("mmlu").files) == 57
-
-
 def test_every_dataset_has_a_description():
+    assert len(find_release("mmlu").files) == len(benchmarks.SUBJECTS) == 57
+    assert [find_release(name) for name in ("gsm8k:algebra", "humaneval:x", "sums.jsonl")] == [None] * 3
+    assert "hf" not in [row["name"] for row in catalogue()]
     for name in named_datasets():
         release = find_release(name)
         assert release.name == name
@@ -204,19 +191,9 @@ def test_a_cached_dataset_is_read_with_the_names_of_its_classes():
     assert [sample.input for sample in samples] == [f"films: {text}" for text, _ in TEXTS]
     assert [sample.expected for sample in samples] == ["good", "bad", None]
     assert samples[0].id == "hf://acme/reviews/films:validation-1"
-
-
-@pytest.mark.usefixtures("cached")
-def test_a_split_may_be_sliced():
     assert [sample.input for sample in load("hf://acme/reviews/books:validation[1:2]")] == ["books: two hours lost"]
-
-
-@pytest.mark.usefixtures("cached")
-def test_the_origin_is_the_page_of_the_dataset():
     origin = find_release("hf://acme/reviews/films:validation").origin()
-
-    assert origin.source == "https://huggingface.co/datasets/acme/reviews"
-    assert origin.official is None
+    assert (origin.source, origin.official) == ("https://huggingface.co/datasets/acme/reviews", None)
 
 
 @pytest.mark.usefixtures("cached")
@@ -255,7 +232,3 @@ def test_a_missing_datasets_package_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
 
     assert complaint("hf://acme/reviews:test").endswith('pip install "pytest-crucible[hf]"')
-
-
-def test_the_catalogue_lists_only_datasets_of_this_package():
-    assert "hf" not in [row["name"] for row in catalogue()]

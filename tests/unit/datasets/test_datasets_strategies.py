@@ -37,40 +37,27 @@ def test_values_are_inputs_and_all_differ():
     assert len({sample.id for sample in samples}) == 30
 
 
-def test_mappings_are_rows():
-    strategy = NUMBERS.map(lambda k: {"input": f"{k} + 1", "expected": k + 1, "even": k % 2 == 0})
+def test_mappings_and_samples_are_rows():
+    mappings = NUMBERS.map(lambda k: {"input": f"{k} + 1", "expected": k + 1, "even": k % 2 == 0})
+    samples = NUMBERS.map(lambda k: Sample(id=f"n{k}", input=k, group=str(k % 3)))
 
-    for sample in drawn(strategy, 20):
+    for sample in drawn(mappings, 20):
         assert eval(sample.input) == sample.expected
         assert sample.metadata == {"even": sample.expected % 2 == 1}
+    assert all(sample.id == f"n{sample.input}" for sample in drawn(samples, 20))
 
 
-def test_drawn_samples_are_kept():
-    strategy = NUMBERS.map(lambda k: Sample(id=f"n{k}", input=k, group=str(k % 3)))
-
-    assert all(sample.id == f"n{sample.input}" for sample in drawn(strategy, 20))
-
-
-def test_the_seed_decides_the_samples():
+def test_the_seed_decides_the_samples_and_the_content_their_ids(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     first, same, other = (identify("x", drawn(st.text(), 20, seed)).sha256 for seed in (3, 3, 4))
+    ids, other_ids = ({s.input: s.id for s in drawn(st.integers(0, 9), 10, seed)} for seed in (1, 2))
 
     assert first == same != other
-
-
-def test_fewer_samples_are_the_first_of_more():
+    assert ids == other_ids
     assert drawn(NUMBERS, 10) == drawn(NUMBERS, 25)[:10]
-
-
-def test_an_id_depends_on_the_content_alone():
-    ids = {sample.input: sample.id for sample in drawn(st.integers(0, 9), 10, seed=1)}
-
-    assert ids == {sample.input: sample.id for sample in drawn(st.integers(0, 9), 10, seed=2)}
-
-
-def test_an_id_goes_under_the_name_that_the_fields_give_it():
-    rows = from_strategy(NUMBERS, 3).rows(0, id_field="key")
-
-    assert [sample.metadata for sample in load_rows(rows, name="x", fields={"id": "key"})] == [{}, {}, {}]
+    rows = load_rows(from_strategy(NUMBERS, 3).rows(0, id_field="key"), name="x", fields={"id": "key"})
+    assert [sample.metadata for sample in rows] == [{}, {}, {}]
+    assert not Path(".hypothesis", "examples").exists()
 
 
 def test_profiles_and_constants_of_loaded_modules_change_nothing(tmp_path, monkeypatch):
@@ -181,10 +168,3 @@ def test_without_hypothesis_the_extra_is_named(monkeypatch):
         "from_strategy needs Hypothesis (import of hypothesis halted; None in sys.modules): "
         'pip install "pytest-crucible[hypothesis]"'
     )
-
-
-def test_the_repository_has_no_database_of_draws(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    drawn(NUMBERS, 20)
-
-    assert not Path(".hypothesis", "examples").exists()

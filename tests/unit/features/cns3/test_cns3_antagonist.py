@@ -63,15 +63,12 @@ def test_one_defect_is_one_finding_that_counts():
     assert severity_counts(several) == {"LOW": 0, "MEDIUM": 0, "HIGH": 1}
 
 
-def test_an_unmeasured_value_gives_no_finding():
+def test_a_finding_has_its_evidence_and_unmeasured_values_give_none():
     """A missing entailment was once read as 0, which is a finding for every sample that was not measured."""
+    weak = Finding("WEAK_ENTAILMENT", "MEDIUM", {"entailment": 0.2})
+
+    assert findings({**CLEAN, "entailment": 0.2}, DEFAULT_RULES) == (weak,)
     assert findings({}, DEFAULT_RULES) == ()
-
-
-def test_a_finding_has_the_evidence():
-    [finding] = findings({**CLEAN, "entailment": 0.2}, DEFAULT_RULES)
-
-    assert finding == Finding("WEAK_ENTAILMENT", "MEDIUM", {"entailment": 0.2})
 
 
 @given(values)
@@ -132,17 +129,13 @@ def test_rates_have_wilson_intervals():
     assert tallied.severities == {"HIGH": 3, "MEDIUM": 0, "LOW": 0}
 
 
-def test_an_explained_finding_is_in_the_rate_but_does_not_count():
+def test_explained_findings_do_not_count_and_repeats_are_averaged():
     tallied = tally(Flagged((INVALID, EXPLAINED)), Flagged((WEAK,)), Flagged(()), Flagged(()))["WEAK"]
+    repeated = tally(Flagged((WEAK,)), Flagged(()), Flagged(()), Flagged(()), repeats=2)["WEAK"]
 
     assert (tallied.rate.value, tallied.explained, tallied.severities["MEDIUM"]) == (0.5, 1, 1)
-
-
-def test_without_gold_flags_there_is_no_precision_and_recall():
-    tallied = tally(Flagged((WEAK,)), Flagged(()))["WEAK"]
-
-    assert tallied.precision is None
-    assert tallied.recall is None
+    assert (tallied.precision, tallied.recall) == (None, None)
+    assert (repeated.rate.value, repeated.rate.n) == (0.25, 2)
 
 
 def test_precision_and_recall_are_over_replies_that_a_person_checked():
@@ -166,12 +159,6 @@ def test_a_finding_of_a_person_alone_has_recall_0():
 
     assert (tallied.recall.value, tallied.recall.n, tallied.rate.value) == (0.0, 1, 0.0)
     assert (tallied.precision.value, tallied.precision.n) == (None, 0)
-
-
-def test_repeats_are_averaged_inside_the_sample():
-    tallied = tally(Flagged((WEAK,)), Flagged(()), Flagged(()), Flagged(()), repeats=2)["WEAK"]
-
-    assert (tallied.rate.value, tallied.rate.n) == (0.25, 2)
 
 
 @given(st.lists(st.tuples(found_things, golds), min_size=1, max_size=12))

@@ -16,7 +16,7 @@ from pytest_crucible.features.cns3 import fever
 from pytest_crucible.features.cns3.claims import parse
 from pytest_crucible.features.cns3.fever import evidence_pages, page_number, read_pages
 from pytest_crucible.features.cns3.judgement import read_gold
-from pytest_crucible.features.cns3.scifact import Score, evaluate, label, samples, training_records
+from pytest_crucible.features.cns3.scifact import Score, evaluate, samples, training_records
 from pytest_crucible.records.errors import DatasetError
 
 CLAIM = {
@@ -75,16 +75,16 @@ def test_claims_that_share_a_document_are_a_group():
     assert groups[0] == groups[1] == groups[2] != groups[3]
 
 
-def test_a_document_missing_from_the_corpus_is_an_error():
-    with pytest.raises(DatasetError, match="claim 1001 cites document 9, which is not in the corpus"):
-        list(samples([{**CLAIM, "cited_doc_ids": [9]}], CORPUS))
-
-
-def test_an_unknown_label_is_an_error():
-    row = {**CLAIM, "evidence": {"1": [{"sentences": [0], "label": "NOT ENOUGH INFO"}]}}
-
-    with pytest.raises(DatasetError, match="label 'NOT ENOUGH INFO'"):
-        label(row)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cited_doc_ids": [9]}, "claim 1001 cites document 9, which is not in the corpus"),
+        ({"evidence": {"1": [{"sentences": [0], "label": "NOT ENOUGH INFO"}]}}, "label 'NOT ENOUGH INFO'"),
+    ],
+)
+def test_a_missing_document_or_an_unknown_label_is_an_error(changes, message):
+    with pytest.raises(DatasetError, match=message):
+        list(samples([{**CLAIM, **changes}], CORPUS))
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="CRUCIBLE_DATA has no scifact")
@@ -153,12 +153,8 @@ def test_a_training_record_has_each_piece_of_evidence_once(pages):
     assert sorted(sentences) == ["A studio .", "Fox released it .", "It is a film ."]
     assert record["completion"].count("supports c1") == 3
     assert parse(record["completion"]).well_formed
-
-
-def test_a_refuted_claim_is_refuted(pages):
-    [record] = fever.training_records([{**ROW, "label": "REFUTES"}], pages)
-
-    assert "RELATION: c2 refutes c1" in record["completion"]
+    [refuted] = fever.training_records([{**ROW, "label": "REFUTES"}], pages)
+    assert "RELATION: c2 refutes c1" in refuted["completion"]
 
 
 def test_the_metrics_can_read_the_gold_answer_of_a_sample(pages):

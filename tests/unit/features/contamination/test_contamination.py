@@ -38,17 +38,13 @@ def test_one_word_in_twenty_may_differ(count, changed, is_duplicate):
     assert duplicates == [None, Duplicate(0, False) if is_duplicate else None]
 
 
-def test_every_field_has_to_be_near():
+def test_every_field_has_to_be_near_and_an_inserted_word_is_one_difference():
     rows = [(words(100), "82"), (words(100, changed=1), "91"), (words(100, changed=1), " 82 ")]
+    text = words(40).split()
 
     assert find_duplicates(rows) == [None, None, Duplicate(0, False)]
-
-
-def test_an_inserted_word_moves_the_others_and_is_one_difference():
-    text = words(40)
-
-    assert is_near(text.split(), ["first", *text.split()])
-    assert is_near([*text.split()[20:], *text.split()[:20]], text.split()) is False
+    assert is_near(text, ["first", *text])
+    assert not is_near([*text[20:], *text[:20]], text)
 
 
 def test_19_words_are_near_20_and_only_rows_near_the_first_of_a_chain_are_duplicates():
@@ -118,6 +114,7 @@ DATA = Path(os.environ.get("CRUCIBLE_DATA", "")) / "scifact"
 CLAIMS = Path(__file__).parents[4] / "example_suites" / "claims"
 NINE = "one two three four five six seven eight nine"
 LONG = " ".join(f"w{k}" for k in range(26))
+REFUTED = {"completion": "REFUTE"}
 
 
 def overlap_of(samples, rows, **options):
@@ -149,36 +146,21 @@ def test_each_kind_of_match_is_found(text, row, how):
     assert [match.how for match in matches] == ([how] if how else [])
 
 
-def test_samples_of_the_group_of_a_row_match():
-    rows = [{"input": "other", "group": "p1"}]
+def test_groups_similarity_answers_and_strength_of_matches():
+    of_group, near = [{"input": "other", "group": "p1"}], [{"input": "one two three five"}]
+    equal, refuted, supported = ({"prompt": "q", **answer} for answer in ({}, REFUTED, {"completion": "support"}))
+    labelled = [sample("q", expected="SUPPORT")]
 
-    assert [match.how for match in overlap_of([sample("one", group="p1")], rows).matches] == ["group"]
-    assert not overlap_of([sample("one", group="p2")], rows).matches
-
-
-def test_the_similarity_of_near_matches_is_an_option():
-    row = [{"input": "one two three five"}]
-
-    assert overlap_of([sample("one two three four")], row, near=0.6).matches[0].similarity == 0.6
-    assert not overlap_of([sample("one two three four")], row, near=0.61).matches
-
-
-def test_matches_with_another_answer_are_marked():
-    samples = [sample("q", expected="SUPPORT")]
-
-    assert overlap_of(samples, [{"prompt": "q", "completion": "REFUTE"}]).matches[0].other_answer
-    assert (
-        not overlap_of(samples, [{"prompt": "q", "completion": "REFUTE"}, {"prompt": "q", "completion": "support"}])
-        .matches[0]
-        .other_answer
-    )
-    assert not overlap_of(samples, [{"prompt": "q"}]).matches[0].other_answer
-
-
-def test_the_strongest_match_is_shown():
-    match = overlap_of([sample(NINE)], [{"input": NINE.replace("nine", "ten")}, {"input": NINE}]).matches[0]
-
-    assert (match.how, match.row, match.similarity) == ("exact", 2, 1.0)
+    assert [match.how for match in overlap_of([sample("one", group="p1")], of_group).matches] == ["group"]
+    assert not overlap_of([sample("one", group="p2")], of_group).matches
+    assert overlap_of([sample("one two three four")], near, near=0.6).matches[0].similarity == 0.6
+    assert not overlap_of([sample("one two three four")], near, near=0.61).matches
+    other_answers = [
+        overlap_of(labelled, rows).matches[0].other_answer for rows in ([refuted], [refuted, supported], [equal])
+    ]
+    assert other_answers == [True, False, False]
+    strongest = overlap_of([sample(NINE)], [{"input": NINE.replace("nine", "ten")}, {"input": NINE}]).matches[0]
+    assert (strongest.how, strongest.row, strongest.similarity) == ("exact", 2, 1.0)
 
 
 @pytest.mark.skipif(not DATA.exists(), reason="needs the SciFact claims of CRUCIBLE_DATA")
@@ -237,20 +219,17 @@ def write(path: Path, *texts: str) -> Path:
     return path
 
 
-def test_a_missing_changed_or_broken_file_is_a_problem(tmp_path):
-    samples = [sample("q")]
-    problems = [
-        compare_with_file(samples, tmp_path / "none.jsonl", dataset_sha256="d", name="none.jsonl"),
-        compare_with_file(
-            samples, write(tmp_path / "a.jsonl", "z"), dataset_sha256="d", name="a.jsonl", sha256="0" * 64
-        ),
-    ]
-    (tmp_path / "b.jsonl").write_text("{")
-    problems.append(compare_with_file(samples, tmp_path / "b.jsonl", dataset_sha256="d", name="b.jsonl"))
+@pytest.mark.parametrize(
+    ("content", "sha256", "problem"),
+    [(None, "", "it does not exist"), ('{"prompt": "z"}', "0" * 64, "it has changed since"), ("{", "", "line 1 of ")],
+)
+def test_a_missing_changed_or_broken_file_is_a_problem(tmp_path, content, sha256, problem):
+    path = tmp_path / "a.jsonl"
+    if content is not None:
+        path.write_text(content)
+    overlap = compare_with_file([sample("q")], path, dataset_sha256="d", name="a.jsonl", sha256=sha256)
 
-    assert [overlap_text(overlap).partition(":")[0] for overlap in problems] == [
-        "none.jsonl cannot be checked", "a.jsonl cannot be checked", "b.jsonl cannot be checked",
-    ]  # fmt: skip
+    assert overlap_text(overlap).startswith(f"a.jsonl cannot be checked: {problem}")
 
 
 def test_results_are_cached_by_the_hashes_of_both_datasets(tmp_path):
