@@ -49,13 +49,6 @@ class Finding:
 Finder = Callable[[Table], Finding]
 
 
-def row_finding(values: Column, bad: npt.ArrayLike, message: str, fault: str = "") -> Finding:
-    """Return the finding on each value that is not missing; `bad` is True for those that fail."""
-    is_bad = np.asarray(bad, dtype=bool)
-    failing = values.present[is_bad]
-    return Finding(message=message, fault=fault, failing=failing, checked=len(is_bad), missing=values.missing)
-
-
 def value_finder(
     column: str, find_bad: Callable[[Column], npt.ArrayLike], message: str, fault: str = ""
 ) -> Callable[[Table], Finding]:
@@ -63,7 +56,9 @@ def value_finder(
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        return row_finding(values, find_bad(values), message, fault)
+        is_bad = np.asarray(find_bad(values), dtype=bool)
+        failing = values.present[is_bad]
+        return Finding(message=message, fault=fault, failing=failing, checked=len(is_bad), missing=values.missing)
 
     return find
 

@@ -181,15 +181,13 @@ def records(path: Path, dialect: type[csv.Dialect]) -> Iterator[tuple[int, list[
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise DatasetError(f"line {begin} of {path} is not {dialect_name(dialect)} ({error})") from error
+            raise DatasetError(
+                f"line {begin} of {path} is not {'TSV' if dialect is csv.excel_tab else 'CSV'} ({error})"
+            ) from error
         if cells is None:
             return
         if cells:
             yield begin, cells
-
-
-def dialect_name(dialect: type[csv.Dialect]) -> str:
-    return "TSV" if dialect is csv.excel_tab else "CSV"
 
 
 def _table(path: Path, dialect: type[csv.Dialect]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:

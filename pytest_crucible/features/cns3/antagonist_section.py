@@ -90,19 +90,17 @@ def tally_findings(
         scores = Scores(values, values, values, nothing_lost, np.isnan(values))
         return dataclasses.replace(estimate_mean(facts, arm, scores, clusters, level=level), statistic=statistic)
 
-    names = {finding.name for reply in replies.values() for finding in reply.findings}
-    names |= {name for reply in replies.values() for name in reply.gold or ()}
+    findings = [finding for reply in replies.values() for finding in reply.findings]
+    names = {finding.name for finding in findings}.union(*(reply.gold or () for reply in replies.values()))
+    counts = Counter((finding.name, str(finding.severity)) for finding in findings if finding.caused_by is None)
+    explained = Counter(finding.name for finding in findings if finding.caused_by is not None)
     has_gold = any(reply.gold is not None for reply in replies.values())
     return tuple(
         FindingTally(
             arm=arm,
             name=name,
-            severities=_severities(name, replies),
-            explained=sum(
-                finding.name == name and finding.caused_by is not None
-                for reply in replies.values()
-                for finding in reply.findings
-            ),
+            severities={severity: counts[name, severity] for severity in SEVERITIES},
+            explained=explained[name],
             rate=share(name, "rate", _has),
             precision=share(name, "precision", _is_right) if has_gold else None,
             recall=share(name, "recall", _is_recalled) if has_gold else None,
@@ -125,16 +123,6 @@ def _is_right(name: str, reply: Flagged) -> bool | None:
 def _is_recalled(name: str, reply: Flagged) -> bool | None:
     """Return whether a person's finding was found, even if another finding explains it."""
     return _has(name, reply) if reply.gold is not None and name in reply.gold else None
-
-
-def _severities(name: str, replies: Replies) -> dict[str, int]:
-    counts = Counter(
-        str(finding.severity)
-        for reply in replies.values()
-        for finding in reply.findings
-        if finding.name == name and finding.caused_by is None
-    )
-    return {severity: counts[severity] for severity in SEVERITIES}
 
 
 def _values(name: str, replies: Replies, judgement: Judgement, samples: int) -> Floats:
@@ -187,15 +175,8 @@ def _cells(estimate: Estimate | None) -> Iterator[str]:
 
 
 def _document(tally: FindingTally) -> dict[str, Any]:
-    return {
-        "arm": tally.arm,
-        "name": tally.name,
-        "severities": dict(tally.severities),
-        "explained": tally.explained,
-        "rate": _share(tally.rate),
-        "precision": _share(tally.precision),
-        "recall": _share(tally.recall),
-    }
+    facts = {"arm": tally.arm, "name": tally.name, "severities": dict(tally.severities), "explained": tally.explained}
+    return {**facts, "rate": _share(tally.rate), "precision": _share(tally.precision), "recall": _share(tally.recall)}
 
 
 def _share(estimate: Estimate | None) -> dict[str, Any] | None:

@@ -254,11 +254,8 @@ def evaluate(gold: Iterable[Row], predicted: Iterable[Row]) -> Scores:
             raise DatasetError(f"claim {row['id']} {problem}: give one prediction for each claim of the gold file")
         _check_labels(row)
         predictions[row["id"]] = row["evidence"]
-    counts = [0] * 8
-    for name, evidence in claims.items():
-        for place, count in enumerate(_counts(evidence, predictions.get(name, {}))):
-            counts[place] += count
-    abstracts, sentences, gold_abstracts, gold_sentences, *right = counts
+    counts = (_counts(evidence, predictions.get(name, {})) for name, evidence in claims.items())
+    abstracts, sentences, gold_abstracts, gold_sentences, *right = map(sum, zip([0] * 8, *counts, strict=True))
     return Scores(
         Score(right[0], abstracts, gold_abstracts),
         Score(right[1], abstracts, gold_abstracts),
@@ -283,7 +280,8 @@ def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
     for document, prediction in predicted.items():
         sets, chosen = rationales.get(document, []), prediction["sentences"]
         right = bool(sets) and gold[document][0]["label"] == prediction["label"]
-        whole = _whole_rationales(sets, chosen)
+        # Chosen sentences, each counted once, of rationales that were chosen as a whole.
+        whole = len(set().union(*(each for each in sets if each <= set(chosen))))
         labelled += right
         rationalized += right and any(each <= set(chosen[:MAX_SENTENCES]) for each in sets)
         selected += whole
@@ -298,9 +296,3 @@ def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
         selected,
         selected_and_labelled,
     )
-
-
-def _whole_rationales(rationales: Sequence[set[int]], chosen: Sequence[int]) -> int:
-    """Return how many chosen sentences, each counted once, belong to a rationale that was chosen as a whole."""
-    complete = [each for each in rationales if each <= set(chosen)]
-    return len(set().union(*complete))

@@ -246,7 +246,9 @@ def _associate(first: _Field, second: _Field) -> list[Association]:
             warnings.simplefilter("ignore", RuntimeWarning)
             values = {"Pearson": stats.pearsonr(x, y).statistic, "Spearman": stats.spearmanr(x, y).statistic}
     elif not first.is_number and not second.is_number:
-        values = {"Cramer's V": _cramers_v(x, y)}
+        table = stats.contingency.crosstab(x, y).count
+        # sqrt(chi-squared / (n (min(r, c) - 1))).
+        values = {"Cramer's V": stats.contingency.association(table, method="cramer")}
     else:
         numbers, codes = (x, y) if first.is_number else (y, x)
         values = {"correlation ratio": _correlation_ratio(numbers, codes)}
@@ -256,11 +258,6 @@ def _associate(first: _Field, second: _Field) -> list[Association]:
         for measure, value in values.items()
         if math.isfinite(value)
     ]
-
-
-def _cramers_v(x: np.ndarray, y: np.ndarray) -> float:
-    """Return sqrt(chi-squared / (n (min(r, c) - 1)))."""
-    return float(stats.contingency.association(stats.contingency.crosstab(x, y).count, method="cramer"))
 
 
 def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
