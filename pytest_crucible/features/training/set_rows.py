@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from pytest_crucible.datasets.duplicates import Duplicate, find_duplicates
 from pytest_crucible.datasets.formats import read_rows
+from pytest_crucible.datasets.similar import Duplicate, find_duplicates
 from pytest_crucible.local_model.tokens import message_text
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.serialize import to_plain
