@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.features.robustness.built_in import FAMILIES
-from pytest_crucible.features.robustness.certificates import Smoothing
+from pytest_crucible.features.robustness.late_variants import Smoothing
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.formula_cells import unguard_cell

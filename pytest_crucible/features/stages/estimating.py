@@ -8,6 +8,8 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,16 +20,17 @@ from pytest_crucible.features.stages.arm_cost import (
     PlannedRequest,
     UnsentReply,
     beyond,
+    ends_early,
     estimate_arm,
     estimate_as_before,
+    estimate_further,
     sum_amounts,
+    whole_amounts,
 )
-from pytest_crucible.features.stages.definition import stage_number
-from pytest_crucible.features.stages.estimate_lines import estimate_lines
-from pytest_crucible.features.stages.forecasts import ArmEstimate
-from pytest_crucible.features.stages.open_cost import ends_early, estimate_further, whole_amounts
-from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
-from pytest_crucible.features.stages.stage_run import stage_positions
+from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES, stage_number
+from pytest_crucible.features.stages.estimate_lines import estimate_lines, forecast_text
+from pytest_crucible.features.stages.forecasts import ArmEstimate, predict_total
+from pytest_crucible.features.stages.looks import stage_positions
 from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
@@ -37,12 +40,17 @@ from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_estimate import HelperEstimate
+from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.session.stored_replies import find_stored_replies
+from pytest_crucible.stats.number_format import seconds
 from pytest_crucible.store.past_usage import judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.session import CrucibleSession
+
 
 Place = tuple[str, str, str, int]
 """Nodeid, arm, sample and repeat."""
@@ -247,3 +255,53 @@ def too_little(spending: Spending, estimates: Sequence[ArmEstimate]) -> list[tup
         )
         for place, budget in budgets.items()
     ]
+
+
+class EstimatePlugin:
+    """A pytest plugin, registered when a session estimates."""
+
+    def __init__(self, session: CrucibleSession) -> None:
+        self._config = session.config
+        self._settings = session.settings
+        self._collection = session.collection
+        self._resources = session.resources
+        self._messages = session.messages
+
+    @cached_property
+    def _estimator(self) -> Estimator:
+        return Estimator(self._settings, self._resources.store, self._resources.loop)
+
+    def add_request(self, unsent: UnsentRequest) -> None:
+        """Receive a request that would be sent."""
+        self._estimator.add_request(unsent)
+
+    def estimate(self, item: pytest.Function, experiment: Experiment) -> None:
+        """Estimate an experiment, after those that serve it."""
+        estimate = ExperimentEstimate(item, experiment)
+        self._config.hook.pytest_crucible_estimate(estimate=estimate)
+        for helper in estimate.helpers:
+            self._estimator(item, helper.experiment, helper)
+        self._estimator(item, estimate.experiment)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Show the estimate; the session fails where a budget may be too little."""
+        if self._messages.errors or not self._collection.plans():
+            return
+        lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
+        whole = SessionEstimate(self._collection.opened_arms, self._settings, _forecast_seconds)
+        self._config.hook.pytest_crucible_estimate_session(estimate=whole, config=self._config)
+        self._messages.lines += [*lines, *whole.lines, *self._early_ends()]
+        if may_be_too_little:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _early_ends(self) -> Iterator[str]:
+        """Yield the reasons why the run may cost less than the estimates, whose intervals include that."""
+        if self._settings.option("stop"):
+            yield "  at most so much, since --crucible-stop ends an experiment when its verdicts are settled"
+        if self._settings.option("stages"):
+            yield "  at most so much, since the session may end after a stage"
+
+
+def _forecast_seconds(earlier: Sequence[float], count: int) -> str:
+    return forecast_text(predict_total(earlier, count), seconds)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
+from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES
 from pytest_crucible.records import Claim, Row, Statement, Table, View
 from pytest_crucible.sections.inputs import SectionInputs
 

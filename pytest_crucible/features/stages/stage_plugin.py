@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_crucible.features.stages.barrier import StageBarrier
-from pytest_crucible.features.stages.items import order_by_stage, stage_of
-from pytest_crucible.features.stages.session_stages import SessionStages
-from pytest_crucible.features.stages.worker_stages import WorkerStages, crash_reports, stage_reports
+from pytest_crucible.features.stages.session_stages import SessionStages, order_by_stage, stage_of
+from pytest_crucible.features.stages.worker_stages import StageBarrier, WorkerStages, crash_reports, stage_reports
 from pytest_crucible.runs.plugins import load_extensions
 from pytest_crucible.session.verdict_reports import rerun_report
 

@@ -40,7 +40,7 @@ def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
 
 def pytest_crucible_announce(announcement: Announcement) -> None:
     """Show what the sweep of an experiment sends before."""
-    from pytest_crucible.features.sweeps.announcement import sweep_lines
+    from pytest_crucible.features.sweeps.records import sweep_lines
 
     for plan in announcement.plans:
         announcement.lines[plan.nodeid] += [(20, line) for line in sweep_lines(plan)]

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.records import Plan
 from pytest_crucible.records.helpers import HelperReplies, choosing_nodeid
 from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.views import experiment_name
 
 if TYPE_CHECKING:
     from pytest_crucible.sections.inputs import StoredDetails
@@ -123,3 +125,17 @@ def load_choosing_half(sweep: Sweep, stored: StoredDetails) -> ChoosingHalf | No
         looks=tuple(SweepLook(samples=look["samples"], kept=tuple(look["kept"])) for look in looks),
         winner=winner[0]["winner"] if winner else "",
     )
+
+
+def sweep_lines(plan: Plan) -> Iterator[str]:
+    """Yield the line on the sweep of a plan; nothing without one."""
+    sweep = SWEEP_OF.of(plan)
+    if sweep is None:
+        return
+    if sweep.test != plan.nodeid:
+        yield f"{sweep.family}: the winner of its sweep, which {experiment_name(sweep.test)} chooses"
+        return
+    which = f"{sweep.choosing:,} other samples" if sweep.confirm else "the same samples"
+    members = f"{sweep.trials} trials" if sweep.trials else f"{len(sweep.members)} members"
+    replies = sweep.choosing * (sweep.trials or len(sweep.members)) * plan.draws(0).size
+    yield (f"{sweep.family}: first {members} compete by {sweep.by} on {which}, with at most {replies:,} replies")

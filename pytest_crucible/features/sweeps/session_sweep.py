@@ -1,24 +1,102 @@
-"""The sweep of one session: planned with its experiments, entered into the run, and decided before the first of them."""
+"""Checks of settings that a sweep excludes. Each raises SpecError, with the remedy."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.features.sweeps.resumed_sweep import ResumedSweep, resume_sweep
-from pytest_crucible.features.sweeps.sweep_checks import check_confirmed, check_whole_experiments
-from pytest_crucible.features.sweeps.sweep_choice import SweepChoice
-from pytest_crucible.features.sweeps.sweep_items import SweepItems
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.sweeps.families import family_of
+from pytest_crucible.features.sweeps.grid import most_trials
+from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
+from pytest_crucible.features.sweeps.sweep_choice import SweepChoice, check_same_sweep, with_stored_trials
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, plan_sweep, with_sweep, with_trained, with_winner
-from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.features.sweeps.sweep_waiting import SweepItems
+from pytest_crucible.plan.look_order import look_order
+from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
 from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.repeated_items import collected_nodeid
+from pytest_crucible.store.decisions import load_decisions
+from pytest_crucible.store.past_sweeps import latest_plan
+from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession
+
+
+def check_whole_experiments(family: OpenedArm, settings: Settings, *, has_joined_tests: bool) -> None:
+    """Raise SpecError if single samples are sent: the winner is chosen by all samples of an experiment."""
+    if not has_joined_tests and settings.sample is None:
+        return
+    sender = "a joined test sends" if has_joined_tests else "--crucible-sample sends"
+    raise SpecError(
+        f"{sender} single samples, and {family.arm.name!r} is a family, of which an experiment chooses the winner: name a "
+        f"member, such as --crucible-adapter='{family.competitors[0].arm.name}'"
+    )
+
+
+def check_confirmed(sweep: Sweep, settings: Settings) -> None:
+    """Raise SpecError for looks at samples that have also chosen the winner: their verdicts would come too early."""
+    looks = "--crucible-stop" if settings.option("stop") else "crucible_stages" if settings.option("stages") else ""
+    if looks and not sweep.confirm:
+        raise SpecError(
+            f"{looks} needs samples that have not chosen, and the sweep of {sweep.family!r} has confirm = 0: leave "
+            "it out, or set confirm = 0.5"
+        )
+
+
+@dataclass(frozen=True)
+class ResumedSweep:
+    """A sweep with the decisions of an earlier run, if there was one."""
+
+    sweep: PlannedSweep
+    winner: OpenedArm | None = None
+    unsent: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """Member -> the positions of the choosing samples that it is not sent: those after its last look."""
+
+    @property
+    def further_trials(self) -> int:
+        """The number of a search's trials that are not proposed yet; 0 for a grid."""
+        family = family_of(self.sweep.family)
+        if not family.trials or self.winner is not None:
+            return 0
+        return most_trials(family) - len(self.sweep.record.members)
+
+
+def resume_sweep(sweep: PlannedSweep, store: RunStore) -> ResumedSweep:
+    """Return the sweep as the latest run left it. Raises SpecError if that run swept something else."""
+    earlier = latest_plan(store, sweep.record.nodeid, before="")
+    before = None if earlier is None else SWEEP_OF.of(earlier[1])
+    if earlier is None or before is None:
+        return ResumedSweep(sweep)
+    run = earlier[0]
+    check_same_sweep(run, before, sweep.record)
+    sweep = with_stored_trials(sweep, store, run)
+    looks = load_decisions(store, run, sweep.record.looks_subject)
+    return ResumedSweep(sweep, SweepChoice(sweep, run, store).winner(), _unsent(sweep, list(looks.values())))
+
+
+def _unsent(sweep: PlannedSweep, looks: list[dict[str, object]]) -> dict[str, frozenset[int]]:
+    """Return the positions after the look that was each member's last one; `looks` are the stored decisions, in order."""
+    samples = sweep.choosing.dataset.samples
+    order = look_order([sample.id for sample in samples], [sample.group for sample in samples])
+    unsent: dict[str, frozenset[int]] = {}
+    for look in looks:
+        kept, length = look["kept"], look["samples"]
+        assert isinstance(kept, list)
+        assert isinstance(length, int)
+        # The last member has won, and the choosing half ends.
+        ended = sweep.record.confirm and len(kept) == 1
+        for member in sweep.record.members:
+            if member.name not in unsent and (ended or member.name not in kept):
+                unsent[member.name] = frozenset(order[length:])
+    return unsent
 
 
 class SessionSweep:

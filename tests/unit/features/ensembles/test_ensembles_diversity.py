@@ -7,7 +7,7 @@ import pytest
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
 from pytest_crucible.features.ensembles import section as diversity
-from pytest_crucible.features.ensembles.member_scores import ensemble_facts
+from pytest_crucible.features.ensembles.section import ensemble_facts
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,

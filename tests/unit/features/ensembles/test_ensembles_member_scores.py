@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judging import judged_at_once
 
-from pytest_crucible.features.ensembles.member_scores import score_members
+from pytest_crucible.features.ensembles.section import score_members
 from pytest_crucible.metrics import exact_match, metric
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 

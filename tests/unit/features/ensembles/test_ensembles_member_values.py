@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pytest_crucible import Reply, Sample
-from pytest_crucible.features.ensembles.member_scores import ensemble_facts, ensemble_values, member_score
+from pytest_crucible.features.ensembles.section import ensemble_facts, ensemble_values, member_score
 from pytest_crucible.metrics import (
     NotApplicable,
     exact_match,

@@ -10,7 +10,8 @@ from random import Random
 import pytest
 from run_sizes import choose_examples
 
-from pytest_crucible.features.robustness.certificates import (
+from pytest_crucible.features.robustness.edits import Source
+from pytest_crucible.features.robustness.late_variants import (
     ABSTAINS,
     certified_edits,
     delete_words,
@@ -18,7 +19,6 @@ from pytest_crucible.features.robustness.certificates import (
     radius,
     search_text,
 )
-from pytest_crucible.features.robustness.edits import Source
 from pytest_crucible.stats import clopper_pearson_bound
 
 WORDS = ("x", "y")

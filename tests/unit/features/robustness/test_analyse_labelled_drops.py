@@ -12,9 +12,13 @@ from pytest_crucible import stats
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.features.robustness.drops import VariantData
-from pytest_crucible.features.robustness.labelled_drops import correct_drops
+from pytest_crucible.features.robustness.labelled_drops import (
+    correct_drops,
+    corrected_document,
+    corrected_notes,
+    corrected_tables,
+)
 from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
-from pytest_crucible.features.robustness.section_tables import corrected_document, corrected_notes, corrected_tables
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
 from pytest_crucible.records.serialize import to_plain
 

@@ -8,10 +8,10 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes
-from pytest_crucible.features.robustness import section_tables as drops_by_slice
+from pytest_crucible.features.robustness import labelled_drops as drops_by_slice
 from pytest_crucible.features.robustness.drops import VariantData
+from pytest_crucible.features.robustness.labelled_drops import slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
-from pytest_crucible.features.robustness.section_tables import slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.slices import By, Field

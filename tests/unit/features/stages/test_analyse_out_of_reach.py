@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.analyse.stopping import keep_answers
-from pytest_crucible.features.stages.out_of_reach import out_of_reach, out_of_reach_after
+from pytest_crucible.features.stages.looks import out_of_reach, out_of_reach_after
 from pytest_crucible.plan.targets import parse_target
 
 N = 12

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.features.stages import FEATURE
-from pytest_crucible.features.stages.option_conflicts import option_conflicts
+from pytest_crucible.features.stages.definition import option_conflicts
 from pytest_crucible.options import OPTIONS
 
 DEFAULTS = {option.name: option.default for option in (*OPTIONS, *FEATURE.options)}
