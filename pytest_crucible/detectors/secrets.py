@@ -11,33 +11,8 @@ from pytest_crucible.detectors.places import Place, drop_overlapping, find_in_an
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.redaction import key_places
 
-FOREIGN = (
-    "contraseña",
-    "mot de passe",
-    "senha",
-    "wachtwoord",
-    "hasło",
-    "пароль",
-    "密码",
-    "密碼",
-    "パスワード",
-    "비밀번호",
-)
-STEMS = (
-    "pass",
-    "pwd",
-    "psk",
-    "kennwort",
-    "key",
-    "token",
-    "secret",
-    "auth",
-    "cred",
-    "sig",
-    "sess",
-    "securestring",
-    *FOREIGN,
-)
+FOREIGN = "contraseña|mot de passe|senha|wachtwoord|hasło|пароль|密码|密碼|パスワード|비밀번호".split("|")
+STEMS = (*"pass pwd psk kennwort key token secret auth cred sig sess securestring".split(), *FOREIGN)
 """Of which every text with such a name has one."""
 # A name ends with one of these words, or with one of them and what tells one such value from another.
 _SECRET_NAME = (
@@ -81,19 +56,7 @@ LOGIN = re.compile(
 NEXT = re.compile(r"\\[nrt\"']|[;&,](?=\s?[\w. -]{1,40}=)|[,;](?=[\"'{}\]]|$)|[}\])](?=[,;}\]]|$)")
 """What follows an unquoted value in a connection string, a query, or a text in JSON."""
 PASSWORDS = frozenset(
-    (
-        "password",
-        "passwords",
-        "passwd",
-        "passphrase",
-        "passcode",
-        "passwort",
-        "kennwort",
-        "pwd",
-        "psk",
-        "pass",
-        *FOREIGN,
-    )
+    (*"password passwords passwd passphrase passcode passwort kennwort pwd psk pass".split(), *FOREIGN),
 )
 QUALIFIERS = frozenset(
     (

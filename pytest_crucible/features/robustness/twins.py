@@ -18,34 +18,8 @@ from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.records import MetricFacts, NoTwin, Reply, Sample, Twin
 from pytest_crucible.records.errors import CrucibleError
 
-_FIRST = [
-    "plum",
-    "amber",
-    "velvet",
-    "copper",
-    "willow",
-    "marble",
-    "cedar",
-    "cobalt",
-    "juniper",
-    "saffron",
-    "walnut",
-    "coral",
-]
-_SECOND = [
-    "harbour",
-    "lantern",
-    "meadow",
-    "compass",
-    "thimble",
-    "orchard",
-    "pebble",
-    "gazebo",
-    "kettle",
-    "feather",
-    "ribbon",
-    "acorn",
-]
+_FIRST = "plum amber velvet copper willow marble cedar cobalt juniper saffron walnut coral".split()
+_SECOND = "harbour lantern meadow compass thimble orchard pebble gazebo kettle feather ribbon acorn".split()
 _LETTERS = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Letters and digits, except those that look alike."""
 

@@ -1,8 +1,8 @@
-"""Checks of settings that a sweep excludes. Each raises SpecError, with the remedy."""
+"""The sweep of a session: one test chooses the winner before its own samples, and the others wait for it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,14 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.sweeps.families import family_of
 from pytest_crucible.features.sweeps.grid import most_trials
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
-from pytest_crucible.features.sweeps.sweep_choice import SweepChoice, check_same_sweep, with_stored_trials
+from pytest_crucible.features.sweeps.sweep_choice import SweepChoice, SweepLooks, check_same_sweep, with_stored_trials
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, plan_sweep, with_sweep, with_trained, with_winner
-from pytest_crucible.features.sweeps.sweep_waiting import SweepItems
+from pytest_crucible.features.sweeps.sweep_waiting import NoWinner, report_failure, signs_of_life, wait_for_winner
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection
+from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
 from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.repeated_items import collected_nodeid
@@ -100,14 +101,16 @@ def _unsent(sweep: PlannedSweep, looks: list[dict[str, object]]) -> dict[str, fr
 
 
 class SessionSweep:
-    """Plans and runs the sweep of a session."""
+    """Plans the sweep of a session; then a plugin of it, which lets the members compete."""
 
     def __init__(self, collection: ExperimentCollection) -> None:
         self._collection = collection
         self.planned: PlannedSweep | None = None
         """None if the session has no experiment that could choose."""
         self._session: CrucibleSession | None = None
-        self._items: SweepItems | None = None
+        self._choice: SweepChoice | None = None
+        self._worker: str | None = None
+        """The name of this worker of pytest-xdist; None in a session without workers."""
         self._resumed: ResumedSweep | None = None
 
     def plan(self) -> None:
@@ -124,8 +127,8 @@ class SessionSweep:
                 collection.resolve_stored_arms(nodeid)
         collection.resources.shared.spending.share(self.planned.record.test, self.planned.record.nodeid)
 
-    def replace_trained(self) -> None:
-        """Replace the members by those that were trained since."""
+    def pytest_crucible_prepare(self) -> None:
+        """Let the members compete as they were trained."""
         collection = self._collection
         assert self.planned is not None
         if collection.opened_arms[0] is self.planned.family:
@@ -135,24 +138,23 @@ class SessionSweep:
             nodeid: with_sweep(experiment, self.planned.record) for nodeid, experiment in collection.experiments.items()
         }
 
-    def choice(self, run: str) -> SweepChoice:
-        """Return the choice of the sweep in a run."""
+    def pytest_crucible_enter(self, run: str) -> None:
+        """Enter the choosing half into the run store."""
+        self._open_choice(run).begin(resume=self._collection.settings.resume)
+
+    def _open_choice(self, run: str) -> SweepChoice:
         assert self.planned is not None
         return SweepChoice(self.planned, run, self._collection.resources.store)
 
-    def put_first(self, items: list[pytest.Item]) -> None:
-        """Move the test that chooses before all others."""
+    @pytest.hookimpl(trylast=True)
+    def pytest_crucible_begin(self, session: CrucibleSession, items: list[pytest.Item]) -> None:
+        """Move the test that chooses before all others, which wait for it."""
         assert self.planned is not None
         test = self.planned.record.test
         items.sort(key=lambda item: item.nodeid != test)
-
-    def begin(self, session: CrucibleSession) -> None:
-        """Register the tests of the sweep: one chooses, and the others wait."""
-        worker = getattr(session.config, "workerinput", {}).get("workerid")
-        check = session.interruptions.check
-        self._session = session
-        self._items = SweepItems(self.choice(session.run), worker=worker, check_interrupt=check)
-        session.config.pluginmanager.register(self._items, "crucible-sweep")
+        if not session.messages.problems:
+            self._session, self._choice = session, self._open_choice(session.run)
+            self._worker = getattr(session.config, "workerinput", {}).get("workerid")
 
     def read_resumed(self) -> None:
         """Read how far the sweep is that an estimate would resume. Raises pytest.UsageError if it cannot be resumed."""
@@ -167,7 +169,7 @@ class SessionSweep:
         except CrucibleError as error:
             raise pytest.UsageError(str(error)) from None
 
-    def add_estimate(self, estimate: ExperimentEstimate) -> None:
+    def pytest_crucible_estimate(self, estimate: ExperimentEstimate) -> None:
         """Estimate the choice of the winner with the experiment that makes it."""
         resumed = self._resumed
         if resumed is None:
@@ -186,7 +188,7 @@ class SessionSweep:
         if resumed.winner is not None:
             estimate.experiment = with_winner(estimate.experiment, resumed.winner)
 
-    def complete_estimate(self, estimate: SessionEstimate) -> None:
+    def pytest_crucible_estimate_session(self, estimate: SessionEstimate) -> None:
         """Name the arms that may have to be trained, and why the members may cost less."""
         resumed = self._resumed
         if resumed is None:
@@ -197,16 +199,54 @@ class SessionSweep:
             family = resumed.sweep.record.family
             estimate.lines.append(f"  {family}: at most so much, since members that are dropped answer less")
 
-    def set_winner(self, run: ExperimentRun) -> None:
+    @pytest.hookimpl(trylast=True)
+    def pytest_crucible_run(self, run: ExperimentRun) -> None:
+        """Choose the winner, or wait for it, before the experiment is sent. In later stages it is the candidate already."""
+        if run.is_first:
+            run.before.append(self._set_winner)
+
+    def _set_winner(self, run: ExperimentRun) -> None:
         """Make the winner the candidate of a run. Skips the test if there will be none."""
-        session = self._session
-        if session is None or self._items is None:
+        choice = self._choice
+        if choice is None:
             return
-        run.experiment = self._collection.experiments[collected_nodeid(run.item)] = self._items.with_winner(
-            run.item,
-            run.experiment,
-            lambda choosing, rule, answered: session.items.ask(
-                ExperimentRun(run.item, choosing, rule=rule, answered=answered, show=run.show)
-            ),
-            session.resources.writer.flush,
-        )
+        try:
+            winner = self._choose(choice, run) if run.item.nodeid == choice.record.test else self._wait(choice)
+        except NoWinner as error:
+            choice.store.enter_unanswered(choice.run, run.experiment.plan, run.experiment.dataset.samples)
+            pytest.skip(f"not run: {error}")
+        run.experiment = self._collection.experiments[collected_nodeid(run.item)] = choice.apply(run.experiment, winner)
+
+    def _choose(self, choice: SweepChoice, run: ExperimentRun) -> OpenedArm:
+        session = self._session
+        assert session is not None
+        # Entered first: should this process die, its verdicts are undecided.
+        choice.store.enter_unanswered(choice.run, run.experiment.plan, run.experiment.dataset.samples)
+
+        def send(choosing: Experiment, rule: SweepLooks, answered: int) -> None:
+            session.items.ask(ExperimentRun(run.item, choosing, rule=rule, answered=answered, show=run.show))
+
+        return choice.choose(send, session.resources.writer.flush)
+
+    def _wait(self, choice: SweepChoice) -> OpenedArm:
+        if self._worker is not None and self._session is not None:
+            check = self._session.interruptions.check
+            return wait_for_winner(choice.store, choice.run, choice.record.family, choice.winner, check)
+        winner = choice.winner()
+        if winner is None:
+            raise NoWinner(f"the sweep of {choice.record.family!r} has no winner: {choice.record.test} chose none")
+        return winner
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Give signs of life while the winner is chosen, fixtures included, and report the end of a choice without one."""
+        choice = self._choice
+        if choice is None or self._worker is None or item.nodeid != choice.record.test:
+            return (yield)
+        family = choice.record.family
+        try:
+            with signs_of_life(choice.store, choice.run, family, self._worker):
+                return (yield)
+        finally:
+            if choice.winner() is None:
+                report_failure(choice.store, choice.run, family, f"{item.name} has ended without one")
