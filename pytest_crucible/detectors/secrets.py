@@ -229,7 +229,7 @@ def _looks_random(value: str) -> bool:
 
 
 def _count_turns(part: str) -> int:
-    return sum(one.isdigit() != other.isdigit() for one, other in pairwise(part))
+    return sum(first.isdigit() != other.isdigit() for first, other in pairwise(part))
 
 
 SECRET_TYPES = ("API_KEY", "JSON_WEB_TOKEN", "PASSWORD", "PRIVATE_KEY", "URL_LOGIN")
@@ -260,8 +260,8 @@ def find_secrets(text: str) -> tuple[Span, ...]:
 def _find(text: str) -> tuple[Span, ...]:
     findings = _find_keys(text)
     findings["PRIVATE_KEY"] = list(_find_private_keys(text))
-    known = [place for places in findings.values() for place in places]
-    findings.setdefault("API_KEY", []).extend(drop_overlapping(_find_unlisted_keys(text), known))
+    listed = [place for places in findings.values() for place in places]
+    findings.setdefault("API_KEY", []).extend(drop_overlapping(_find_unlisted_keys(text), listed))
     findings["PASSWORD"] = list(find_assigned(text))
     return make_spans(findings)
 

@@ -83,8 +83,8 @@ def read_guard(name: str, table: Any, kinds: Mapping[str, Sequence[str]]) -> Gua
 
 def _read_kind(place: str, table: Mapping[str, Any], kinds: Mapping[str, Sequence[str]]) -> str:
     if (ANY in table) == ("kind" in table):
-        given = "both kind and any" if ANY in table else "neither kind nor any"
-        raise SpecError(f'{place} has {given}: write kind = "rules", or any = ["...", "..."]')
+        mistake = "both kind and any" if ANY in table else "neither kind nor any"
+        raise SpecError(f'{place} has {mistake}: write kind = "rules", or any = ["...", "..."]')
     kind = table.get("kind", ANY)
     if not isinstance(kind, str) or (kind not in kinds and ":" not in kind and kind != ANY):
         hint = suggest(str(kind), kinds, always=f'the kinds are {", ".join(kinds)}, and "module:function"')

@@ -49,8 +49,8 @@ class Protections:
 
     def without_models(self) -> Protections:
         """Return the guards that call no model."""
-        kept = [tuple(guard for guard in place if not guard.queries_model) for place in (self.before, self.after)]
-        return replace(self, before=kept[0], after=kept[1])
+        instant = [tuple(guard for guard in place if not guard.queries_model) for place in (self.before, self.after)]
+        return replace(self, before=instant[0], after=instant[1])
 
 
 class _Blocked(Exception):

@@ -149,11 +149,11 @@ def match_rules(text: str, index: RuleIndex) -> Match:
     best, last = Match(0.0, "", ()), None
     for form in read_forms(text, index.words):
         # Rotating changes nothing in a text without Latin letters.
-        found = None if form is last else _find_first(form, index, above=best.score)
+        match = None if form is last else _find_first(form, index, above=best.score)
         last = form
-        if found is not None:
-            rule = found.rule
-            best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, form, found)),))
+        if match is not None:
+            rule = match.rule
+            best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, form, match)),))
             if best.score >= index.rules[0].weight:
                 break
     return best
@@ -175,9 +175,9 @@ def _find_first(form: str, index: RuleIndex, *, above: float) -> _FormMatch | No
         if rule.weight <= above:
             return None
         places = [_find_place(form, rule, start, find_places) for start in possible[number]]
-        found = [place for place in places if place is not None]
-        if found:
-            return _FormMatch(*min(found), rule)
+        exact = [place for place in places if place is not None]
+        if exact:
+            return _FormMatch(*min(exact), rule)
     return None
 
 
@@ -219,7 +219,7 @@ def _search_starts(form: str, index: RuleIndex) -> dict[str, list[int]]:
     starts = {start for word in index.by_word.keys() & beginnings for start in index.by_word[word]}
     starts.update(start for start in index.signs if start in form)
     places = {start: _search_start(form, start) for start in starts}
-    return {start: drop_repeats(form, found) for start, found in places.items() if found}
+    return {start: drop_repeats(form, positions) for start, positions in places.items() if positions}
 
 
 def _search_start(form: str, start: str) -> list[int]:
@@ -235,14 +235,14 @@ def _word_start(start: str) -> re.Pattern[str]:
     return re.compile(re.escape(start) + apart, re.DOTALL)
 
 
-def _locate(text: str, form: str, found: _FormMatch) -> tuple[int, int]:
+def _locate(text: str, form: str, match: _FormMatch) -> tuple[int, int]:
     """Return where a rule matches a text as it is; the whole text where it only matches another form."""
     plain = fold_marks(text.lower())
     if len(plain) != len(text):
         return 0, len(text)
     if plain == form:
-        return found.start, found.end
-    of_rule = _find_first(plain, _index((found.rule,), digest=""), above=0.0)
+        return match.start, match.end
+    of_rule = _find_first(plain, _index((match.rule,), digest=""), above=0.0)
     return (of_rule.start, of_rule.end) if of_rule else (0, len(text))
 
 

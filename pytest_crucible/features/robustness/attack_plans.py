@@ -146,11 +146,11 @@ def open_similarity() -> Callable[[str, str], float]:
         raise SpecError(
             'min_similarity needs a scorer of similarity: write [scorers] similarity = { kind = "minilm" } (extra semantic)'
         )
-    return lambda one, other: float(asyncio.run(_similarity(scorer, one, other)))
+    return lambda first, other: float(asyncio.run(_similarity(scorer, first, other)))
 
 
-async def _similarity(scorer: SimilarityScorer, one: str, other: str) -> float:
-    return (await scorer.similarity([(one, other)]))[0]
+async def _similarity(scorer: SimilarityScorer, first: str, other: str) -> float:
+    return (await scorer.similarity([(first, other)]))[0]
 
 
 def check_runs(runs: Sequence[AttackRun], draft: ExperimentDraft) -> None:

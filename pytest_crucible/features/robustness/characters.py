@@ -60,8 +60,8 @@ def neighbours(layout: str) -> dict[str, str]:
     }
 
 
-def _is_near(one: tuple[float, int], other: tuple[float, int]) -> bool:
-    return abs(one[1] - other[1]) <= 1 and (one[0] - other[0]) ** 2 + (one[1] - other[1]) ** 2 <= _NEAR**2
+def _is_near(first: tuple[float, int], other: tuple[float, int]) -> bool:
+    return abs(first[1] - other[1]) <= 1 and (first[0] - other[0]) ** 2 + (first[1] - other[1]) ** 2 <= _NEAR**2
 
 
 # Unicode TR39 (confusables.txt), Cyrillic, Greek and Armenian; NFKC turns none of them into a Latin letter.

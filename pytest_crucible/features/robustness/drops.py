@@ -170,17 +170,17 @@ def _drop(data: VariantData, attack: str, arm: str, scored: Scores, inside: Flag
     scored = keep_slice(scored, inside)
     pair = scored.pair
     assert pair is not None
-    seen = scored.seen
-    difference = drop_difference(pair, data.attributes, seen, "observed", data.alpha)
+    scored_samples = scored.seen
+    difference = drop_difference(pair, data.attributes, scored_samples, "observed", data.alpha)
     return Drop(
         metric=pair.facts.name,
         attack=attack,
         arm=arm,
-        clean=data.measure(pair.facts, pair.originals, seen),
-        attacked=data.measure(pair.facts, pair.twins, seen),
+        clean=data.measure(pair.facts, pair.originals, scored_samples),
+        attacked=data.measure(pair.facts, pair.twins, scored_samples),
         drop=estimate_drop(difference),
         p_value=None if difference is None else difference.p_value,
-        n=difference.n if difference else int(seen.sum()),
+        n=difference.n if difference else int(scored_samples.sum()),
         inapplicable=int((scored.inapplicable & inside).sum()),
         lost=int(scored.lost.sum()),
     )

@@ -109,8 +109,8 @@ def _correct_arm(data: VariantData, facts: MetricFacts, number: int, arm: str, c
 
 
 def _correct_mean(data: VariantData, facts: MetricFacts, arm: str, clean: _Labelled) -> Iterator[Corrected]:
-    seen, labelled = clean.scores.seen, clean.flags
-    rest = seen & ~labelled
+    scored, labelled = clean.scores.seen, clean.flags
+    rest = scored & ~labelled
     if min(labelled.sum(), rest.sum()) < 2:
         return
     clusters = data.attributes.clusters
@@ -122,30 +122,30 @@ def _correct_mean(data: VariantData, facts: MetricFacts, arm: str, clean: _Label
         clusters=None if clusters is None else (clusters[labelled], clusters[rest]),
         level=1 - data.alpha,
     )
-    yield _build_entry(facts, ("", arm), float(clean.scores.values[seen].mean()), mean)
+    yield _build_entry(facts, ("", arm), float(clean.scores.values[scored].mean()), mean)
 
 
 def _correct_drop(
     data: VariantData, facts: MetricFacts, name: tuple[str, str], clean: _Labelled, twins: _Labelled
 ) -> Iterator[Corrected]:
-    seen = clean.scores.seen & twins.scores.seen
+    scored = clean.scores.seen & twins.scores.seen
     labelled = clean.flags & twins.flags
     if labelled.sum() < 2:
         return
     # A drop is positive where the twin is worse.
     first, second = (clean, twins) if facts.direction == "higher" else (twins, clean)
-    judged = float((first.scores.values - second.scores.values)[seen].mean())
-    if (seen & ~labelled).sum() < 2:
+    judged = float((first.scores.values - second.scores.values)[scored].mean())
+    if (scored & ~labelled).sum() < 2:
         yield from _drop_of_labels(data, facts, name, (clean.labels, twins.labels), labelled, judged)
         return
-    of_first, of_second = (np.where(labelled, side.labels, np.nan)[seen] for side in (first, second))
+    of_first, of_second = (np.where(labelled, side.labels, np.nan)[scored] for side in (first, second))
     drop = stats.ppi_difference(
         of_first,
         of_second,
-        first.predictions(labelled)[seen],
-        second.predictions(labelled)[seen],
+        first.predictions(labelled)[scored],
+        second.predictions(labelled)[scored],
         bounds=_bounds(facts),
-        clusters=None if data.attributes.clusters is None else data.attributes.clusters[seen],
+        clusters=None if data.attributes.clusters is None else data.attributes.clusters[scored],
         level=1 - data.alpha,
     )
     yield _build_entry(facts, name, judged, drop)

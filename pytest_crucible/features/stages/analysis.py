@@ -81,10 +81,10 @@ def cut_at_stage(
     progress = _progress(inputs, stored, complete, ending, alpha=alpha, strict=strict)
     if not progress.ended:
         return replace(inputs, **_facts(progress))
-    kept = complete[: progress.samples]
-    cut = cut_to_samples(inputs, kept)
+    counted = complete[: progress.samples]
+    cut = cut_to_samples(inputs, counted)
     is_cut_short = any(loss.reason in CUT_SHORT for arm in cut.all_answers for loss in arm.lost)
-    return replace(cut, finished=bool(kept) and not is_cut_short, looked_at=kept, **_facts(progress))
+    return replace(cut, finished=bool(counted) and not is_cut_short, looked_at=counted, **_facts(progress))
 
 
 def _facts(progress: StageProgress) -> dict[str, Any]:

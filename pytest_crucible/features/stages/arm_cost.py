@@ -148,8 +148,8 @@ def _from_requests(requests: Sequence[PlannedRequest]) -> Amounts:
 def _predict_known(amounts: Iterator[float | None], replies: int) -> Forecast | None:
     """Forecast a sum; None if an earlier amount is not known."""
     listed = list(amounts)
-    known = [amount for amount in listed if amount is not None]
-    return predict_total(known, replies) if len(known) == len(listed) else None
+    amounts_before = [amount for amount in listed if amount is not None]
+    return predict_total(amounts_before, replies) if len(amounts_before) == len(listed) else None
 
 
 def _token_count(reply: Usage) -> float | None:
@@ -190,24 +190,24 @@ def beyond(estimates: Sequence[ArmEstimate], place: str, limits: Mapping[str, fl
 
 
 def estimate_further(
-    nodeid: str, family: str, known: Sequence[ArmEstimate], unstored: Sequence[Amounts], count: int
+    nodeid: str, family: str, first_trials: Sequence[ArmEstimate], unstored: Sequence[Amounts], count: int
 ) -> ArmEstimate:
     """Estimate the further trials of a search, each as one of the known ones.
 
     `unstored` are the amounts of all replies of each known trial, as if none were stored. Where some of them are stored, the
     search has been run before, and so may the further trials: intervals then begin at 0.
     """
-    has_run = any(estimate.stored or estimate.cached for estimate in known)
+    has_run = any(estimate.stored or estimate.cached for estimate in first_trials)
     forecasts = {unit: _of_further([getattr(amounts, unit) for amounts in unstored], count) for unit in UNITS}
     or_nothing = ", or nothing where its replies are stored" if has_run else ""
-    basis = Amounts(basis=f"each as one of the first {len(known)}{or_nothing}", errs_with_others=True)
-    replies = max(estimate.to_send + estimate.stored + estimate.cached for estimate in known)
+    basis = Amounts(basis=f"each as one of the first {len(first_trials)}{or_nothing}", errs_with_others=True)
+    replies = max(estimate.to_send + estimate.stored + estimate.cached for estimate in first_trials)
     return ArmEstimate(
         nodeid=nodeid,
         arm=f"{family}: {quantity(count, 'further trial')}",
         to_send=replies * count,
         amounts=_change(_with(basis, forecasts), lambda forecast: _from(forecast, 0.0 if has_run else 1.0)),
-        pending=next((estimate.pending for estimate in known if estimate.pending), ""),
+        pending=next((estimate.pending for estimate in first_trials if estimate.pending), ""),
     )
 
 

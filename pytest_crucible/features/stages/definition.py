@@ -79,28 +79,30 @@ def parse_stages(text: str) -> tuple[Stage, ...]:
     >>> [(stage.name, stage.samples) for stage in parse_stages("smoke: 20, full")]
     [('smoke', 20), ('full', None)]
     """
-    given = f'crucible_stages = "{text}"'
-    stages = tuple(_parse_stage(part.strip(), given) for part in text.split(","))
+    setting = f'crucible_stages = "{text}"'
+    stages = tuple(_parse_stage(part.strip(), setting) for part in text.split(","))
     names = [stage.name for stage in stages]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise SpecError(f"{given}: two stages are named {twice!r}: give each a name of its own")
+        raise SpecError(f"{setting}: two stages are named {twice!r}: give each a name of its own")
     # A stage without a number has all samples.
     sizes = [math.inf if stage.samples is None else stage.samples for stage in stages]
     if any(larger <= smaller for smaller, larger in itertools.pairwise([0, *sizes])):
-        raise SpecError(f'{given}: stages must grow, for example "{EXAMPLE}"')
+        raise SpecError(f'{setting}: stages must grow, for example "{EXAMPLE}"')
     if stages[-1].samples is not None:
         raise SpecError(
-            f"{given}: the last stage has all samples: write it without a number, for example "
+            f"{setting}: the last stage has all samples: write it without a number, for example "
             f'"{", ".join(part.strip() for part in text.split(","))}, full"'
         )
     return stages
 
 
-def _parse_stage(part: str, given: str) -> Stage:
+def _parse_stage(part: str, setting: str) -> Stage:
     match = _STAGE.fullmatch(part)
     if match is None:
-        raise SpecError(f'{given}: {part!r} is not a stage: write a name and a number of samples, such as "{EXAMPLE}"')
+        raise SpecError(
+            f'{setting}: {part!r} is not a stage: write a name and a number of samples, such as "{EXAMPLE}"'
+        )
     return Stage(name=match["name"], samples=None if match["samples"] is None else int(match["samples"]))
 
 

@@ -97,10 +97,10 @@ def add_forecasts(parts: Iterable[Forecast | None]) -> Forecast | None:
     >>> add_forecasts([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=25.0, high=35.0)
     """
-    known = list(parts)
-    if any(part is None for part in known):
+    listed = list(parts)
+    if any(part is None for part in listed):
         return None
-    forecasts = [part for part in known if part is not None]
+    forecasts = [part for part in listed if part is not None]
     value = math.fsum(part.value for part in forecasts)
     below = math.sqrt(math.fsum((part.value - part.low) ** 2 for part in forecasts))
     above = math.sqrt(math.fsum((part.high - part.value) ** 2 for part in forecasts))
@@ -113,10 +113,10 @@ def add_together(parts: Iterable[Forecast | None]) -> Forecast | None:
     >>> add_together([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=23.0, high=37.0)
     """
-    known = list(parts)
-    if any(part is None for part in known):
+    listed = list(parts)
+    if any(part is None for part in listed):
         return None
-    forecasts = [part for part in known if part is not None]
+    forecasts = [part for part in listed if part is not None]
     value, low, high = (math.fsum(getattr(part, end) for part in forecasts) for end in ("value", "low", "high"))
     return Forecast(value, low, high)
 

@@ -91,7 +91,7 @@ class SweepLook:
 
     samples: int
     """The number of samples, from the beginning of the look order, that it rests on."""
-    kept: tuple[str, ...]
+    remaining: tuple[str, ...]
     """The members that went on."""
 
 
@@ -109,7 +109,9 @@ class ChoosingHalf:
         """Return the number of samples, in look order, that decided about a member: it was dropped, or the last one."""
         # Where nothing is kept for the verdicts, the last one answers all samples.
         ends = self.sweep.confirm > 0
-        decided = (look.samples for look in self.looks if member not in look.kept or (ends and len(look.kept) == 1))
+        decided = (
+            look.samples for look in self.looks if member not in look.remaining or (ends and len(look.remaining) == 1)
+        )
         return next(decided, len(self.replies.groups))
 
 
@@ -122,7 +124,7 @@ def load_choosing_half(sweep: Sweep, stored: StoredDetails) -> ChoosingHalf | No
     return ChoosingHalf(
         sweep=sweep,
         replies=replies,
-        looks=tuple(SweepLook(samples=look["samples"], kept=tuple(look["kept"])) for look in looks),
+        looks=tuple(SweepLook(samples=look["samples"], remaining=tuple(look["kept"])) for look in looks),
         winner=winner[0]["winner"] if winner else "",
     )
 

@@ -57,7 +57,7 @@ def compute(inputs: SectionInputs) -> SweepResult | None:
         dropped_after={
             member.name: half.looked_at(member.name)
             for member in sweep.members
-            if any(member.name not in look.kept for look in half.looks)
+            if any(member.name not in look.remaining for look in half.looks)
         },
     )
 
@@ -173,9 +173,9 @@ def _basis(result: SweepResult) -> str:
     means = "; its estimate cannot be corrected for that"
     if corrected is not None:
         fair, naive = number(corrected.value), number(corrected.naive)
-        shown = with_interval(corrected.value, corrected.interval)
+        corrected_text = with_interval(corrected.value, corrected.interval)
         # The same number twice, with two intervals, would be a riddle.
-        means = "" if fair == naive else f"; corrected for that, its {sweep.by} is {shown}, not {naive}"
+        means = "" if fair == naive else f"; corrected for that, its {sweep.by} is {corrected_text}, not {naive}"
     return f"{chose}, which give the verdicts, too; claims hold for all {len(sweep.members)} members{means}"
 
 
@@ -226,7 +226,7 @@ def _document(result: SweepResult) -> dict[str, Any]:
         "choosing": sweep.choosing,
         "choosing_sha256": sweep.choosing_sha256,
         "confirming": sweep.confirming,
-        "looks": [{"samples": look.samples, "kept": look.kept} for look in result.looks],
+        "looks": [{"samples": look.samples, "kept": look.remaining} for look in result.looks],
         "winner": result.winner or None,
         "corrected": None
         if result.corrected is None

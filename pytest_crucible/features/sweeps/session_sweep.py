@@ -89,13 +89,13 @@ def _unsent(sweep: PlannedSweep, looks: list[dict[str, object]]) -> dict[str, fr
     order = look_order([sample.id for sample in samples], [sample.group for sample in samples])
     unsent: dict[str, frozenset[int]] = {}
     for look in looks:
-        kept, length = look["kept"], look["samples"]
-        assert isinstance(kept, list)
+        remaining, length = look["kept"], look["samples"]
+        assert isinstance(remaining, list)
         assert isinstance(length, int)
         # The last member has won, and the choosing half ends.
-        ended = sweep.record.confirm and len(kept) == 1
+        ended = sweep.record.confirm and len(remaining) == 1
         for member in sweep.record.members:
-            if member.name not in unsent and (ended or member.name not in kept):
+            if member.name not in unsent and (ended or member.name not in remaining):
                 unsent[member.name] = frozenset(order[length:])
     return unsent
 

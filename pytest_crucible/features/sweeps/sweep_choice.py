@@ -48,14 +48,14 @@ class SweepLooks:
             return live
         arms, names = sorted(live), [member.name for member in self.sweep.members]
         compared = member_values(inputs, self.sweep.by, arms, looked_at)
-        kept = arms
+        remaining = arms
         # Members are dropped by pairs, which conditional means do not have.
         if compared is not None and not compared.is_conditional:
             columns = members_that_go_on(
                 compared.scores, compared.clusters, drop=self.sweep.drop, looks=len(self.sweep.looks)
             )
-            kept = [arms[column] for column in columns]
-        stored = self.decide(self._looks, [names[arm] for arm in kept])
+            remaining = [arms[column] for column in columns]
+        stored = self.decide(self._looks, [names[arm] for arm in remaining])
         self._looks += 1
         # The last one has won: its further replies would decide nothing.
         if len(stored) == 1 and self.sweep.confirm:
@@ -106,7 +106,7 @@ class SearchTrials:
         return self.sweep
 
     def _ask(self, *, answered: int) -> None:
-        self.run_choosing(self.sweep.choosing, SweepLooks(self.sweep.record, lambda _, kept: kept), answered)
+        self.run_choosing(self.sweep.choosing, SweepLooks(self.sweep.record, lambda _, remaining: remaining), answered)
 
     def _decide(self, number: int, settings: dict[str, Any] | None) -> dict[str, Any] | None:
         body = add_decision(self.store, self.run, self.sweep.record.trials_subject, number, {"settings": settings})
@@ -191,10 +191,10 @@ class SweepChoice:
     def choose(self, run_choosing: RunChoosing, flush: Callable[[], None]) -> OpenedArm:
         """Let the members compete, and return the winner. Raises CrucibleError if no member has a score."""
 
-        def decide(look: int, kept: list[str]) -> list[str]:
+        def decide(look: int, remaining: list[str]) -> list[str]:
             # A decision must not be stored before the replies on which it is based.
             flush()
-            body = {"samples": self.record.looks[look], "kept": kept}
+            body = {"samples": self.record.looks[look], "kept": remaining}
             stored = add_decision(self.store, self.run, self.record.looks_subject, look, body)
             return list(stored["kept"])
 

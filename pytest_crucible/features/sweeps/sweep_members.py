@@ -66,7 +66,7 @@ def compare_members(half: ChoosingHalf, order: Sequence[int], sweep: Sweep, *, a
     names = [arm.name for arm in half.replies.plan.arms]
     scores = {name: arm_scores(facts, inputs, number) for number, name in enumerate(names)}
     attributes = SampleAttributes(clusters_of(half.replies.groups), random_factors=half.replies.plan.random_factors)
-    dropped = [name for name in names if any(name not in look.kept for look in half.looks)]
+    dropped = [name for name in names if any(name not in look.remaining for look in half.looks)]
     share = alpha / 2 / len(sweep.looks) if dropped else 0.0
     drops = _compare_at_drops(facts, half, order, scores, attributes, share) if dropped else {}
     table = compare_many_arms(
@@ -119,7 +119,7 @@ def _compare_at_drops(
 ) -> dict[str, _Drop]:
     live, drops = list(scores), {}
     for look in half.looks:
-        leaving = [name for name in live if name not in look.kept]
+        leaving = [name for name in live if name not in look.remaining]
         if leaving:
             looked_at = np.zeros(len(half.replies.groups), dtype=bool)
             looked_at[list(order[: look.samples])] = True
@@ -130,7 +130,7 @@ def _compare_at_drops(
                 ranked = None
             if ranked is not None:
                 drops.update({name: _describe_drop(ranked, live, name, half.winner, alpha) for name in leaving})
-        live = [name for name in live if name in look.kept]
+        live = [name for name in live if name in look.remaining]
     return drops
 
 

@@ -16,7 +16,7 @@ ASKED = Request(input="2 + 2", sample="q1", repeat=0, parameters={"temperature":
 
 
 class Saying:
-    """Answers the same whoever asks: a text, a Reply or an error, after so many seconds."""
+    """Answers every request alike: with a text, a Reply or an error, after so many seconds."""
 
     simulated = False
 

@@ -27,12 +27,12 @@ def errors(reply, sample):
 def test_ensembles_have_facts_for_consensus_cost_answers_and_member_scores():
     facts = ensemble_facts([exact_match.facts, latency_s.facts], ["v1", "v2"])
 
-    assert [one.name for one in facts] == [
+    assert [entry.name for entry in facts] == [
         "consensus", "cost_usd", "answer[v1]", "answer[v2]", "exact_match[v1]", "exact_match[v2]", "latency_s[v1]",
         "latency_s[v2]",
     ]  # fmt: skip
-    assert all(one.of_ensemble for one in facts)
-    by_name = {one.name: one for one in facts}
+    assert all(entry.of_ensemble for entry in facts)
+    by_name = {entry.name: entry for entry in facts}
     assert (by_name["consensus"].low, by_name["consensus"].high) == (0.0, 1.0)
     assert (by_name["latency_s[v1]"].direction, by_name["latency_s[v1]"].kind) == ("lower", "positive")
     assert by_name["answer[v1]"].kind == "text"
@@ -41,7 +41,7 @@ def test_ensembles_have_facts_for_consensus_cost_answers_and_member_scores():
 def test_a_metric_of_the_suite_with_that_name_is_kept():
     own = metric(kind="binary", name="consensus")(lambda reply, sample: True)
 
-    assert "consensus" not in [one.name for one in ensemble_facts([own.facts], ["v1"])]
+    assert "consensus" not in [entry.name for entry in ensemble_facts([own.facts], ["v1"])]
 
 
 def test_without_members_there_are_no_facts():

@@ -1,4 +1,4 @@
-"""How votes are counted: worked examples, ties, abstentions, and laws that hold for any ballots."""
+"""Counting of votes: worked examples, ties, abstentions, and laws that hold for any ballots."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def make_result(*, ranks=((1, 2), (1, 2), (3, 3)), dropped=(), corrected=0.625, 
     return SweepResult(
         sweep=replace(SWEEP, **changes),
         winner="a",
-        looks=(SweepLook(samples=40, kept=names),),
+        looks=(SweepLook(samples=40, remaining=names),),
         compared=SweepMembers(members=table, settings=SettingMeans(metric="ok", reason="one setting")),
         corrected=CorrectedMean(arm=0, value=corrected, interval=FAIR, naive=0.625),
         dropped_after=dict.fromkeys(dropped, 40),
