@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
+from fork_server import INTERPRETER
 
 from pytest_crucible.features import NAMES
 
 BOTH = ("--crucible-adapter=v2", "--compare=v1")
+PARTS = 5
+"""Each feature is left out of the first test of a fifth of the files, another fifth than that of the feature before."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -19,6 +26,22 @@ def test_without_a_feature_the_core_decides_as_before(suite, name):
     assert [verdict["state"] for verdict in of_rest["verdicts"]] == [
         verdict["state"] for verdict in of_whole["verdicts"]
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_session_tests_of_other_features_pass_without_a_feature(name):
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
+        "CRUCIBLE_LEFT_OUT": name,
+        "CRUCIBLE_PART": f"{NAMES.index(name) % PARTS}/{PARTS}",
+    }
+    arguments = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--ignore={__file__}", str(Path(__file__).parent))
+    result = subprocess.run(
+        [INTERPRETER, "-m", "pytest", *arguments], cwd=Path(__file__).parents[2], env=environment, capture_output=True
+    )
+
+    assert result.returncode == 0, result.stdout.decode()
 
 
 @pytest.mark.parametrize(
