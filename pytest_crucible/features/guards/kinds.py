@@ -18,7 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
-from pytest_crucible.features.guards.guard import Asks, GuardContext, GuardSettings, ScoredText, Scorer
+from pytest_crucible.features.guards.guard import GuardContext, GuardSettings, ScoredText, Scorer
+from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.metrics.models.verdicts import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 from pytest_crucible.records.detections import Detection, Span
@@ -246,7 +247,7 @@ _ANSWERS = ("yes", "no")
 class JudgeGuard:
     """Scores 1 where the judge answers yes. Its requests go through the wrappers of its adapter: cached and budgeted."""
 
-    def __init__(self, judge: Asks, question: str) -> None:
+    def __init__(self, judge: Judge, question: str) -> None:
         self._judge, self._question = judge, question
         self.identity = f"judge {judge.identity} {question!r}"
 

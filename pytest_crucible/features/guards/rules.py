@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import regex
 
 from pytest_crucible.features.guards.forms import add_function_words, read_forms
-from pytest_crucible.features.guards.guard import GuardContext, GuardSettings
+from pytest_crucible.features.guards.guard import GuardContext, GuardSettings, ScoredText
 from pytest_crucible.features.guards.long_texts import LONG, LongForm, Starts, drop_repeats, pack_starts
 from pytest_crucible.features.guards.normalise import fold_marks, read_words
 from pytest_crucible.features.guards.patterns import (
@@ -53,15 +53,6 @@ class Rule:
     then: re.Pattern[str]
     needs: tuple[Need, ...]
     """What `then` needs to follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The rule with the highest weight that matches."""
-
-    score: float
-    category: str
-    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +135,16 @@ def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
     )
 
 
-def match_rules(text: str, index: RuleIndex) -> Match:
+def match_rules(text: str, index: RuleIndex) -> ScoredText:
     """Return the heaviest rule that matches a text in any of its forms."""
-    best, last = Match(0.0, "", ()), None
+    best, last = ScoredText(0.0), None
     for form in read_forms(text, index.words):
         # Rotating changes nothing in a text without Latin letters.
         match = None if form is last else _find_first(form, index, above=best.score)
         last = form
         if match is not None:
             rule = match.rule
-            best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, form, match)),))
+            best = ScoredText(rule.weight, rule.category, (Span(rule.category, *_locate(text, form, match)),))
             if best.score >= index.rules[0].weight:
                 break
     return best
@@ -259,7 +250,7 @@ class RulesGuard:
         """Return the place of the heaviest rule that matches."""
         return match_rules(text, self._rules).spans
 
-    async def score(self, text: str) -> Match:
+    async def score(self, text: str) -> ScoredText:
         """Return the score; raises BackendError where the user's own patterns take too long."""
         match = match_rules(text, self._rules)
         for own in self._own:
@@ -268,7 +259,7 @@ class RulesGuard:
         return match
 
 
-def _match_own(own: OwnPattern, text: str) -> Match | None:
+def _match_own(own: OwnPattern, text: str) -> ScoredText | None:
     try:
         if own.linear is not None and is_plain(text):
             match = own.linear.search(text)
@@ -279,7 +270,7 @@ def _match_own(own: OwnPattern, text: str) -> Match | None:
             f"the pattern {own.pattern.pattern!r:.80} took longer than {PATTERN_TIMEOUT_S:g} s on a text of {len(text):,} "
             "characters: make it simpler"
         ) from None
-    return None if match is None else Match(own.weight, own.category, (Span(own.category, *match.span()),))
+    return None if match is None else ScoredText(own.weight, own.category, (Span(own.category, *match.span()),))
 
 
 def read_patterns(guard: str, value: Any) -> tuple[OwnPattern, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.stages.forecasts import (
     UNITS,
@@ -20,33 +20,8 @@ from pytest_crucible.features.stages.forecasts import (
 )
 from pytest_crucible.stats.number_format import quantity
 
-
-class Usage(Protocol):
-    """The usage of an earlier reply."""
-
-    @property
-    def requests(self) -> int: ...
-    @property
-    def input_tokens(self) -> int | None: ...
-    @property
-    def output_tokens(self) -> int | None: ...
-    @property
-    def usd(self) -> float | None: ...
-    @property
-    def seconds(self) -> float: ...
-
-
-class Past(Protocol):
-    """The usage of an arm's replies in an earlier run."""
-
-    @property
-    def run(self) -> str: ...
-    @property
-    def started(self) -> str: ...
-    @property
-    def arm(self) -> str: ...
-    @property
-    def replies(self) -> Sequence[Usage]: ...
+if TYPE_CHECKING:
+    from pytest_crucible.store.past_usage import PastUsage, ReplyUsage
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +51,7 @@ def estimate_arm(
     *,
     stored: int,
     replies: Sequence[UnsentReply],
-    past: Past | None,
+    past: PastUsage | None,
     concurrency: int,
     pending: str = "",
 ) -> ArmEstimate:
@@ -97,7 +72,7 @@ def estimate_arm(
     )
 
 
-def estimate_as_before(nodeid: str, arm: str, replies: int, past: Past | None, concurrency: int) -> ArmEstimate:
+def estimate_as_before(nodeid: str, arm: str, replies: int, past: PastUsage | None, concurrency: int) -> ArmEstimate:
     """Estimate a number of replies of an arm or a judge from its latest earlier run alone."""
     is_known = past is not None and len(past.replies) > 1
     amounts = (
@@ -106,7 +81,7 @@ def estimate_as_before(nodeid: str, arm: str, replies: int, past: Past | None, c
     return ArmEstimate(nodeid=nodeid, arm=arm, to_send=replies, amounts=amounts)
 
 
-def _arm_amounts(requests: Sequence[PlannedRequest], replies: int, past: Past | None, concurrency: int) -> Amounts:
+def _arm_amounts(requests: Sequence[PlannedRequest], replies: int, past: PastUsage | None, concurrency: int) -> Amounts:
     if not replies:
         nothing = Forecast.of(0.0)
         return Amounts(requests=nothing, tokens=nothing, usd=nothing, seconds=nothing, basis="nothing to send")
@@ -116,7 +91,7 @@ def _arm_amounts(requests: Sequence[PlannedRequest], replies: int, past: Past | 
     return _from_requests(requests)
 
 
-def _from_past(past: Past, replies: int, price: tuple[float | None, float | None], concurrency: int) -> Amounts:
+def _from_past(past: PastUsage, replies: int, price: tuple[float | None, float | None], concurrency: int) -> Amounts:
     earlier = past.replies
     seconds = predict_total([reply.seconds for reply in earlier], replies)
     return Amounts(
@@ -152,13 +127,13 @@ def _predict_known(amounts: Iterator[float | None], replies: int) -> Forecast | 
     return predict_total(amounts_before, replies) if len(amounts_before) == len(listed) else None
 
 
-def _token_count(reply: Usage) -> float | None:
+def _token_count(reply: ReplyUsage) -> float | None:
     if reply.input_tokens is None or reply.output_tokens is None:
         return None
     return float(reply.input_tokens + reply.output_tokens)
 
 
-def _cost(reply: Usage, input_usd: float | None, output_usd: float | None) -> float | None:
+def _cost(reply: ReplyUsage, input_usd: float | None, output_usd: float | None) -> float | None:
     """Return dollars by today's price, or else the recorded ones."""
     if input_usd is None or output_usd is None:
         return reply.usd

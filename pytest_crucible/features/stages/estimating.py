@@ -7,8 +7,6 @@ import contextlib
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import pytest
@@ -34,8 +32,6 @@ from pytest_crucible.features.stages.looks import stage_positions
 from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call
@@ -56,27 +52,33 @@ Place = tuple[str, str, str, int]
 """Nodeid, arm, sample and repeat."""
 
 
-@dataclass
-class Estimator:
-    """Estimates the experiments of a session, one after the other."""
+class EstimatePlugin:
+    """A pytest plugin, registered when a session estimates: estimates its experiments, one after the other."""
 
-    settings: Settings
-    store: RunStore
-    loop: BackgroundLoop
-    estimates: list[ArmEstimate] = field(default_factory=list)
-    _unsent: defaultdict[Place, list[UnsentRequest]] = field(default_factory=lambda: defaultdict(list))
+    def __init__(self, session: CrucibleSession) -> None:
+        self._session = session
+        self._settings = session.settings
+        self._estimates: list[ArmEstimate] = []
+        self._unsent: defaultdict[Place, list[UnsentRequest]] = defaultdict(list)
+
+    @property
+    def _store(self) -> RunStore:
+        return self._session.resources.store
 
     def add_request(self, unsent: UnsentRequest) -> None:
         """Receive a request that would be sent."""
         request = unsent.request
         self._unsent[request.experiment, request.arm, request.sample, request.repeat].append(unsent)
 
-    def __call__(
-        self,
-        item: pytest.Function,
-        experiment: Experiment,
-        helper: HelperEstimate | None = None,
-    ) -> None:
+    def estimate(self, item: pytest.Function, experiment: Experiment) -> None:
+        """Estimate an experiment, after those that serve it."""
+        estimate = ExperimentEstimate(item, experiment)
+        self._session.config.hook.pytest_crucible_estimate(estimate=estimate)
+        for helper in estimate.helpers:
+            self._estimate(item, helper.experiment, helper)
+        self._estimate(item, estimate.experiment)
+
+    def _estimate(self, item: pytest.Function, experiment: Experiment, helper: HelperEstimate | None = None) -> None:
         """Estimate one experiment; `helper` has what is known of one that serves another."""
         plan, positions = experiment.plan, self._positions(experiment)
         done = self._stored_units(experiment, positions)
@@ -93,8 +95,8 @@ class Estimator:
                 replies=[
                     self._describe_outcome(experiment, outcome) for outcome in outcomes if outcome.unit.arm == number
                 ],
-                past=past_usage(self.store, plan.nodeid, arm.name),
-                concurrency=self.settings.concurrency,
+                past=past_usage(self._store, plan.nodeid, arm.name),
+                concurrency=self._settings.concurrency,
                 pending=next(
                     (each.preparation.announcement for each in find_pending([experiment.opened_arms[number]])), ""
                 ),
@@ -109,23 +111,19 @@ class Estimator:
             ]
             arms.append(estimate_further(plan.nodeid, helper.family, arms, unstored, helper.further))
         new = sum(estimate.to_send for estimate in arms)
-        judges = [self._as_before(plan.nodeid, judge, new) for judge in judges_of(self.store, plan.nodeid)]
+        judges = [self._as_before(plan.nodeid, judge, new) for judge in judges_of(self._store, plan.nodeid)]
         share = helper.least_share if helper else least_share(plan, len(positions or experiment.dataset.samples))
-        self.estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
+        self._estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
 
     def _as_before(self, nodeid: str, arm: str, replies: int) -> ArmEstimate:
         """Return the estimate of a number of replies, from the latest earlier run alone."""
-        return estimate_as_before(nodeid, arm, replies, past_usage(self.store, nodeid, arm), self.settings.concurrency)
-
-    def lines(self, spending: Spending) -> tuple[list[str], bool]:
-        """Return the lines that show the estimates, and whether some budget may be too little."""
-        budgets = too_little(spending, self.estimates)
-        lines = list(estimate_lines(self.estimates, sum_amounts(self.estimates), budgets))
-        return lines, any(over for *_, over in budgets)
+        return estimate_as_before(
+            nodeid, arm, replies, past_usage(self._store, nodeid, arm), self._settings.concurrency
+        )
 
     def _positions(self, experiment: Experiment) -> list[int] | None:
         """Return the samples that the run would send with --crucible-until; None for all of them."""
-        plan, until = experiment.plan, self.settings.option("until")
+        plan, until = experiment.plan, self._settings.option("until")
         if until is None or not STAGES.of(plan):
             return None
         last = stage_number(STAGES.of(plan), until, f"--crucible-until={until}")
@@ -138,9 +136,11 @@ class Estimator:
         for number, draws in enumerate(experiment.draws):
             units: set[tuple[int, int]] = set()
             for variant in plan.variant_numbers:
-                source = find_stored_replies(self.store, self.settings, plan, number, variant, run="")
+                source = find_stored_replies(self._store, self._settings, plan, number, variant, run="")
                 copied = (
-                    set() if source is None else units_to_copy(self.store, source[0], draws, tried=self.settings.resume)
+                    set()
+                    if source is None
+                    else units_to_copy(self._store, source[0], draws, tried=self._settings.resume)
                 )
                 units |= {(position, draws.place(variant, repeat)) for position, repeat in copied}
             done.append(units)
@@ -174,9 +174,9 @@ class Estimator:
         positions: Sequence[int] | None,
     ) -> list[Outcome]:
         """Run each unit that is not stored up to its first request; return the outcomes."""
-        plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
-        call = Call.prepare(item, experiment, self.loop, threads)
-        open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
+        plan, threads = experiment.plan, DaemonThreads(self._settings.concurrency)
+        call = Call.prepare(item, experiment, self._session.resources.loop, threads)
+        open_units = OpenUnits(plan, list(done), self._settings.seed, order=positions, twins=experiment.twins)
         outcomes: list[Outcome] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
 
@@ -185,12 +185,12 @@ class Estimator:
                 yield from open_units.of_round(number)
 
         try:
-            self.loop.submit(
+            self._session.resources.loop.submit(
                 run_units(
                     units(),
                     lambda unit: _call_until_request(call, unit),
                     outcomes.append,
-                    concurrency=self.settings.concurrency,
+                    concurrency=self._settings.concurrency,
                     arms=tuple(arm.name for arm in plan.arms),
                     planned=[total],
                     progress=Progress(total=total),
@@ -199,6 +199,27 @@ class Estimator:
         finally:
             threads.shutdown()
         return outcomes
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Show the estimate; the session fails where a budget may be too little."""
+        config, collection, messages = self._session.config, self._session.collection, self._session.messages
+        if messages.errors or not collection.plans():
+            return
+        budgets = too_little(self._session.resources.shared.spending, self._estimates)
+        lines = estimate_lines(self._estimates, sum_amounts(self._estimates), budgets)
+        whole = SessionEstimate(collection.opened_arms, self._settings, _forecast_seconds)
+        config.hook.pytest_crucible_estimate_session(estimate=whole, config=config)
+        messages.lines += [*lines, *whole.lines, *self._early_ends()]
+        if any(over for *_, over in budgets):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _early_ends(self) -> Iterator[str]:
+        """Yield the reasons why the run may cost less than the estimates, whose intervals include that."""
+        if self._settings.option("stop"):
+            yield "  at most so much, since --crucible-stop ends an experiment when its verdicts are settled"
+        if self._settings.option("stages"):
+            yield "  at most so much, since the session may end after a stage"
 
 
 async def _call_until_request(call: Call, unit: Unit) -> Outcome:
@@ -255,52 +276,6 @@ def too_little(spending: Spending, estimates: Sequence[ArmEstimate]) -> list[tup
         )
         for place, budget in budgets.items()
     ]
-
-
-class EstimatePlugin:
-    """A pytest plugin, registered when a session estimates."""
-
-    def __init__(self, session: CrucibleSession) -> None:
-        self._config = session.config
-        self._settings = session.settings
-        self._collection = session.collection
-        self._resources = session.resources
-        self._messages = session.messages
-
-    @cached_property
-    def _estimator(self) -> Estimator:
-        return Estimator(self._settings, self._resources.store, self._resources.loop)
-
-    def add_request(self, unsent: UnsentRequest) -> None:
-        """Receive a request that would be sent."""
-        self._estimator.add_request(unsent)
-
-    def estimate(self, item: pytest.Function, experiment: Experiment) -> None:
-        """Estimate an experiment, after those that serve it."""
-        estimate = ExperimentEstimate(item, experiment)
-        self._config.hook.pytest_crucible_estimate(estimate=estimate)
-        for helper in estimate.helpers:
-            self._estimator(item, helper.experiment, helper)
-        self._estimator(item, estimate.experiment)
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Show the estimate; the session fails where a budget may be too little."""
-        if self._messages.errors or not self._collection.plans():
-            return
-        lines, may_be_too_little = self._estimator.lines(self._resources.shared.spending)
-        whole = SessionEstimate(self._collection.opened_arms, self._settings, _forecast_seconds)
-        self._config.hook.pytest_crucible_estimate_session(estimate=whole, config=self._config)
-        self._messages.lines += [*lines, *whole.lines, *self._early_ends()]
-        if may_be_too_little:
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-    def _early_ends(self) -> Iterator[str]:
-        """Yield the reasons why the run may cost less than the estimates, whose intervals include that."""
-        if self._settings.option("stop"):
-            yield "  at most so much, since --crucible-stop ends an experiment when its verdicts are settled"
-        if self._settings.option("stages"):
-            yield "  at most so much, since the session may end after a stage"
 
 
 def _forecast_seconds(earlier: Sequence[float], count: int) -> str:

@@ -91,16 +91,21 @@ def reply_tokens(most: float | None) -> Forecast | None:
     return None if most is None else Forecast(most / 2, 0.0, most)
 
 
+def _find_all(parts: Iterable[Forecast | None]) -> list[Forecast] | None:
+    listed = list(parts)
+    forecasts = [part for part in listed if part is not None]
+    return forecasts if len(forecasts) == len(listed) else None
+
+
 def add_forecasts(parts: Iterable[Forecast | None]) -> Forecast | None:
     """Return the sum of independent forecasts; None if one is unknown.
 
     >>> add_forecasts([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=25.0, high=35.0)
     """
-    listed = list(parts)
-    if any(part is None for part in listed):
+    forecasts = _find_all(parts)
+    if forecasts is None:
         return None
-    forecasts = [part for part in listed if part is not None]
     value = math.fsum(part.value for part in forecasts)
     below = math.sqrt(math.fsum((part.value - part.low) ** 2 for part in forecasts))
     above = math.sqrt(math.fsum((part.high - part.value) ** 2 for part in forecasts))
@@ -113,10 +118,9 @@ def add_together(parts: Iterable[Forecast | None]) -> Forecast | None:
     >>> add_together([Forecast(10.0, 7.0, 13.0), Forecast(20.0, 16.0, 24.0)])
     Forecast(value=30.0, low=23.0, high=37.0)
     """
-    listed = list(parts)
-    if any(part is None for part in listed):
+    forecasts = _find_all(parts)
+    if forecasts is None:
         return None
-    forecasts = [part for part in listed if part is not None]
     value, low, high = (math.fsum(getattr(part, end) for part in forecasts) for end in ("value", "low", "high"))
     return Forecast(value, low, high)
 
