@@ -9,9 +9,15 @@ from typing import Any
 from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
 from pytest_crucible.features.sweeps.records import SWEEP_OF, ChoosingHalf, Sweep, SweepLook, load_choosing_half
-from pytest_crucible.features.sweeps.setting_means import METHOD as SETTINGS
-from pytest_crucible.features.sweeps.setting_means import setting_document, setting_note, setting_tables
-from pytest_crucible.features.sweeps.sweep_members import SweepMembers, choosing_inputs, compare_members
+from pytest_crucible.features.sweeps.sweep_members import METHOD as SETTINGS
+from pytest_crucible.features.sweeps.sweep_members import (
+    SweepMembers,
+    choosing_inputs,
+    compare_members,
+    setting_document,
+    setting_note,
+    setting_tables,
+)
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.views import experiment_name

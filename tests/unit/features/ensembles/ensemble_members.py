@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_crucible.features.ensembles.ensemble import Ensemble, make_ensemble
-from pytest_crucible.features.ensembles.polling import Member
+from pytest_crucible.features.ensembles.ensemble import Ensemble, Member, make_ensemble
 from pytest_crucible.features.ensembles.settings import read_rules
 from pytest_crucible.features.ensembles.votes import Ballot
 from pytest_crucible.records import Adapter, Event, Reply, Request

@@ -12,8 +12,7 @@ from ensemble_members import ASKED, Saying, make, sure
 
 from pytest_crucible import Backend, BackendError, SpecError
 from pytest_crucible.backends import KnowsItsSamples, recorded_rows
-from pytest_crucible.features.ensembles.ensemble import make_ensemble
-from pytest_crucible.features.ensembles.polling import Member
+from pytest_crucible.features.ensembles.ensemble import Member, make_ensemble
 from pytest_crucible.features.ensembles.settings import read_rules
 from pytest_crucible.records import Adapter, Reply
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from pytest_crucible.features.stages.worker_stages import StageBarrier
+from pytest_crucible.features.stages.stage_plugin import StageBarrier
 from pytest_crucible.store.runs import RunStore
 
 

@@ -11,8 +11,7 @@ from pytest_crucible.analyse.winners_estimate import CorrectedMean
 from pytest_crucible.features.sweeps import section
 from pytest_crucible.features.sweeps.records import Sweep, SweepLook, SweepMember
 from pytest_crucible.features.sweeps.section import SweepResult
-from pytest_crucible.features.sweeps.setting_means import SettingMeans
-from pytest_crucible.features.sweeps.sweep_members import SweepMembers
+from pytest_crucible.features.sweeps.sweep_members import SettingMeans, SweepMembers
 from pytest_crucible.stats.interval import Interval
 
 NAMES = ("a", "b", "c")

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends.lineages import write_lineage
-from pytest_crucible.features.stages.estimate_lines import forecast_text
+from pytest_crucible.features.stages.estimating import forecast_text
 from pytest_crucible.features.stages.forecasts import predict_total
 from pytest_crucible.features.training.adapters import Untrained
 from pytest_crucible.features.training.log import summarise_training
