@@ -11,7 +11,7 @@ FILES = {
     "cookbook": "",
     "cns3": "cns3",
     "data_checks": "data_checks",
-    "ensembles": "ensembles bad_ensembles cache_ensembles",
+    "ensembles": "ensembles cache_ensembles",
     "factors": "factors seeds",
     "guards": "guards redaction_by_value rules_version",
     "judges": "judges",

@@ -56,7 +56,7 @@ LOGIN = re.compile(
 NEXT = re.compile(r"\\[nrt\"']|[;&,](?=\s?[\w. -]{1,40}=)|[,;](?=[\"'{}\]]|$)|[}\])](?=[,;}\]]|$)")
 """What follows an unquoted value in a connection string, a query, or a text in JSON."""
 PASSWORDS = frozenset(
-    (*"password passwords passwd passphrase passcode passwort kennwort pwd psk pass".split(), *FOREIGN),
+    (*"password passwords passwd passphrase passcode passwort kennwort pwd psk pass".split(), *FOREIGN)
 )
 QUALIFIERS = frozenset(
     (

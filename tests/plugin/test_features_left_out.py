@@ -89,8 +89,7 @@ def test_a_word_of_a_left_out_feature_is_refused_with_its_name(suite, name, mark
     result = suite.run("-p", f"no:crucible-{name}", "--crucible-adapter=v2")
 
     suite.refuses(
-        result,
-        f"*{word} needs the feature {name}, which `-p no:crucible-{name}` leaves out: remove one of them",
+        result, f"*{word} needs the feature {name}, which `-p no:crucible-{name}` leaves out: remove one of them"
     )
 
 
@@ -173,10 +172,7 @@ def test_an_adapter_of_a_left_out_feature_is_refused_with_its_name(suite, name, 
 
 @pytest.mark.parametrize(
     ("adapter", "word"),
-    [
-        ("guarded", "adapter 'guarded' with guard"),
-        ("guard:inj", "adapter 'guard:inj' with backend 'guard'"),
-    ],
+    [("guarded", "adapter 'guarded' with guard"), ("guard:inj", "adapter 'guard:inj' with backend 'guard'")],
 )
 def test_an_adapter_with_guards_is_refused_where_guards_are_left_out(suite, adapter, word):
     path = suite.path / "crucible.toml"
@@ -195,6 +191,5 @@ def test_a_key_of_a_left_out_feature_on_the_command_line_is_refused(suite):
     result = suite.run("-p", "no:crucible-guards", "--crucible-adapter=v2", "-o", "crucible_redact=pii")
 
     suite.refuses(
-        result,
-        "crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them",
+        result, "crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them"
     )

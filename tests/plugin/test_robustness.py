@@ -125,11 +125,8 @@ def test_a_proven_drop_and_a_harmless_attack(robust, run):
     assert estimates(document, "v1")["exact_match.drop[homoglyph]"]["value"] == 0
     section = document["experiments"][0]["sections"]["robustness"]
     rows = {(row["attack"], row["arm"]): row for row in section["drops"]}
-    assert (rows["homoglyph", "v2"]["clean"], rows["homoglyph", "v2"]["attacked"], rows["homoglyph", "v2"]["drop"]) == (
-        1,
-        0,
-        1,
-    )
+    assert (rows["homoglyph", "v2"]["clean"], rows["homoglyph", "v2"]["attacked"]) == (1, 0)
+    assert rows["homoglyph", "v2"]["drop"] == 1
     assert rows["homoglyph", "v2"]["p_adjusted"] < 0.001 < rows["whitespace_noise", "v2"]["p_adjusted"]
     assert rows["control", "v2"]["drop"] == rows["worst of control", "v2"]["drop"] == 0
     assert rows["worst", "v2"]["drop"] == 1
@@ -364,10 +361,8 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, mo
     assert 3 * 21 + 20 * 2 <= sent["v2"] < sent["v1"]
     assert estimates(document)["exact_match[greedy_search]"]["value"] == 0
     assert estimates(document, "v1")["exact_match[greedy_search]"]["value"] == 1
-    assert (
-        estimates(document)["exact_match[greedy_search]"]["n"],
-        estimates(document)["exact_match[semantic_paraphrase]"]["n"],
-    ) == (20, 21)
+    assert estimates(document)["exact_match[greedy_search]"]["n"] == 20
+    assert estimates(document)["exact_match[semantic_paraphrase]"]["n"] == 21
     resumed = robust.json(*BOTH, "--crucible-cache=off", "--crucible-resume")
     assert calls(robust) == []
     assert resumed["experiments"][0]["estimates"] == document["experiments"][0]["estimates"]

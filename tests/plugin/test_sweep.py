@@ -181,10 +181,7 @@ def test_a_resumed_sweep_repeats_its_decisions_and_no_request(suite):
 
     file = suite.path / "crucible.toml"
     file.write_text(file.read_text().replace("[2, 9, 4]", "[2, 9, 5]"))
-    suite.refuses(
-        suite.run(*BOTH, "--crucible-resume"),
-        CHANGED,
-    )
+    suite.refuses(suite.run(*BOTH, "--crucible-resume"), CHANGED)
     suite.refuses(suite.run(*BOTH, "--crucible-resume", "--crucible-estimate"), CHANGED)
 
 

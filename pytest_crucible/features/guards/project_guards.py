@@ -197,9 +197,7 @@ def guards_of(context: AdapterContext) -> Guards:
     """Return the guards of a session, whose judges are its adapters."""
     if GUARDS not in context.of_features:
         context.of_features[GUARDS] = Guards(
-            context.root,
-            lambda name: context.open_model(name, "a guard", JUDGE),
-            context.of_features.get(REDACTION),
+            context.root, lambda name: context.open_model(name, "a guard", JUDGE), context.of_features.get(REDACTION)
         )
     guards: Guards = context.of_features[GUARDS]
     return guards

@@ -179,14 +179,7 @@ def _category_table(detectors: Sequence[Detector]) -> Iterator[Table]:
 
 def _type_table(detectors: Sequence[Detector]) -> Iterator[Table]:
     rows = [
-        Row(
-            cells=(
-                detector.arm,
-                kind,
-                f"{matched:,} of {annotated:,}",
-                f"{right:,} of {predicted:,}",
-            )
-        )
+        Row(cells=(detector.arm, kind, f"{matched:,} of {annotated:,}", f"{right:,} of {predicted:,}"))
         for detector in detectors
         for kind, matched, annotated, right, predicted in detector.types
     ]

@@ -330,12 +330,7 @@ async def _value(call: FunctionCall, outcome: Outcome, metric: Metric, sample: S
     scored = Outcome(outcome.unit, reply=outcome.reply)
     experiment = call.experiment
     observations, _ = await score_outcome(
-        scored,
-        [metric],
-        sample,
-        passed=False,
-        reasoning=experiment.reasoning,
-        further=experiment.further_scores,
+        scored, [metric], sample, passed=False, reasoning=experiment.reasoning, further=experiment.further_scores
     )
     value = next((entry.value for entry in observations if entry.metric == metric.name), None)
     return None if value is None or isinstance(value, str) else sign * float(value)

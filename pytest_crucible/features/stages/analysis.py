@@ -185,13 +185,7 @@ def look_after_stage(
     here = StageDecision(stage=stage, end="until")
     share = alpha_of(here, plans, alpha)
     by_key, family_size = analyse_run(
-        store,
-        run,
-        replace(extensions, sections={}),
-        alpha=share,
-        interrupted=False,
-        strict=strict,
-        at={"stages": here},
+        store, run, replace(extensions, sections={}), alpha=share, interrupted=False, strict=strict, at={"stages": here}
     )
     verdicts = gate.decide_verdicts(list(by_key.values()), alpha=share, strict=strict, family_size=family_size)
     staged = {analysis.plan.nodeid: analysis for analysis in by_key.values() if analysis.ended}

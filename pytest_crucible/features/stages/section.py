@@ -71,12 +71,7 @@ def view(stages: Stages, claims: Sequence[Claim]) -> View:
         text="Samples were sent stage by stage in the order of a hash of their ids. All claims of the session share an error rate "
         f"of {stages.alpha:.3g} at the stage where it ended, and of alpha over all stages (Bonferroni); intervals have that level."
     )
-    return View(
-        title="Stages",
-        tables=(table,),
-        methods=(method,),
-        document=stages,
-    )
+    return View(title="Stages", tables=(table,), methods=(method,), document=stages)
 
 
 def _state(inputs: SectionInputs, number: int, replies: int) -> str:

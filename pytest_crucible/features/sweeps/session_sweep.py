@@ -309,11 +309,7 @@ def report_lost_worker(store: RunStore, run: str, worker: str) -> None:
 
 
 def wait_for_winner(
-    store: RunStore,
-    run: str,
-    family: str,
-    find: Callable[[], OpenedArm | None],
-    check_interrupt: Callable[[], None],
+    store: RunStore, run: str, family: str, find: Callable[[], OpenedArm | None], check_interrupt: Callable[[], None]
 ) -> OpenedArm:
     """Return the winner, as soon as `find` returns one. Raises NoWinner, and what `check_interrupt` raises."""
     last, heard = None, time.monotonic()

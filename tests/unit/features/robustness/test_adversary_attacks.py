@@ -206,11 +206,7 @@ def test_canaries_differ_between_samples_and_are_found_in_any_spacing():
     [
         ("homoglyf", {}, "unknown attack 'homoglyf': did you mean 'homoglyph'?"),
         ("homoglyph", {"layout": "qwertz"}, "attack 'homoglyph' has no setting 'layout': it takes no settings"),
-        (
-            "keyboard_typo",
-            {"layout": "qwerti"},
-            "layout 'qwerti' is not known: did you mean 'qwert",
-        ),
+        ("keyboard_typo", {"layout": "qwerti"}, "layout 'qwerti' is not known: did you mean 'qwert"),
         ("word_deletion", {"words": "few"}, "words = 'few': write "),
         ("semantic_formality_change", {"direction": "up"}, "direction = 'up': write "),
         ("jailbreak_encode", {"encoding": "morse"}, "encoding = 'morse': write one of base64, "),
