@@ -312,6 +312,7 @@ def test_mistakes_end_before_any_request(robust, attacks, target, sentence):
     result.stderr.fnmatch_lines([f"*{sentence}"])
 
 
+@pytest.mark.uses("ensembles")
 def test_a_member_of_an_ensemble_may_not_have_the_name_of_an_attack(robust):
     robust.adapters(
         {

@@ -163,6 +163,7 @@ CHANGED = (
 )
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.slow
 def test_a_resumed_sweep_repeats_its_decisions_and_no_request(suite):
     write_suite(suite).run(*BOTH, "--crucible-concurrency=2")
@@ -205,6 +206,7 @@ def test_the_death_of_the_choosing_worker_leaves_all_undecided(suite):
     result.stdout.fnmatch_lines(["*not run: the sweep of 'tuned' has no winner: worker gw?, which chose it, has ended"])
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.slow
 def test_an_estimate_reaches_from_the_first_drop_to_all_members(suite):
     result = write_suite(suite, n=80).run("--crucible-adapter=tuned", "--crucible-estimate")
@@ -321,6 +323,7 @@ def test_a_metric_that_no_score_has_is_refused_after_the_first_sample(suite):
     assert len(suite.calls()) <= 4
 
 
+@pytest.mark.uses("factors")
 def test_a_sweep_of_prompts_is_chosen_by_what_the_test_sends(suite):
     suite.script("""
         def answer(request):
