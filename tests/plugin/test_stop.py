@@ -184,25 +184,6 @@ def test_prompts_that_claims_are_about_are_repeats_of_a_look(suite):
     assert verdicts == [("met", True), ("met", True)]
 
 
-@pytest.mark.uses("factors")
-def test_rounds_are_refused(suite):
-    result = write_suite(suite).run(*BOTH, "--crucible-rounds=3")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["*--crucible-stop ends an experiment sample by sample, and --crucible-rounds repeats*"]
-    )
-
-
-def test_pooled_sessions_are_refused(suite):
-    result = write_suite(suite).run(*BOTH, "-o", "crucible_memory=pool")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ['*--crucible-stop looks at one session, and crucible_memory = "pool" at all: give one*']
-    )
-
-
 UNEVEN = """
     import pytest
 

@@ -323,10 +323,6 @@ def _model(instruction: str) -> dict[str, Any]:
     return {"has_strength": False, "needs_model": instruction}
 
 
-def _frames(name: str) -> Callable[..., Perturb]:
-    return lambda: make_injection(built_in_frames(name))
-
-
 def _encode(encoding: str = "") -> Perturb:
     if encoding and encoding not in ENCODINGS:
         raise SpecError(f"encoding = {encoding!r}: write one of {', '.join(ENCODINGS)}")
@@ -335,7 +331,7 @@ def _encode(encoding: str = "") -> Perturb:
 
 def _injection(name: str, summary: str, asks_for: str) -> AttackRow:
     facts = {"has_strength": False, "asks_for": asks_for}
-    return AttackRow("injection", summary, _frames(name), facts=facts)
+    return AttackRow("injection", summary, lambda: make_injection(built_in_frames(name)), facts=facts)
 
 
 def _obfuscation(summary: str, perturb: Perturb) -> AttackRow:

@@ -280,7 +280,7 @@ def _means_table(result: SettingMeans, means: stats.MarginalMeans) -> Table:
 
 
 def _differences_table(result: SettingMeans, means: stats.MarginalMeans) -> Table:
-    p_head = _p_head(means)
+    p_head = f"p (Holm, {len(means.differences)})" if len(means.differences) > 1 else "p"
     return Table(
         title=f"Differences between settings by {result.metric}",
         heads=("setting", f"difference in {result.metric} [{means.level * 100:g} %]", "trainings", p_head),
@@ -361,10 +361,6 @@ def _name(setting: str, means: stats.MarginalMeans) -> str:
     last = [key.rpartition(".")[2] for key in keys]
     short = setting.rpartition(".")[2]
     return short if last.count(short) == 1 else setting
-
-
-def _p_head(means: stats.MarginalMeans) -> str:
-    return f"p (Holm, {len(means.differences)})" if len(means.differences) > 1 else "p"
 
 
 def _left_out(result: SettingMeans, means: stats.MarginalMeans) -> str:
