@@ -1,4 +1,4 @@
-"""Which session tests belong to which feature: they are not run where it is left out."""
+"""The session tests of each feature, which are not run where it is left out."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def estimates(document, arm="v2"):
     }
 
 
-def exported(crucible, what):
+def export_rows(crucible, what):
     """Export a kind of rows of the latest run, and read them."""
     status, _, error = crucible("export", "--what", what, "-o", f"{what}.csv")
     assert status == 0, error
@@ -204,13 +204,13 @@ def test_no_attacks_leave_their_targets_undecided_and_more_are_added(robust):
 
 def test_variants_and_adversarial_rows_are_exported(robust, crucible):
     write(robust, '"homoglyph"').run(V2)
-    attacked = [row for row in exported(crucible, "variants") if row["variant"] == "homoglyph"]
+    attacked = [row for row in export_rows(crucible, "variants") if row["variant"] == "homoglyph"]
     assert Counter(row["reply"] for row in attacked) == {"wrong": 20, "": 1}
     assert [row["reason"] for row in attacked if not row["reply"]] == ["there is nothing to change"]
     start, end, new = json.loads(attacked[1]["edits"])[0]
     assert attacked[1]["text"][start:end] == new != "Tell me whether claim 1 is supported."[start:end]
 
-    replies = {(row["variant"], row["sample"]): row for row in exported(crucible, "replies")}
+    replies = {(row["variant"], row["sample"]): row for row in export_rows(crucible, "replies")}
     # Beside each reply stands what it answers.
     for row in attacked:
         if row["reply"]:
@@ -358,14 +358,14 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, cr
     assert calls(robust) == []
     assert resumed["experiments"][0]["estimates"] == document["experiments"][0]["estimates"]
     # What was sent is exported, not the sample's own text.
-    variants = exported(crucible, "variants")
+    variants = export_rows(crucible, "variants")
     sent_texts = {(row["variant"], row["arm"], row["sample"]): row["text"] for row in variants}
     assert "Kindly tell me whether claim 1 " in sent_texts["semantic_paraphrase", "v2", "q1"]
     searched = sent_texts["greedy_search", "v2", "q1"]
     assert searched
     assert "Tell me whether claim 1 is supported." not in searched
     assert "Tell me whether claim 1 is supported." in sent_texts["control", "v2", "q1"]
-    inputs = {(row["variant"], row["arm"], row["sample"]): row["input"] for row in exported(crucible, "replies")}
+    inputs = {(row["variant"], row["arm"], row["sample"]): row["input"] for row in export_rows(crucible, "replies")}
     assert inputs["greedy_search", "v2", "q1"] == searched
     assert "Kindly tell me" in inputs["semantic_paraphrase", "v2", "q1"]
 
@@ -479,7 +479,7 @@ def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robu
 
 def test_human_labels_exclude_variants_with_another_answer(robust, crucible):
     write(robust, '"homoglyph"', 'quality_target("exact_match[homoglyph] >= 0.9")').run(V2)
-    rows = exported(crucible, "variants")
+    rows = export_rows(crucible, "variants")
     for number, row in enumerate(rows):
         if row["variant"] == "homoglyph":
             row["kept"] = "no" if number % 4 == 1 else "yes"
