@@ -19,21 +19,23 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path != Path(__file__) and ROOT / "tests" / "data" not in path.parents  # programs for other harnesses
 ]
+_FEATURES = ("cookbook", "ensembles", "factors", "guards", "judges", "robustness", "stages", "sweeps", "training")  # fmt: skip
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "backends", "datasets", "detectors", "exports", "features/cns3", "features/contamination", "features/cookbook",
-        "features/data_checks", "features/ensembles", "features/guards", "features/judges", "features/robustness",
-        "features/training", "local_model", "measures", "metrics", "stats",
+        "backends", "detectors",
+        *(f"features/{name}" for name in _FEATURES),
+        "measures", "stats",
     )
 )  # fmt: skip
 _PACKAGE = tuple(
-    f"pytest_crucible/{folder}/"
-    for folder in (
-        "adapters", "analyse", "backends", "datasets", "detectors", "features/cns3", "features/contamination",
-        "features/data_checks", "features/ensembles", "features/factors", "features/guards", "features/robustness",
-        "features/stages", "features/sweeps", "features/training", "gate", "local_model", "measures", "metrics", "plan",
-        "records", "sandbox", "session", "stats", "store", "telemetry",
+    f"pytest_crucible/{name}"
+    for name in (
+        "adapters/", "analyse/", "backends/", "detectors/",
+        *(f"features/{name}" for name in (*_FEATURES, "__init__", "row")),
+        "gate/", "guards/", "local_model/", "measures/", "plan/", "records/", "sample/",
+        "sandbox/", "score/", "session/", "stats/", "store/", "telemetry/",
+        "__", "builtin", "cli", "fixtures", "hookspecs", "options", "plugin",
     )
 )  # fmt: skip
 PENDING: dict[str, tuple[str, ...]] = {
