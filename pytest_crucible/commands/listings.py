@@ -17,7 +17,7 @@ from pytest_crucible.commands.options import field_option, json_option, load_dat
 from pytest_crucible.datasets.release import Release, cache_folder
 from pytest_crucible.datasets.selection import Description, describe
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Origin, Sample
+from pytest_crucible.records import Origin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.redaction import hider, redact
@@ -117,7 +117,12 @@ def list_datasets(name: str, fields: Sequence[str], output: Path | None, as_json
         return
     samples, dataset = load_dataset(name, fields)
     if output is not None:
-        _write_profile(name, samples, output)
+        # Imported here: a description alone needs no report.
+        from pytest_crucible.report.markdown import check_format, write_view
+
+        check_format(output)
+        write_view(program_plugins().hook.pytest_crucible_profile(name=name, samples=samples), output)
+        click.echo(f"wrote {output}")
         return
     described = describe(samples)
     origin = None if dataset is None else dataset.origin()
@@ -160,14 +165,6 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
     first = {**to_plain(described.first), **described.first.metadata}
     fields = [(f"first {key}", _look(first[key])) for key in described.columns]
     return aligned_lines([*rows, *fields])
-
-
-def _write_profile(name: str, samples: Sequence[Sample], output: Path) -> None:
-    from pytest_crucible.report.markdown import check_format, write_view
-
-    check_format(output)
-    write_view(program_plugins().hook.pytest_crucible_profile(name=name, samples=samples), output)
-    click.echo(f"wrote {output}")
 
 
 def _facts(dataset: Release) -> dict[str, Any]:

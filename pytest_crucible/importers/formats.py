@@ -69,8 +69,16 @@ def read(
     if not harness and path.is_file():
         suites.refuse_other_outputs(path)
     source = open_source(path)
-    name = harness or detect_harness(source, readers)
-    _check_harness(path, name, columns, readers)
+    name = harness or find_harness(source, readers)
+    if not name:
+        raise SpecError(
+            f"the format of {path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
+        )
+    if name not in readers:
+        hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")
+        raise SpecError(f"harness {name!r} is not known: {hint}")
+    if columns and name in READERS and name not in TABULAR:
+        raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")
     parsed = _parse(source, name, {**(columns or {}), **({"group": group} if group else {})}, readers)
     grouped = with_groups(parsed.results, group) if group and name != "table" else parsed.results
     _check(path, grouped)
@@ -82,14 +90,6 @@ def read(
     return ImportedFile(
         path=str(path), sha256=source.sha256, harness=name, version=parsed.version, results=results, notes=parsed.notes
     )
-
-
-def _check_harness(path: Path, name: str, columns: Mapping[str, str] | None, readers: Mapping[str, Reader]) -> None:
-    if name not in readers:
-        hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")
-        raise SpecError(f"harness {name!r} is not known: {hint}")
-    if columns and name in READERS and name not in TABULAR:
-        raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")
 
 
 def _parse(source: Source, name: str, columns: Mapping[str, str], readers: Mapping[str, Reader]) -> ParsedFile:
@@ -113,15 +113,6 @@ _NO_TEXT = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
 def find_harness(source: Source, readers: Mapping[str, Reader]) -> str:
     """Return the name of the first reader that recognises the content; empty for none. Raises SpecError for a broken one."""
     return next((name for name, reader in readers.items() if _recognises(name, reader, source)), "")
-
-
-def detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
-    """Return the name of the first reader that recognises the content. Raises SpecError."""
-    if name := find_harness(source, readers):
-        return name
-    raise SpecError(
-        f"the format of {source.path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
-    )
 
 
 def _recognises(name: str, reader: Reader, source: Source) -> bool:

@@ -52,8 +52,8 @@ def _lines(report: Report, parts: Sequence[Folded], left_out: Sequence[str]) -> 
     if report.remarks:
         yield ""
         yield from (f"- {plain(remark.strip())}" for remark in report.remarks)
-    for part in parts:
-        yield from _fold_part(*part)
+    for title, lines in parts:
+        yield from ("", f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
     yield ""
     if left_out:
         yield f"Left out, to be short enough: {', '.join(left_out)}. Other formats have them."
@@ -99,10 +99,6 @@ def _cells(row: Row, first: int) -> Sequence[str]:
 
 def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
-
-
-def _fold_part(title: str, lines: Iterable[str]) -> Iterator[str]:
-    yield from ("", f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
 
 
 def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:

@@ -68,7 +68,10 @@ def compare_runs(
     `directions` has the direction that is better of metrics for which the run did not record one.
     """
     for side in (ours, theirs):
-        _check_arm(store, side)
+        names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
+        if side.arm and side.arm not in names_known:
+            hint = suggest(side.arm, names_known, otherwise=f"it has {', '.join(names_known)}")
+            raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
     other = {plan.nodeid: (key, plan, whole) for key, plan, whole in store.experiments(theirs.run)}
     both = [(entry, other[entry[1].nodeid]) for entry in store.experiments(ours.run) if entry[1].nodeid in other]
     tables = [_table(store, ours, theirs, *pair, ask, directions or {}) for pair in both]
@@ -94,13 +97,6 @@ def compare_runs(
     # Not a stored run: the id names both sides.
     run = replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
     return run, tuple(note for _, notes in compared for note in notes)
-
-
-def _check_arm(store: RunStore, side: StoredArm) -> None:
-    names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
-    if side.arm and side.arm not in names_known:
-        hint = suggest(side.arm, names_known, otherwise=f"it has {', '.join(names_known)}")
-        raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
 
 
 Entered = tuple[int, Plan, bool]

@@ -20,7 +20,6 @@ from pytest_crucible.features.registry.version_names import registry_folder
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.run_store import existing_store, find_configuration, project_root
 from pytest_crucible.stats.number_format import quantity, with_interval
-from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
     from pytest_crucible.features.registry.evidence import Ranking
@@ -48,11 +47,19 @@ def list_models(name: str, shows_log: bool, metric: str, store: str, as_json: bo
         if name:
             known_model(registry.state, name)
         if metric:
-            _print_ranks(opened, name, metric, as_json=as_json)
+            # Imported here: a list alone needs no statistics.
+            from pytest_crucible.features.registry.evidence import rank_versions
+
+            versions = [version for version in load_versions(opened) if name in ("", version.model)]
+            rankings = rank_versions(opened, versions, metric, alpha=project_alpha())
+            print_result((line for ranking in rankings for line in _rank_lines(ranking)), rankings, as_json=as_json)
             return
     if shows_log:
         rows = [(k, entry) for k, entry in enumerate(registry.log, start=1) if name in ("", entry.model)]
-        print_result(_log_lines(rows), [{"row": k, **_plain(entry)} for k, entry in rows], as_json=as_json)
+        table = [(str(k), entry.at[:19].replace("T", " "), entry.by, *_cells(entry)) for k, entry in rows]
+        print_result(
+            align_rows([LOG_HEADS, *table]), [{"row": k, **_plain(entry)} for k, entry in rows], as_json=as_json
+        )
         return
     listed = [
         (status, registry.state.proofs.get((status.model, status.number)))
@@ -61,14 +68,6 @@ def list_models(name: str, shows_log: bool, metric: str, store: str, as_json: bo
     ]
     documents = [{"version": status.version, **_plain(status), "proof": proof} for status, proof in listed]
     print_result(_lines(listed), documents, as_json=as_json)
-
-
-def _print_ranks(store: RunStore, name: str, metric: str, *, as_json: bool) -> None:
-    from pytest_crucible.features.registry.evidence import rank_versions
-
-    versions = [version for version in load_versions(store) if name in ("", version.model)]
-    rankings = rank_versions(store, versions, metric, alpha=project_alpha())
-    print_result((line for ranking in rankings for line in _rank_lines(ranking)), rankings, as_json=as_json)
 
 
 def _rank_lines(ranking: Ranking) -> Iterator[str]:
@@ -133,11 +132,6 @@ def evidence_text(proof: LogEntry) -> str:
     if proof.evidence.get("gate"):
         parts.append(f"gate {proof.evidence['gate']}")
     return ", ".join([*parts, *(["by force"] if proof.forced else [])])
-
-
-def _log_lines(rows: Sequence[tuple[int, LogEntry | GateEntry]]) -> Iterator[str]:
-    table = ((str(k), entry.at[:19].replace("T", " "), entry.by, *_cells(entry)) for k, entry in rows)
-    yield from align_rows([LOG_HEADS, *table])
 
 
 def _cells(entry: LogEntry | GateEntry) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def view(arms: Sequence[ArmFairness], claims: Sequence[Claim]) -> View:
     return View(
         title="Fairness",
         tables=(*_rate_tables(arms), *_reliability_tables(arms)),
-        notes=tuple(Note(text=text) for text in dict.fromkeys((*_conflicts(arms), *_not_stored(arms)))),
+        notes=tuple(Note(text=text) for text in dict.fromkeys(_warnings(arms))),
         methods=(Statement(text=_METHODS, cites=CITES),) if any(arm.base_rates for arm in arms) else (),
         document=[_document(arm) for arm in arms],
     )
@@ -136,19 +136,14 @@ def _differing_base_rates(outcome: Floats, slicing: Slicing, alpha: float) -> st
     return ", ".join(f"{short_name(slicing.names[at])} {means.means[at]:.3g}" for at in pair)
 
 
-def _conflicts(arms: Sequence[ArmFairness]) -> Iterator[str]:
-    for arm in arms:
-        if arm.base_rates:
-            yield (
-                f"base rates by {arm.field} differ ({arm.base_rates}; proven): equalized odds and predictive parity cannot both "
-                "hold unless decisions are perfect, nor equalized odds and demographic parity unless decisions ignore the outcome"
-            )
-
-
-def _not_stored(arms: Sequence[ArmFairness]) -> Iterator[str]:
-    for arm in arms:
-        if arm.reliability is None:
-            yield f"probabilities as {arm.arm} stated them: not stored by this run; run it again for calibration errors and AUROC"
+def _warnings(arms: Sequence[ArmFairness]) -> Iterator[str]:
+    for arm in (arm for arm in arms if arm.base_rates):
+        yield (
+            f"base rates by {arm.field} differ ({arm.base_rates}; proven): equalized odds and predictive parity cannot both "
+            "hold unless decisions are perfect, nor equalized odds and demographic parity unless decisions ignore the outcome"
+        )
+    for arm in (arm for arm in arms if arm.reliability is None):
+        yield f"probabilities as {arm.arm} stated them: not stored by this run; run it again for calibration errors and AUROC"
 
 
 _CALIBRATION = ("calibration error", "without bias", "AUROC")
@@ -241,8 +236,7 @@ class Invariance:
 
 def compute_twins(inputs: SectionInputs) -> tuple[Invariance, ...] | None:
     """Return the changes of each metric that a target or a comparison is about by twin; None without one."""
-    changes = [each for metric in inputs.twins for each in _of_metric(inputs, metric)]
-    return tuple(changes) or None
+    return tuple(each for metric in inputs.twins for each in _of_metric(inputs, metric)) or None
 
 
 def view_twins(changes: Sequence[Invariance], claims: Sequence[Claim]) -> View:
