@@ -28,7 +28,7 @@ from pytest_crucible.records import (
     Sample,
     Unit,
 )
-from pytest_crucible.records.rules import RULES_VERSION
+from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.planner import ExperimentPlanner

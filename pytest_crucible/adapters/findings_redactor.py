@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from pytest_crucible.detectors.replacements import FoundValues, Redactor
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 
 class FindingsRedactor:

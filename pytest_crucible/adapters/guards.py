@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.config_tables import GUARD, read_table
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 # A session without guards does not load their libraries.
 if TYPE_CHECKING:

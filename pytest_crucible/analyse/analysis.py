@@ -1,7 +1,8 @@
-"""The analysis of one experiment: from its stored replies to estimates, targets and comparisons. Pure functions."""
+"""Metrics that raised on every sample. That is an error of the suite, so the report shows the exception once."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,15 +10,20 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.analyse.comparisons import compare
-from pytest_crucible.analyse.failed_metrics import failed_metrics
 from pytest_crucible.analyse.pool import Pool
-from pytest_crucible.analyse.refuted_reach import find_refuted_reaches
+from pytest_crucible.analyse.reach import find_refuted_reaches, suggest_reach
 from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
-from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
+from pytest_crucible.analyse.slices import (
+    flag_slice,
+    is_by_twin,
+    keep_slice,
+    score_twins,
+    slice_all,
+    stack_attributes,
+    stack_scores,
+)
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
-from pytest_crucible.analyse.suggested_reach import suggest_reach
 from pytest_crucible.analyse.targets import estimate, evaluate_target
-from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import (
@@ -27,14 +33,38 @@ from pytest_crucible.records import (
     Comparison,
     Contrast,
     Estimate,
+    Lost,
     Measure,
     MetricFacts,
     Plan,
     Target,
     TargetResult,
 )
-from pytest_crucible.records.known_numbers import known_numbers
+from pytest_crucible.records.statistics import known_numbers
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
+
+# A message may quote a whole reply, and this one is a verdict's reason, which every report prints.
+MOST_CHARACTERS = 300
+
+
+def failed_metrics(arm: ArmOutcomes) -> Mapping[str, str]:
+    """Return, for each metric without a single value in this arm, a sentence with its first error."""
+    by_metric: dict[str, list[Lost]] = defaultdict(list)
+    # Of a metric that applies to some samples only, the others are in its column, without a value.
+    scored = {name for name, column in arm.scores.items() if any(value is not None for value in column.values)}
+    for lost in arm.lost:
+        if lost.metric is not None and lost.reason == "scorer" and lost.metric not in (*scored, *arm.labels):
+            by_metric[lost.metric].append(lost)
+    return {metric: _sentence(metric, losses) for metric, losses in by_metric.items()}
+
+
+def _sentence(metric: str, losses: list[Lost]) -> str:
+    samples = len({lost.unit.position for lost in losses})
+    first = next((lost.detail for lost in losses if lost.detail), "").partition("\n")[0]
+    error = first.removeprefix(f"metric {metric!r} ").removeprefix("raised ")
+    error = error if len(error) <= MOST_CHARACTERS else f"{error[:MOST_CHARACTERS]}..."
+    return f"metric {metric!r} failed on {'all ' if samples > 1 else ''}{quantity(samples, 'sample')}: {error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import ArmOutcomes, Draws, Kind, MetricFacts, ScoreColumns
+from pytest_crucible.records import ArmOutcomes, Draws, Kind, MetricFacts, Plan, ScoreColumns
+from pytest_crucible.records.datasets import applies
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -241,3 +242,29 @@ def _broken_units(metric: str, arm: ArmOutcomes, size: int, repeats: int) -> Fla
 def _index(positions: Iterable[int], unit_repeats: Iterable[int], repeats: int) -> npt.NDArray[np.int64]:
     # Units are numbered sample by sample, so that a reshape to (samples, repeats) puts each in its row.
     return np.array(positions, dtype=np.int64) * repeats + np.array(unit_repeats, dtype=np.int64)
+
+
+def mark_inapplicable(plan: Plan, answers: Sequence[ArmOutcomes], expected: Sequence[Any]) -> tuple[ArmOutcomes, ...]:
+    """Return each arm's outcomes, with "does not apply" for every reply without a score to a sample that a metric is not about."""
+    conditional = [facts for facts in plan.metrics if facts.applies_to is not None] if expected else []
+    for facts in conditional:
+        outside = np.array([not applies(facts.applies_to, each) for each in expected], dtype=bool)
+        answers = [_mark(arm, facts, outside, plan.draws(number).size) for number, arm in enumerate(answers)]
+    return tuple(answers)
+
+
+def _mark(arm: ArmOutcomes, facts: MetricFacts, outside: Flags, repeats: int) -> ArmOutcomes:
+    # A metric that other replies of the arm lack was not among its metrics.
+    if facts.name not in arm.scores and not all(arm.failures):
+        return arm
+    column = arm.scores.get(facts.name, ScoreColumns(positions=[], repeats=[], values=[], is_bool=[]))
+    unscored = np.repeat(outside[:, None], repeats, axis=1)
+    unscored[column.positions, column.repeats] = False
+    positions, of_repeats = (axis.tolist() for axis in np.nonzero(unscored))
+    marked = ScoreColumns(
+        positions=[*column.positions, *positions],
+        repeats=[*column.repeats, *of_repeats],
+        values=[*column.values, *[None] * len(positions)],
+        is_bool=[*column.is_bool, *[False] * len(positions)],
+    )
+    return replace(arm, scores={**arm.scores, facts.name: marked})

@@ -14,7 +14,7 @@ from pytest_crucible.measures.row import Column, Difference, End, Measured, Obse
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric as numeric
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.records.slices import By
+from pytest_crucible.records.datasets import By
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_as_declared
 from pytest_crucible.analyse.conditional import is_conditional
-from pytest_crucible.analyse.refuted_reach import change_beyond
+from pytest_crucible.analyse.reach import change_beyond
 from pytest_crucible.analyse.scores import Flags, Pair, Scores, Shares, Units
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -33,7 +33,7 @@ from pytest_crucible.measures.table import MEAN
 from pytest_crucible.measures.values import limit_changes
 from pytest_crucible.records import ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric
-from pytest_crucible.records.known_numbers import targets_on_samples
+from pytest_crucible.records.statistics import targets_on_samples
 from pytest_crucible.stats.arrays import Side
 
 NEVER = math.inf

@@ -8,7 +8,7 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares, Units, whole_shares
 from pytest_crucible.records import MetricFacts, Plan, VariantTerm
-from pytest_crucible.records.variant_views import BROKEN, BROKEN_ANY, DROP, term_facts
+from pytest_crucible.records.measures import BROKEN, BROKEN_ANY, DROP, term_facts
 
 OfArms = tuple[Scores, ...]
 

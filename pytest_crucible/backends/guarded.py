@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Wrapper
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.records.detections import Detection
+from pytest_crucible.records.outcomes import Detection
 
 BLOCKED = "blocked"
 """The `finish` of a reply that a guard has blocked: an answer of the arm, neither failed nor lost."""

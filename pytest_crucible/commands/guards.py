@@ -16,11 +16,10 @@ from pytest_crucible.datasets import load_file
 from pytest_crucible.guards.guard import Guard, GuardSettings
 from pytest_crucible.metrics.guards import read_expected
 from pytest_crucible.records import Sample
-from pytest_crucible.records.detections import Detection
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.labels import label_number
+from pytest_crucible.records.datasets import label_number
+from pytest_crucible.records.errors import SpecError, closest_name
+from pytest_crucible.records.outcomes import Detection
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.report.printable import aligned_lines, printable
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.run_store import existing_store

@@ -16,7 +16,7 @@ _load, __dir__, __all__ = lazy_names(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name.startswith("expect_") and name not in __all__:
-        from pytest_crucible.records.suggestions import closest_name
+        from pytest_crucible.records.errors import closest_name
 
         near = closest_name(name, __all__)
         hint = f"did you mean {near}?" if near else "the reference of data checks lists all"

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from pytest_crucible.datasets.packed import iterate_fields
 from pytest_crucible.records import Sample
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import suggest
 
 Positions = npt.NDArray[np.intp]
 _OWN = {"id": 0, "input": 1, "expected": 2, "group": 3}

@@ -21,7 +21,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Literal, get_args
 
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 GetNumber = Callable[[str, str], int]
 """Returns the number of a value, from its type and itself. Callable from any thread."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from pytest_crucible.detectors.assignments import find_assigned
 from pytest_crucible.detectors.places import Place, drop_overlapping, find_in_any_width, is_placeholder, make_spans
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 from pytest_crucible.records.redaction import key_places
 
 SECRET_TYPES = ("API_KEY", "JSON_WEB_TOKEN", "PASSWORD", "PRIVATE_KEY", "URL_LOGIN")

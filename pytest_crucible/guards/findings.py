@@ -15,11 +15,10 @@ from pytest_crucible.detectors.phones import has_phonenumbers, load_phonenumbers
 from pytest_crucible.detectors.pii import PII_TYPES, PhoneMethod, find_pii
 from pytest_crucible.detectors.secrets import SECRET_TYPES, find_secrets
 from pytest_crucible.guards.guard import GuardContext, GuardSettings, ScoredText
-from pytest_crucible.records.detections import Detection, Span
-from pytest_crucible.records.errors import BackendError, SpecError
+from pytest_crucible.records.errors import BackendError, SpecError, suggest
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.object_reference import import_function
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.outcomes import Detection, Span
 
 VERSION = "3"
 """Changes when other texts are found."""

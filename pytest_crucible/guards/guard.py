@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
 
 from pytest_crucible.detectors.replacements import REDACTIONS, Redaction
-from pytest_crucible.records.detections import Detection, Span
-from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError, suggest
+from pytest_crucible.records.outcomes import Detection, Span
 
 Action = Literal["block", "redact"]
 OnError = Literal["lost", "block", "pass"]

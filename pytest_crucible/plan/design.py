@@ -1,19 +1,79 @@
-"""Checks of an experiment's metrics, targets and comparisons, before anything is spent."""
+"""Checks of an experiment's metrics, targets, comparisons and looks, before anything is spent."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from pytest_crucible.measures.possible_values import contrast_problem, target_problem
-from pytest_crucible.measures.table import STATISTICS
-from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
-from pytest_crucible.plan.variant_terms import VariantNames, term_hint, term_metric, variant_terms
-from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.known_numbers import KnownNumber, known_numbers
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.variant_views import VIEWS
+from pytest_crucible.measures.possible_values import bounds_problem, contrast_problem, target_problem
+from pytest_crucible.measures.table import GEOMETRIC, STATISTICS, comparison_row
+from pytest_crucible.plan.variants import VariantNames, term_hint, term_metric, variant_terms
+from pytest_crucible.records import (
+    Arm,
+    Contrast,
+    Dataset,
+    Measure,
+    MetricFacts,
+    Plan,
+    Sample,
+    Target,
+    Twin,
+    VariantTerm,
+)
+from pytest_crucible.records.datasets import SAME_ANSWER, TWIN
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.measures import VIEWS
+from pytest_crucible.records.statistics import KnownNumber, known_numbers, targets_on_samples
+
+
+def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
+    """Return `expected` and metadata of all samples, and of their twins, whose field `twin` is the name of their variant."""
+    expected: list[Any] = [sample.expected for sample in samples]
+    metadata: list[Mapping[str, Any]] = [sample.metadata for sample in samples]
+    for sample in samples:
+        for name, twin in sample.variants.items():
+            if isinstance(twin, Twin) and TWIN in sample.metadata:
+                expected.append(sample.expected)
+                metadata.append({**sample.metadata, TWIN: name})
+    return expected, metadata
+
+
+def check_fields(measures: Iterable[Measure], expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> None:
+    """Raise SpecError for a target or a comparison by a field that does not divide the samples."""
+    for measure in measures:
+        if measure.by is None or measure.slice:
+            continue
+        from pytest_crucible.measures.fields import field_problem
+
+        problem = field_problem(measure.by, expected, metadata)
+        if problem:
+            raise SpecError(f"{measure.expression}: {problem}")
+
+
+def expand_slices(
+    contrasts: Iterable[Contrast], expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]
+) -> tuple[Contrast, ...]:
+    """Return the comparisons with one for each slice in place of each that is by a field, such as `accuracy by topic`.
+
+    A comparison of an extreme, such as a gap, stays one. Raises SpecError for `within`, which standardises extremes only.
+    """
+    expanded: list[Contrast] = []
+    for contrast in contrasts:
+        if contrast.by is None or contrast.slice or STATISTICS[contrast.statistic].of_slices:
+            expanded.append(contrast)
+            continue
+        if contrast.by.within is not None:
+            raise SpecError(f"{contrast.expression}: within standardises gap, ratio and worst only; leave it out")
+        from pytest_crucible.measures.fields import slice_samples
+
+        slicing = slice_samples(contrast.by, expected, metadata)
+        expanded += [
+            replace(contrast, slice=name, slice_size=int((slicing.codes == code).sum()))
+            for code, name in enumerate(slicing.names)
+        ]
+    return tuple(expanded)
+
 
 NO_VARIANTS = VariantNames()
 # True unless the test function failed on the sample: available to every experiment by its name.
@@ -230,3 +290,68 @@ def _check_metric(
         metric, [*declared, *near], always=f"this experiment has {', '.join(declared)}"
     )
     raise SpecError(f"{what} names metric {metric!r}: {hint}")
+
+
+DECIDED = ("mean", "rate")
+"""Statistics that are the mean of one value a sample."""
+
+
+def look_alpha(plans: Sequence[Plan], alpha: float) -> float:
+    """Return the error rate of each claim: all claims of a session hold together with probability 1 - alpha (Bonferroni)."""
+    return alpha / max(sum(len(claims(plan)) for plan in plans), 1)
+
+
+def with_looks(plan: Plan, alpha: float) -> Plan:
+    """Return the plan for a run with looks. Raises SpecError for one that a confidence sequence cannot decide."""
+    if plan.by_item:
+        raise SpecError(
+            "--crucible-stop can end marked experiments only, and pytest runs all items of this joined test: "
+            "deselect it, or leave the option out"
+        )
+    if plan.random_factors:
+        factors = " and ".join(plan.random_factors)
+        raise SpecError(
+            f"--crucible-stop cannot count the noise of {factors}: leave it out, or declare fixed={list(plan.random_factors)}"
+        )
+    facts = plan.facts
+    for claim in claims(plan):
+        _check_look(claim, facts.get(claim.metric))
+    return replace(plan, look_alpha=alpha) if claims(plan) else plan
+
+
+def claims(plan: Plan) -> list[Target | Contrast]:
+    """Return the targets and comparisons that get a verdict by the samples' scores."""
+    targets = targets_on_samples(plan.targets)
+    return [*targets, *(contrast for contrast in plan.contrasts if contrast.decides)]
+
+
+def _check_look(claim: Target | Contrast, facts: MetricFacts | None) -> None:
+    if term_metric(claim.metric) == SAME_ANSWER:
+        raise SpecError(
+            f"--crucible-stop cannot look at {claim.metric!r}, which compares two replies: leave one of them out"
+        )
+    if claim.statistic not in DECIDED:
+        raise SpecError(
+            f"--crucible-stop decides means and rates, and {claim.expression!r} is neither: "
+            "ask for a rate, such as rate(latency_s <= 2) >= 0.95"
+        )
+    if isinstance(claim, Target) and claim.relation == "==":
+        raise SpecError(f"--crucible-stop cannot prove {claim.text!r}: ask for >= or <=")
+    if isinstance(claim, Contrast) and claim.is_relative:
+        raise SpecError(
+            f"--crucible-stop compares means, and {claim.expression!r} by {claim.limit_text} is about a ratio: "
+            "ask for a rate, such as rate(latency_s <= 2)"
+        )
+    if isinstance(claim, Contrast) and facts is not None and comparison_row(claim, facts) is GEOMETRIC:
+        raise SpecError(
+            f"--crucible-stop compares means, and {claim.expression!r} alone is compared by the {GEOMETRIC.title}: "
+            f"write mean({claim.metric}), a margin in its units, or a rate"
+        )
+    if isinstance(claim, Contrast) and facts is not None and facts.applies == "reply":
+        raise SpecError(
+            f"--crucible-stop compares means of the same samples, and {claim.metric!r} applies to some replies only: leave it out"
+        )
+    # A kind that is not declared is known from the first scores.
+    problem = bounds_problem(claim, facts) if facts is not None and facts.kind is not None else ""
+    if problem:
+        raise SpecError(problem)

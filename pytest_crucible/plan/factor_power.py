@@ -1,8 +1,4 @@
-"""Detectable effects before a run whose prompts, trainings or rounds are random factors.
-
-How much the factors change a result is not known yet either: a further assumption. After the run the same is computed from
-the data.
-"""
+"""Assumed differences of bounded scores, for a run that has no data yet."""
 
 from __future__ import annotations
 
@@ -11,14 +7,31 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy
+from scipy.special import ndtri
 
 from pytest_crucible import stats
 from pytest_crucible.measures.table import comparison_row
-from pytest_crucible.plan.assumed_differences import assumed_differences
 from pytest_crucible.records import FEWEST_LEVELS, Contrast, DetectableEffect, MetricFacts, Plan
+from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.factors.sources import LevelMeans, bound_distance
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import rising_root
+
+# Enough quantiles that a planned size hardly depends on their number.
+SCORES = 200
+# Quantiles of the normal distribution, which represent a sample of any size.
+NORMAL: Array = np.asarray(ndtri((np.arange(SCORES) + 0.5) / SCORES))
+
+
+def assumed_differences(deviation: float, span: float) -> Array:
+    """Return normal differences of scores, or of groups, with this standard deviation, clipped at both ends.
+
+    >>> differences = assumed_differences(0.25, 1.0)
+    >>> differences.size, round(float(differences.std()), 3)
+    (200, 0.249)
+    """
+    return np.clip(deviation * NORMAL, -span, span)
+
 
 # Assumed standard deviation of the difference of two arms between levels of a factor, as a share of the metric's range. A
 # choice, not a measurement: the middle of the 0, 2 and 4 points for which docs/explanation/noise.md has the error rates.

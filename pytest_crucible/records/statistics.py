@@ -1,13 +1,53 @@
-"""Statistics of the scores: estimates, evidence, comparisons."""
+"""Statistics of the scores: estimates, evidence, comparisons; and numbers that are known before sampling."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
 
+from pytest_crucible.features import load_rows
 from pytest_crucible.records.measures import Contrast, Target
 from pytest_crucible.stats.interval import Interval
+
+if TYPE_CHECKING:
+    from pytest_crucible.records import Arm, MetricFacts, Target, TargetResult
+
+
+class EvaluateKnown(Protocol):
+    def __call__(self, target: Target, arm: Arm, *, alpha: float, is_fixed: bool) -> TargetResult:
+        """Return the result of a target. `is_fixed` declares that it is about the arm's own sources alone."""
+
+
+@dataclass(frozen=True)
+class KnownNumber:
+    """A number that is known before sampling. A row that a feature adds to `known_numbers`."""
+
+    facts: MetricFacts
+    """Its name, with the values that it can have."""
+    source: str
+    """What has the number, and is counted instead of samples: `training`. It is the statistic of its estimate."""
+    evaluate: EvaluateKnown
+
+
+@cache
+def known_numbers() -> Mapping[str, KnownNumber]:
+    """Return the numbers by name, those of features that are left out, too."""
+    return {number.facts.name: number for _, number in load_rows("known_numbers")}
+
+
+def targets_on_samples(targets: Iterable[Target]) -> list[Target]:
+    """Return the targets that samples decide."""
+    return [target for target in targets if target.metric not in known_numbers()]
+
+
+@cache
+def known_sources() -> frozenset[str]:
+    """Return what the numbers are of."""
+    return frozenset(number.source for number in known_numbers().values())
+
 
 # The exponential of a larger logarithm overflows a float.
 _LARGEST_LOGARITHM = 709.0
@@ -40,8 +80,6 @@ class Estimate:
     @property
     def is_known(self) -> bool:
         """True if the number was known before sampling, as one of a training, and not estimated from replies."""
-        from pytest_crucible.records.known_numbers import known_sources
-
         return self.statistic in known_sources()
 
 
@@ -248,3 +286,41 @@ class AATest:
     interval: Interval | None = None
     holds: bool | None = None
     note: str = ""
+
+
+# End the names of a judged metric's side values: its level and a person's; how a reply fares in each
+# place.
+HUMAN, ORDERS = ".human", ".orders"
+CLEAN = "clean"
+"""The key of the label of the reply to the original sample, if a sample has labels of replies to its variants, too."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceBias:
+    """Verdicts on one arm's replies that changed when the order of the two answers was swapped."""
+
+    arm: str
+    metric: str
+    n: int
+    """Replies that were judged in both orders."""
+    consistent: Proportion
+    """The share of these replies that got one verdict in both orders."""
+    towards_first: int
+    """Replies whose verdict moved, on swapping, with the place that is shown first."""
+    towards_second: int
+    p_value: float
+    """Exact sign test of "neither place is preferred"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanAgreement:
+    """Agreement of a judge's levels with those that people gave the same replies."""
+
+    arm: str
+    metric: str
+    n: int
+    """Replies with a person's label."""
+    raw: Proportion
+    """The share of these replies that got the person's level."""
+    kappa: Proportion
+    """Cohen's, unweighted."""

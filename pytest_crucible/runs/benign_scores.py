@@ -8,12 +8,12 @@ from pytest_crucible.adapters.guard import input_text
 from pytest_crucible.analyse.analysis import score_table
 from pytest_crucible.guards.normalise import hash_text
 from pytest_crucible.metrics.guards import read_expected
+from pytest_crucible.records.datasets import label_number
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.labels import label_number
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.store.experiments import load_experiments
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_rows import load_exchanges
+from pytest_crucible.store.samples import load_exchanges
 
 SCORE = "guard_score"
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.outcomes import Detection
 from pytest_crucible.session.session import SESSION
 
 Run = Callable[[Coroutine[Any, Any, Detection]], Detection]

@@ -12,8 +12,7 @@ import pytest
 
 from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.records import PromptForm
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.records.errors import SpecError, closest_name
 
 
 def read_prompts(

@@ -10,15 +10,22 @@ from typing import Any
 from sqlalchemy import Table, select
 
 from pytest_crucible.records import ArmReply, Conversation, Draws, Plan, StoredCall, Unit
-from pytest_crucible.records.reasoning import reasoning_text
+from pytest_crucible.records.outcomes import reasoning_text
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.prompt_forms import SHORTEST, messages_of, sample_texts, text_form, unpack_form
+from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_rows import load_exchanges
-from pytest_crucible.store.texts import REFERENCES, referred_text, stored_text
-from pytest_crucible.store.twins import load_twins
-from pytest_crucible.store.variants import of_arm, place_of
+from pytest_crucible.store.samples import load_exchanges, load_twins
+from pytest_crucible.store.texts import (
+    REFERENCES,
+    SHORTEST_REFERENCE,
+    messages_of,
+    referred_text,
+    sample_texts,
+    stored_text,
+    text_form,
+    unpack_form,
+)
 
 
 def load_conversations(store: RunStore, experiment: int, plan: Plan, position: int) -> list[Conversation]:
@@ -131,7 +138,7 @@ def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredC
             error=row.error or "",
             paid_by=row.paid_by,
         )
-        if not row.member and text is not None and len(text) >= SHORTEST:
+        if not row.member and text is not None and len(text) >= SHORTEST_REFERENCE:
             texts[f"r{row.call}"] = text_form(text)
 
 

@@ -1,4 +1,4 @@
-"""Decisions that a run makes while it runs. Each is stored before it takes effect, so that a resumed run makes the same."""
+"""Decisions that a run makes while it runs, each stored before it takes effect, and the plans of earlier sweeps."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ from typing import Any
 
 from sqlalchemy import select, update
 
+from pytest_crucible.records import Plan
+from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store.engine import explain_errors, insert_or_ignore
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.schema import decisions
+from pytest_crucible.store.schema import arms, decisions, experiments
 
 
 def add_decision(store: RunStore, run: str, subject: str, number: int, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,3 +55,30 @@ def copy_decisions(store: RunStore, source: str, run: str, subject: str) -> None
     if rows:
         with explain_errors(store.location), store.engine.begin() as connection:
             connection.execute(insert_or_ignore(store.engine.dialect, decisions), rows)
+
+
+def latest_plan(store: RunStore, nodeid: str, *, before: str) -> tuple[str, Plan] | None:
+    """Return run and plan of the experiment in the latest run other than `before`; None without one. Raises StoreError."""
+    table = experiments.c
+    query = select(table.run, table.plan).where(table.nodeid == nodeid, table.run != before).order_by(table.id.desc())
+    with explain_errors(store.location), store.engine.connect() as connection:
+        row = connection.execute(query.limit(1)).first()
+    return None if row is None else (row.run, from_plain(Plan, row.plan))
+
+
+def find_member(store: RunStore, run: str, nodeid: str, name: str, variant: int) -> tuple[int, str] | None:
+    """Return key and run of a member's replies in the choosing half of this name; None without any. Raises StoreError."""
+    of = arms.alias()
+    original = (
+        select(arms.c.id)
+        .join(experiments, experiments.c.id == arms.c.experiment)
+        .where(experiments.c.run == run, experiments.c.nodeid == nodeid, arms.c.name == name, arms.c.variant.is_(None))
+    )
+    query = (
+        select(of.c.id).where(of.c.original == original.scalar_subquery(), of.c.variant == variant)
+        if variant
+        else original
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        key = connection.execute(query).scalar()
+    return None if key is None else (key, run)

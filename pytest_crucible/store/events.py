@@ -1,14 +1,17 @@
-"""Reads events back: counts, and the durations of requests and waits."""
+"""Reads events back: counts, durations, budgets, and the usage of earlier runs."""
 
 from __future__ import annotations
 
-from sqlalchemy import func, select
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from pytest_crucible.records import BUDGET, ArmEvents, BudgetSpent
+from sqlalchemy import case, func, or_, select
+
+from pytest_crucible.records import BUDGET, HELPERS, ArmEvents, BudgetSpent
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.event_tally import COLUMNS, EventTally, Place
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.schema import events
+from pytest_crucible.store.schema import events, experiments, runs
+from pytest_crucible.store.written_rows import COLUMNS, EventTally, Place
 
 # Rows that are fetched at a time.
 _PART = 500
@@ -36,3 +39,75 @@ def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:
     with explain_errors(store.location), store.engine.connect() as connection:
         latest = {row.experiment: row.facts for row in connection.execute(query.order_by(events.c.at))}
     return tuple(BudgetSpent(experiment=experiment, **facts) for experiment, facts in latest.items())
+
+
+# Runs of cached or stored replies sent nothing: how far to look back for one that did.
+_RUNS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyUsage:
+    """The usage of one reply, over all of its requests."""
+
+    requests: int
+    input_tokens: int | None
+    output_tokens: int | None
+    usd: float | None
+    """None if the price of some request is not known."""
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class PastUsage:
+    """The usage of an arm's replies in its latest run that sent requests."""
+
+    run: str
+    started: str
+    arm: str
+    replies: Sequence[ReplyUsage]
+
+
+def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
+    """Return the usage of an arm of an experiment, or else of another arm; None if no run sent a request."""
+    query = (
+        select(runs.c.id, runs.c.started)
+        .join(experiments, experiments.c.run == runs.c.id)
+        .where(experiments.c.nodeid == nodeid)
+        .order_by(experiments.c.id.desc())
+        .limit(_RUNS)
+    )
+    with explain_errors(store.location), store.engine.connect() as connection:
+        earlier = connection.execute(query).all()
+    usages = [one for run, started in earlier for one in _usages(store, run, started, nodeid)]
+    ours = (one for one in usages if one.arm == arm)
+    others = (one for one in usages if not one.arm.startswith(HELPERS))
+    return next(ours, None) or (None if arm.startswith(HELPERS) else next(others, None))
+
+
+def judges_of(store: RunStore, nodeid: str) -> list[str]:
+    """Return the judges, and the models that rewrite texts, that an experiment has queried, as arms of its events."""
+    of_helpers = or_(*(events.c.arm.startswith(prefix) for prefix in HELPERS))
+    query = select(events.c.arm).distinct().where(events.c.experiment == nodeid, of_helpers)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return sorted(connection.execute(query).scalars())
+
+
+def _usages(store: RunStore, run: str, started: str, nodeid: str) -> list[PastUsage]:
+    table = events.c
+    query = (
+        select(
+            table.arm,
+            func.count(),
+            func.sum(table.input_tokens),
+            func.sum(table.output_tokens),
+            case((func.count() == func.count(table.cost_usd), func.sum(table.cost_usd)), else_=None),
+            func.sum(func.coalesce(table.seconds, 0.0)),
+        )
+        .where(table.run == run, table.experiment == nodeid, table.name == "request.stop")
+        .group_by(table.arm, table.sample, table.epoch)
+    )
+    by_arm: dict[str, list[ReplyUsage]] = {}
+    with explain_errors(store.location), store.engine.connect() as connection:
+        for arm, *sums in connection.execute(query):
+            by_arm.setdefault(arm, []).append(ReplyUsage(*sums))
+    return [PastUsage(run, started, arm, replies) for arm, replies in by_arm.items()]

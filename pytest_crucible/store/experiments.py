@@ -19,21 +19,21 @@ from pytest_crucible.records import (
     ReusedReplies,
     Sample,
 )
-from pytest_crucible.records.helpers import HelperReplies
+from pytest_crucible.records.plan import HelperReplies
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.store import outcomes, reused_outcomes, schema, stored_samples
+from pytest_crucible.store import outcomes, reused_outcomes, samples, schema
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.event_tally import Place
 from pytest_crucible.store.events import load_events
-from pytest_crucible.store.past_comparisons import (
+from pytest_crucible.store.history import (
     candidates_on_samples,
     has_new_replies,
     past_comparisons,
     sessions_with_same_replies,
 )
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.twins import samples_without_twin
+from pytest_crucible.store.samples import samples_without_twin
+from pytest_crucible.store.written_rows import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,15 +109,15 @@ class StoredExperiment:
 
     def expected_values(self) -> Sequence[Any]:
         """Return each sample's `expected`, in the dataset's order."""
-        return stored_samples.expected_values(self.store, self.plan.dataset_sha256)
+        return samples.expected_values(self.store, self.plan.dataset_sha256)
 
     def metadata_values(self) -> Sequence[Mapping[str, Any]]:
         """Return each sample's metadata, in the dataset's order."""
-        return stored_samples.metadata_values(self.store, self.plan.dataset_sha256)
+        return samples.metadata_values(self.store, self.plan.dataset_sha256)
 
     def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
         """Return the samples at some positions."""
-        return stored_samples.samples(self.store, self.plan.dataset_sha256, positions)
+        return samples.samples(self.store, self.plan.dataset_sha256, positions)
 
     def seed(self) -> int:
         """Return the seed of the run."""
@@ -127,11 +127,11 @@ class StoredExperiment:
 
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
-        return stored_samples.all_sample_ids(self.store, self.plan.dataset_sha256)
+        return samples.all_sample_ids(self.store, self.plan.dataset_sha256)
 
     def all_samples(self) -> Sequence[Sample]:
         """Return all samples, in the dataset's order."""
-        return stored_samples.all_samples(self.store, self.plan.dataset_sha256)
+        return samples.all_samples(self.store, self.plan.dataset_sha256)
 
     def helper(self, nodeid: str) -> HelperReplies | None:
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""
@@ -204,7 +204,7 @@ def _load(
         plan=plan,
         finished=finished,
         arms=load_arms(0),
-        groups=stored_samples.group_names(store, plan.dataset_sha256),
+        groups=samples.group_names(store, plan.dataset_sha256),
         known_kinds=store.known_kinds(plan, key),
         run_events=run_events,
         variants={variant.name: load_arms(twin) for twin, variant in enumerate(plan.variants, start=1)},

@@ -199,7 +199,7 @@ replies = Table(
     sqlite_with_rowid=False,
 )
 
-# A message list is stored as a form (store/prompt_forms.py), under the first 64 bits of its SHA-256.
+# A message list is stored as a form (store/texts.py), under the first 64 bits of its SHA-256.
 messages = Table(
     "messages",
     metadata,

@@ -21,10 +21,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, LargeBinary, Table, select
 
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.private_files import is_own_folder, own_folder, runtime_folder
+from pytest_crucible.records.files import is_own_folder, own_folder, runtime_folder
 from pytest_crucible.store import schema
-from pytest_crucible.store.bulk_insert import insert_many
-from pytest_crucible.store.engine import explain_errors, redact_location
+from pytest_crucible.store.engine import explain_errors, insert_many, redact_location
 
 Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 """A table, whether rows replace those with the same key, and the rows."""

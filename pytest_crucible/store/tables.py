@@ -9,13 +9,12 @@ from sqlalchemy import Float, ScalarSelect, String, and_, literal, null, select
 from sqlalchemy import Table as Stored
 
 from pytest_crucible.records import ColumnKind, ExportTable
-from pytest_crucible.records.variants import LATE
+from pytest_crucible.records.datasets import LATE
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.prompt_forms import messages_of, sample_texts, unpack_form
+from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import stored_text
-from pytest_crucible.store.variants import variant_keys
+from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
 
 # Rows that are fetched at a time, so that a million of them never are in memory.
 _PART = 1000

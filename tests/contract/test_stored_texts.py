@@ -19,11 +19,11 @@ from pytest_crucible.store import schema, tables
 from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
-from pytest_crucible.store.redact_once import SHORTEST
+from pytest_crucible.store.redactors import SHORTEST
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.reused_outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_rows import load_exchanges
+from pytest_crucible.store.samples import load_exchanges
 
 LONG, THOUGHTS = "the answer, at length, Ω " * 40, "hm, let me think " * 40
 SAMPLE = Sample(id="q0", input="why?")

@@ -15,7 +15,7 @@ from pytest_crucible.datasets.duplicates import normalise_text
 from pytest_crucible.datasets.load import as_rows, file_source
 from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, split_words
 from pytest_crucible.records import Sample
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 
 How = Literal["exact", "long", "near", "group"]
 

@@ -25,8 +25,8 @@ from pytest_crucible.datasets.expectation import (
     range_text,
     row_check,
 )
-from pytest_crucible.records.durations import seconds_of
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.settings import seconds_of
 
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     # bool is a subclass of int.

@@ -10,8 +10,7 @@ from typing import Any
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.features.ensembles.votes import Ballot, confidence, require_confidence
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached, describe_type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

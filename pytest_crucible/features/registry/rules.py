@@ -21,13 +21,12 @@ from sqlalchemy import select
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.features.registry.records import Version, VersionState, is_version_arm
 from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.past_comparisons import arms_with_new_replies
+from pytest_crucible.store.history import arms_with_new_replies
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:

@@ -32,11 +32,10 @@ from pytest_crucible.features.robustness.records import ALIASES, CERTIFIED, LEAK
 from pytest_crucible.features.robustness.registry import SEARCH, Attacks
 from pytest_crucible.features.robustness.twins import Draw, secret
 from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, check_members
+from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, VariantNames, check_members
 from pytest_crucible.records import MetricFacts, Sample, Variant
+from pytest_crucible.records.datasets import SAME_ANSWER
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.variants import SAME_ANSWER
 from pytest_crucible.session.experiment import LateVariant
 from pytest_crucible.session.experiment_draft import ExperimentDraft
 

@@ -16,10 +16,10 @@ from pytest_crucible.features.robustness.registry import SEARCH, Attacks
 from pytest_crucible.features.robustness.twins import Draw, Limits, find_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import SimilarityScorer, paraphraser, similarity_scorer
-from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.plan.variants import VariantNames
 from pytest_crucible.records import NoTwin, Sample, Twin, Variant, VariantGroup
+from pytest_crucible.records.datasets import LATE
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.variants import LATE
 from pytest_crucible.session.markers import takes_fixture
 
 CANARY, PERTURB = "canary", "perturb"

@@ -16,8 +16,7 @@ from typing import Any
 
 from pytest_crucible.features.robustness import characters, words
 from pytest_crucible.features.robustness.edits import Attack, AttackKind, Edit, Perturb, Perturbed, Source
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 _FIELD = re.compile(r"\{(input|goal|padding|encoding|encoded|decoding)\}")
 # About 2,000 characters of nothing: long prompts push the instructions out of a model's attention.

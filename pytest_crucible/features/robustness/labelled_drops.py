@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
 from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, scores_by_repeat
+from pytest_crucible.analyse.targets import drop_difference, estimate_drop
 from pytest_crucible.features.robustness.drops import VariantData, attack_variants
 from pytest_crucible.records import HUMAN, ArmOutcomes, MetricFacts
 from pytest_crucible.stats.interval import Interval, NotEnoughData

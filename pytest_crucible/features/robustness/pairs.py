@@ -7,7 +7,7 @@ from dataclasses import replace
 from pytest_crucible.features.robustness.drops import attack_variants
 from pytest_crucible.features.robustness.records import ALIASES, CONTROL, ROBUSTNESS, is_attacked
 from pytest_crucible.records import Plan
-from pytest_crucible.records.variants import VariantRules
+from pytest_crucible.records.datasets import VariantRules
 
 
 def variant_rules(plan: Plan) -> VariantRules | None:

@@ -10,7 +10,7 @@ from pytest_crucible.analyse.slices import GROUP, flag_field, flag_groups
 from pytest_crucible.features.robustness.drops import Drop, VariantData, attack_variants, compute_slice_drops
 from pytest_crucible.features.robustness.labelled_drops import Corrected, Uncorrected
 from pytest_crucible.records import Note, Row, Table
-from pytest_crucible.records.slices import short_name
+from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import with_interval

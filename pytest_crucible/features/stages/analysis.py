@@ -12,8 +12,8 @@ from pytest_crucible.analyse.stopping import cut_to_samples
 from pytest_crucible.features.stages.definition import stage_alpha, stage_length
 from pytest_crucible.features.stages.out_of_reach import out_of_reach, out_of_reach_after
 from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES, StageDecision, StageProgress
-from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.plan.looks import claims
+from pytest_crucible.plan.arms import look_order
+from pytest_crucible.plan.design import claims
 from pytest_crucible.records import CUT_SHORT, Plan
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.runs.complete_samples import complete_samples

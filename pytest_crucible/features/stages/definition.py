@@ -8,8 +8,7 @@ import re
 from collections.abc import Sequence
 
 from pytest_crucible.features.stages.records import Stage
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 EXAMPLE = "smoke: 20, dev: 100, full"
 # Equal shares of three stages would leave the last one a power of .66 where a run without stages has .80. This leaves .77.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.features.stages.definition import stage_length
 from pytest_crucible.features.stages.out_of_reach import out_of_reach, out_of_reach_after
 from pytest_crucible.features.stages.records import STAGES
-from pytest_crucible.plan.look_order import look_order
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records import Plan, Sample
 from pytest_crucible.session.experiment_run import ExperimentRun
 

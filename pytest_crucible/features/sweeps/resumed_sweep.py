@@ -12,9 +12,8 @@ from pytest_crucible.features.sweeps.records import SWEEP_OF
 from pytest_crucible.features.sweeps.sweep_choice import SweepChoice, check_same_sweep
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep
 from pytest_crucible.features.sweeps.sweep_trials import with_stored_trials
-from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.store.decisions import load_decisions
-from pytest_crucible.store.past_sweeps import latest_plan
+from pytest_crucible.plan.arms import look_order
+from pytest_crucible.store.decisions import latest_plan, load_decisions
 from pytest_crucible.store.runs import RunStore
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.analyse.members import member_values
 from pytest_crucible.features.sweeps.grid import sweep_changes
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
 from pytest_crucible.features.sweeps.rounds import choose_winner
@@ -19,9 +19,8 @@ from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, with_sweep
 from pytest_crucible.features.sweeps.sweep_trials import RunChoosing, SearchTrials, stored_inputs, with_stored_trials
 from pytest_crucible.records.errors import CrucibleError, SpecError, UnsuitableMetric
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.store.decisions import add_decision, copy_decisions, load_decisions
+from pytest_crucible.store.decisions import add_decision, copy_decisions, latest_plan, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
-from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
 
 

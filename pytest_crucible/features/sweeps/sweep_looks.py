@@ -6,12 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
-from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.analyse.members import member_values
 from pytest_crucible.features.sweeps.records import Sweep
 from pytest_crucible.features.sweeps.rounds import members_that_go_on
 from pytest_crucible.records import ArmOutcomes
-from pytest_crucible.records.errors import UnsuitableMetric
-from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.records.errors import UnsuitableMetric, closest_name
 
 
 @dataclass

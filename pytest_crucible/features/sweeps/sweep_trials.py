@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.analysis import AnalysisInputs
-from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.analyse.members import member_values
 from pytest_crucible.features.sweeps.families import SweptFamily, family_of
 from pytest_crucible.features.sweeps.grid import propose
 from pytest_crucible.features.sweeps.sweep_looks import SweepLooks

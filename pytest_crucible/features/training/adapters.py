@@ -29,7 +29,7 @@ from pytest_crucible.features.training.recipe import (
 )
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import CrucibleError, SpecError
-from pytest_crucible.records.git import git_commit
+from pytest_crucible.records.files import git_commit
 from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:

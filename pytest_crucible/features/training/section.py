@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pytest_crucible.records import Arm, Claim, Note, TrainingResult, View
-from pytest_crucible.records.known_numbers import known_numbers
+from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import quantity
 

@@ -15,10 +15,9 @@ from sqlalchemy import Connection, and_, func, select
 from pytest_crucible.records import Plan
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.prompt_forms import messages_of, sample_texts, unpack_form
+from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import stored_text
-from pytest_crucible.store.variants import variant_keys
+from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
 
 # Rows that are fetched at a time: a call may have a long conversation.
 _PART = 1000

@@ -18,8 +18,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
 from pytest_crucible.local_model.tokens import message_text
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import SpecError, describe_type
 
 TrainingTask = Literal["sft", "dpo", "kto"]
 TASKS: tuple[TrainingTask, ...] = ("sft", "dpo", "kto")

@@ -16,7 +16,7 @@ from http import HTTPStatus
 from typing import TypeAlias, cast
 from urllib.parse import parse_qs
 
-from pytest_crucible.records.type_names import describe_json_type
+from pytest_crucible.records.errors import describe_json_type
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.aa_tests import aa_tests
 from pytest_crucible.analyse.analysis import AnalysisInputs
+from pytest_crucible.analyse.run_statistics import aa_tests
 from pytest_crucible.records import AATest, Arm, ArmOutcomes, Fingerprint, MetricFacts, Plan, ScoreColumns
 
 NAMES = ("v2", "v1", "v0")

@@ -8,12 +8,7 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible.analyse.analysis import analyse, score_table
-from pytest_crucible.records import (
-    Analysis,
-    ArmOutcomes,
-    Contrast,
-    MetricFacts,
-)
+from pytest_crucible.records import Analysis, ArmOutcomes, Contrast, MetricFacts
 
 
 def run_analysis(*arms: ArmOutcomes, family_size=None, **facts) -> Analysis:

@@ -13,10 +13,9 @@ from pytest_crucible.analyse.scores import scores_with_units
 from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import ArmOutcomes, Draws, Lost, MetricFacts, ScoreColumns, Unit
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.stats.slices.slicing import Slicing
 
 FLAG = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Lost, MetricFacts, Plan, ScoreColumns, Unit
 from pytest_crucible.stats import (
     crossed_difference,

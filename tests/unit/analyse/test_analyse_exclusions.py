@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from answer_builders import analysis_inputs, arm
 
+from pytest_crucible.analyse.adjusted_analyses import add_reduced_evidence, without_excluded
 from pytest_crucible.analyse.analysis import analyse, score_table
-from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
 from pytest_crucible.records import Contrast, Exclusion
 
 CONTRAST = Contrast(metric="ok", baseline="v1")

@@ -7,10 +7,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
-from pytest_crucible.analyse.scores import scores
+from pytest_crucible.analyse.scores import mark_inapplicable, scores
 from pytest_crucible.records import ArmOutcomes, Draws, Lost, MetricFacts, ScoreColumns, Unit
-from pytest_crucible.records.expected_decisions import AppliesTo
+from pytest_crucible.records.datasets import AppliesTo
 from pytest_crucible.records.serialize import from_plain, to_plain
 
 EXPECTED = ["approve", {"label": "deny"}, "Approve", "deny", "deny", "approve"]

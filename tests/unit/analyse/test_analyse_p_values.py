@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pytest_crucible.analyse.p_values import map_p_values
+from pytest_crucible.analyse.adjusted_analyses import map_p_values
 from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence
 
 READING = BoundedValue(value=0.1, lower=None, upper=None, p_value=0.02)

@@ -9,8 +9,7 @@ from pytest_crucible.analyse.comparisons import compare, compare_pair
 from pytest_crucible.analyse.scores import scores_with_units
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import ArmOutcomes, Draws, Lost, MetricFacts, ScoreColumns, Unit
 
 SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from test_analyse_comparisons import compare
 
-from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.stats.checks import is_noteworthy, serial_correlation
 

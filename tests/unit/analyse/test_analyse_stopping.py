@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from pytest_crucible.analyse.analysis import analyse, score_table
 from pytest_crucible.analyse.stopping import in_order, settled_after, stop_early
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records.errors import SpecError
 
 N = 120

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pytest_crucible.analyse.run_statistics import RunScores, trend
 from pytest_crucible.analyse.scores import Scores
-from pytest_crucible.analyse.trends import RunScores, trend
 from pytest_crucible.records import MetricFacts
 
 RIGHT = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)

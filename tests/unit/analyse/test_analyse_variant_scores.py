@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.paired_drop import bound_drop, drop_difference, estimate_drop
 from pytest_crucible.analyse.scores import Scores, Units
 from pytest_crucible.analyse.statistics import SampleAttributes, compare_values
+from pytest_crucible.analyse.targets import bound_drop, drop_difference, estimate_drop
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
 from pytest_crucible.records import Contrast, MetricFacts
-from pytest_crucible.records.variant_views import term_facts, view_problem
+from pytest_crucible.records.measures import term_facts, view_problem
 
 BINARY = MetricFacts(name="ok", kind="binary", low=0.0, high=1.0)
 LOWER = MetricFacts(name="bad", kind="bounded", direction="lower", low=0.0, high=5.0)

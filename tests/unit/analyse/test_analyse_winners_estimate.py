@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.analyse.member_values import MemberValues
-from pytest_crucible.analyse.winners_estimate import correct_winner
+from pytest_crucible.analyse.members import MemberValues, correct_winner
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.stats import winner_from_values
 

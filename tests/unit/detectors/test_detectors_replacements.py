@@ -25,7 +25,7 @@ from pytest_crucible.detectors.replacements import (
 from pytest_crucible.features.robustness.characters import HOMOGLYPHS
 from pytest_crucible.guards.forms import read_forms
 from pytest_crucible.guards.normalise import normalise
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 TEXT = "Grüße an jürgen@example.com und anna@example.com, jürgen@example.com"
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_gate_verdicts import comparison, evidence, reading, target_result, verdict
 
-from pytest_crucible.gate.exclusions import Settled, decide_without_excluded
+from pytest_crucible.gate.decide import Settled, decide_without_excluded
 from pytest_crucible.records import BoundedValue, ReducedEvidence
 
 GOOD, WEAK, BAD = reading(0.9, 0.85, 0.95), reading(0.9, 0.7, 0.95), reading(0.5, 0.4, 0.6)

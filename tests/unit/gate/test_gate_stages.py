@@ -8,7 +8,7 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible.analyse.analysis import analyse, score_table
-from pytest_crucible.gate.early_end import leave_open
+from pytest_crucible.gate.verdicts import leave_open
 from pytest_crucible.records import Verdict
 
 MET = Verdict(nodeid="t.py::t", subject="a >= 0.5", kind="target", state="met", proven=True, reason="bound")

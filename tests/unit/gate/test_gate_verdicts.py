@@ -27,7 +27,7 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.sections import drift
 from pytest_crucible.sections.drift import Drift
 from pytest_crucible.stats.interval import Interval

@@ -7,10 +7,10 @@ import math
 import pytest
 
 from pytest_crucible.measures.possible_values import contrast_problem
-from pytest_crucible.plan.contrasts import parse_contrast, with_declarations
+from pytest_crucible.plan.targets import parse_contrast, with_declarations
 from pytest_crucible.records import Contrast, MetricFacts
-from pytest_crucible.records.amounts import parse_amount
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.measures import parse_amount
 from pytest_crucible.records.serialize import from_plain, to_plain
 
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")

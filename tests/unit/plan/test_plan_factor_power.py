@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.plan.power import detectable_effects
+from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import Arm, ArmTraining, Fingerprint, MetricFacts, Plan, PromptForm
 from pytest_crucible.stats import Source, detectable_over_sources, samples_over_sources
 

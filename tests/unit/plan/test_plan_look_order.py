@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.plan.look_order import complete_length, look_order
+from pytest_crucible.plan.arms import complete_length, look_order
 
 names = st.lists(st.text(min_size=1, max_size=5), unique=True, max_size=30)
 

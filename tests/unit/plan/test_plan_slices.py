@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible import SpecError
-from pytest_crucible.plan.contrasts import parse_contrast
 from pytest_crucible.plan.design import check_expected, contrasts_with_baselines
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import Arm, NoTwin, Sample, Target, Twin
 from pytest_crucible.records.serialize import from_plain, to_plain
 

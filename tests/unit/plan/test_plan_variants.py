@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.plan.variant_terms import VariantNames, read_term, split_view, term_hint
-from pytest_crucible.plan.variants import check_members, plan_variants, sample_variants, twin_sample
+from pytest_crucible.plan.variants import (
+    VariantNames,
+    check_members,
+    plan_variants,
+    read_term,
+    sample_variants,
+    split_view,
+    term_hint,
+    twin_sample,
+)
 from pytest_crucible.records import Arm, MetricFacts, NoTwin, Sample, Twin, Variant
 from pytest_crucible.records.errors import SpecError
 

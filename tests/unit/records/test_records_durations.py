@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.durations import seconds_of
+from pytest_crucible.records.settings import seconds_of
 
 
 @pytest.mark.parametrize(

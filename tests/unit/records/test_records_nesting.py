@@ -15,7 +15,7 @@ from pytest_crucible.features.contamination.drift import load_rows_of_file
 from pytest_crucible.importers.source import open_source, read_beside
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.records.nesting import MOST_DEPTH, TooDeep, check_depth, parse
+from pytest_crucible.records.serialize import MOST_DEPTH, TooDeep, check_depth, parse
 from pytest_crucible.runs.run_store import _pytest_table
 
 SENTENCE = "is nested more than 100 levels deep"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible import Reply
-from pytest_crucible.records.reasoning import answer_text, fold_reasoning, reasoning_length, reasoning_text
+from pytest_crucible.records.outcomes import answer_text, fold_reasoning, reasoning_length, reasoning_text
 
 FENCED = "Write it so:\n```\nprompt += '</think>'\n```\nand send it."
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.records.suggestions import closest_name, suggest
+from pytest_crucible.records.errors import closest_name, suggest
 
 NAMES = ["exact_match", "latency_s", "cost_usd"]
 

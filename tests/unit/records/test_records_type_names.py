@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from pytest_crucible.records import Reply
-from pytest_crucible.records.type_names import describe_json_type, describe_type
+from pytest_crucible.records.errors import describe_json_type, describe_type
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ from json_page import page_keys
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import ArmOutcomes, MetricFacts, PromptForm, ScoreColumns
 from pytest_crucible.sections import variance
 from pytest_crucible.sections.inputs import NoStoredDetails, section_inputs

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_crucible.store.batches import BATCH_SIZE, BatchReader
+from pytest_crucible.store.replies import BATCH_SIZE, BatchReader
 
 
 class Shelf:

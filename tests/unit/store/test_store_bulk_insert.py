@@ -6,8 +6,8 @@ import pytest
 from sqlalchemy import create_engine
 
 from pytest_crucible.store import schema
-from pytest_crucible.store.bulk_insert import ROWS_PER_STATEMENT as MANY
-from pytest_crucible.store.bulk_insert import insert_many
+from pytest_crucible.store.engine import ROWS_PER_STATEMENT as MANY
+from pytest_crucible.store.engine import insert_many
 
 
 def test_facts_are_stored_as_json_and_none_of_them_as_null():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.store.negative_cache import MOST, AbsentKeys
+from pytest_crucible.store.replies import MOST, AbsentKeys
 
 
 def test_nothing_is_absent_before_it_has_learned():

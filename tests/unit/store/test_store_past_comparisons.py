@@ -12,7 +12,7 @@ from experiment_builders import store_run
 from pytest_crucible.records import Contrast, Measure, Sample
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.store.experiments import load_experiment
-from pytest_crucible.store.past_comparisons import past_comparisons
+from pytest_crucible.store.history import past_comparisons
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES = [Sample(id=f"q{k}", input=f"{k} + {k}") for k in range(6)]

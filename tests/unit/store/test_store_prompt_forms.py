@@ -6,15 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.store.prompt_forms import (
-    form_key,
-    form_of,
-    messages_of,
-    pack_form,
-    sample_texts,
-    text_form,
-    unpack_form,
-)
+from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, sample_texts, text_form, unpack_form
 
 texts = st.text(max_size=20) | st.sampled_from(
     ["The sky is green", "sky", 'a "quoted" \\ line\n', "\x01i0\x02", "ü", "\ud83d"]

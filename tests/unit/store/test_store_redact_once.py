@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.store import redact_once
-from pytest_crucible.store.redact_once import SHORTEST, RedactOnce
+from pytest_crucible.store import redactors
+from pytest_crucible.store.redactors import SHORTEST, RedactOnce
 
 texts = st.one_of(st.text(max_size=20), st.text(min_size=SHORTEST, max_size=2 * SHORTEST))
 
@@ -29,8 +29,8 @@ def test_a_copy_of_a_text_is_the_same_text():
 
 
 def test_no_more_is_remembered_than_there_is_room_for(monkeypatch):
-    monkeypatch.setattr(redact_once, "MOST_TEXTS", 10)
-    monkeypatch.setattr(redact_once, "MOST_CHARACTERS", 50 * SHORTEST)
+    monkeypatch.setattr(redactors, "MOST_TEXTS", 10)
+    monkeypatch.setattr(redactors, "MOST_CHARACTERS", 50 * SHORTEST)
     once = RedactOnce(str)
     for k in range(1_000):
         once(f"{k:0{SHORTEST}}")

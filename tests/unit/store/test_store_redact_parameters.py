@@ -9,8 +9,8 @@ from sqlalchemy import insert, select, text, update
 
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.store import schema
-from pytest_crucible.store.bulk_insert import insert_many
-from pytest_crucible.store.hidden_ids import IdRedactor
+from pytest_crucible.store.engine import insert_many
+from pytest_crucible.store.redactors import IdRedactor
 from pytest_crucible.store.runs import RunStore
 
 KEY = "sk-proj-0123456789abcdef"

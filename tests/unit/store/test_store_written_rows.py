@@ -15,12 +15,11 @@ from sqlalchemy import insert
 
 from pytest_crucible.records import ArmEvents, ArmOutcomes, Event, Lost, Observation, Outcome, Reply, Unit
 from pytest_crucible.store import schema
-from pytest_crucible.store.event_rows import AMOUNTS
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.outcomes import load_arm
-from pytest_crucible.store.recorder import Recorder
+from pytest_crucible.store.rows import AMOUNTS
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.writer import Writer
+from pytest_crucible.store.writer import Recorder, Writer
 
 ARM, OTHER = 1, 2
 FIRST = Unit(0, 0, 0, 0)

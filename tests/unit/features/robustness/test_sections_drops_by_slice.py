@@ -13,8 +13,8 @@ from pytest_crucible.features.robustness.drops import VariantData
 from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
 from pytest_crucible.features.robustness.section_tables import slice_document, slice_drops, slice_note, slice_table
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.records.slices import By, Field
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
 from pytest_crucible.stats.slices.slicing import Slicing
 

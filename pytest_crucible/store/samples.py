@@ -1,4 +1,4 @@
-"""Reads a stored experiment sample by sample: columns of all samples, and the replies to a few."""
+"""Reads a stored experiment sample by sample: columns of all samples and twins, and the replies to a few."""
 
 from __future__ import annotations
 
@@ -6,14 +6,106 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sqlalchemy import Table, select
+from sqlalchemy import Column, Row, Table, select
 
-from pytest_crucible.records import ArmReply, Draws, Exchange, OutcomeState, Plan
+from pytest_crucible.records import ArmReply, Draws, Exchange, OutcomeState, Plan, Sample
+from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.engine import explain_errors
+from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
-from pytest_crucible.store.variants import of_arm, place_of
+
+_PART = 500
+"""Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
+
+
+def group_names(store: RunStore, dataset: str) -> list[str | None]:
+    """Return each sample's group, in the dataset's order."""
+    return _read_column(store, dataset, schema.samples.c.sample_group)
+
+
+def expected_values(store: RunStore, dataset: str) -> list[Any]:
+    """Return each sample's `expected`, in the dataset's order."""
+    return _read_column(store, dataset, schema.samples.c.expected)
+
+
+def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
+    """Return each sample's metadata, in the dataset's order; empty if it has none."""
+    return [metadata or {} for metadata in _read_column(store, dataset, schema.samples.c.metadata)]
+
+
+def has_metadata(store: RunStore, dataset: str) -> bool:
+    """Return whether some sample of the dataset was stored with metadata."""
+    return any(metadata_values(store, dataset))
+
+
+def all_samples(store: RunStore, dataset: str) -> list[Sample]:
+    """Return all samples of a dataset, in its order."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return [_sample(row) for row in connection.execute(query)]
+
+
+def samples(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, Sample]:
+    """Return a few samples of a dataset, by position."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset, table.c.position.in_(positions))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {row.position: _sample(row) for row in connection.execute(query)}
+
+
+def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
+    """Return each sample's id, and its input and expected value as one text, in the dataset's order."""
+    table = schema.samples
+    query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        rows = connection.execute(query.order_by(table.c.position)).all()
+    return [(name, canonical([text, expected])) for name, text, expected in rows]
+
+
+def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
+    """Return each sample's id, in the dataset's order."""
+    return _read_column(store, dataset, schema.samples.c.sample_id)
+
+
+def _read_column(store: RunStore, dataset: str, column: Column[Any]) -> list[Any]:
+    """Return a column of a dataset's samples, in the dataset's order."""
+    table = schema.samples
+    query = select(column).where(table.c.dataset == dataset).order_by(table.c.position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        parts = connection.execute(query).partitions(_PART)
+        return [value for part in parts for (value,) in part]
+
+
+def _sample(row: Row[Any]) -> Sample:
+    return Sample(
+        id=row.sample_id,
+        input=row.input,
+        expected=row.expected,
+        group=row.sample_group,
+        metadata=row.metadata or {},
+    )
+
+
+def samples_without_twin(store: RunStore, sha256: str) -> Mapping[int, str]:
+    """Return the positions of the samples that a variant does not apply to, each with the reason."""
+    table = schema.twins
+    query = select(table.c.position, table.c.reason).where(table.c.variant == sha256, table.c.reason.is_not(None))
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {row.position: row.reason for row in connection.execute(query)}
+
+
+def load_twins(store: RunStore, sha256: str, position: int | None = None) -> Mapping[int, Mapping[str, Any]]:
+    """Return input, expected, reason and facts of a variant's twins by position: of all samples, or of one."""
+    table = schema.twins
+    query = select(table).where(table.c.variant == sha256)
+    if position is not None:
+        query = query.where(table.c.position == position)
+    with explain_errors(store.location), store.engine.connect() as connection:
+        return {row["position"]: dict(row) for row in connection.execute(query).mappings()}
+
 
 _SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
 
@@ -21,7 +113,7 @@ _SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
 def mean_latencies(store: RunStore, experiment: int, number: int, samples: int) -> list[float]:
     """Return the mean latency of an arm's replies to each sample, in seconds; NaN without any."""
     replies = schema.replies
-    rows = _of_arm(store, replies, experiment, number, (replies.c.position, replies.c.latency_s))
+    rows = _rows_of_arm(store, replies, experiment, number, (replies.c.position, replies.c.latency_s))
     total, count = np.zeros(samples), np.zeros(samples)
     for position, seconds in rows:
         if seconds is not None:
@@ -37,23 +129,15 @@ def outcome_states(store: RunStore, experiment: int, number: int, samples: int) 
     """Return the worst state of each sample's repeats in an arm. A sample without a result is lost."""
     worst = np.full(samples, -1)
     replies, lost = schema.replies, schema.lost
-    for position, failure, skipped in _of_arm(
+    for position, failure, skipped in _rows_of_arm(
         store, replies, experiment, number, (replies.c.position, replies.c.failure, replies.c.skipped)
     ):
         worst[position] = max(worst[position], 2 if failure else 1 if skipped else 0)
-    for position, metric in _of_arm(store, lost, experiment, number, (lost.c.position, lost.c.metric)):
+    for position, metric in _rows_of_arm(store, lost, experiment, number, (lost.c.position, lost.c.metric)):
         if not metric:
             worst[position] = 3
     # -1 is the last of them.
     return [_SEVERITY[k] for k in worst]
-
-
-def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
-    """Return the ids of all samples, in the dataset's order."""
-    table = schema.samples
-    query = select(table.c.sample_id).where(table.c.dataset == dataset).order_by(table.c.position)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return list(connection.execute(query).scalars())
 
 
 def load_exchanges(
@@ -97,7 +181,7 @@ def _stored_replies(
 ) -> Iterator[tuple[int, ArmReply]]:
     replies = schema.replies
     columns = ("failure", "skipped", "detail", "latency_s", "output_tokens")
-    for position, repeat, failure, skipped, detail, latency_s, tokens, text in _of_arm(
+    for position, repeat, failure, skipped, detail, latency_s, tokens, text in _rows_of_arm(
         store,
         replies,
         experiment,
@@ -129,7 +213,7 @@ def _lost_replies(
     store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
 ) -> Iterator[tuple[int, ArmReply]]:
     lost = schema.lost
-    for position, repeat, reason, detail in _of_arm(
+    for position, repeat, reason, detail in _rows_of_arm(
         store,
         lost,
         experiment,
@@ -147,7 +231,7 @@ def _lost_replies(
         )
 
 
-def _of_arm(
+def _rows_of_arm(
     store: RunStore,
     table: Table,
     experiment: int,

@@ -1,18 +1,26 @@
-"""Calls of models as rows: messages once by their form, reasoning apart from the text, and who paid."""
+"""Outcomes, calls, events and twins as rows of the store's tables."""
 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from pytest_crucible.records import ModelCall, Outcome, Reply, Sample
-from pytest_crucible.records.reasoning import reasoning_length
+from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Variant
+from pytest_crucible.records.outcomes import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
-from pytest_crucible.store.prompt_forms import SHORTEST, form_key, form_of, pack_form, sample_texts, text_form
-from pytest_crucible.store.sanitize import sanitize_text
+from pytest_crucible.store.texts import (
+    SHORTEST_REFERENCE,
+    form_key,
+    form_of,
+    pack_form,
+    sample_texts,
+    sanitize_text,
+    text_form,
+)
 
 MOST_FORMS = 100_000
 """Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
@@ -117,10 +125,116 @@ class _KnownTexts:
     def texts(self) -> dict[str, str]:
         """Return texts by the name of their reference."""
         replies = {name: sanitize_text(self._hide(text)) for name, text in self.replies.items()}
-        return {**self._of_sample, **{name: text_form(text) for name, text in replies.items() if len(text) >= SHORTEST}}
+        return {
+            **self._of_sample,
+            **{name: text_form(text) for name, text in replies.items() if len(text) >= SHORTEST_REFERENCE},
+        }
 
 
 def with_system(system: str, messages: Any) -> Any:
     """Return the messages as sent: after the adapter's system prompt, a text as a message of the user."""
     rest = messages if isinstance(messages, list) else [{"role": "user", "content": messages}]
     return [{"role": "system", "content": system}, *rest]
+
+
+Redacted = dict[tuple[tuple[str, Any], ...], Any]
+AMOUNTS = ("input_tokens", "output_tokens", "first_token_s", "cost_usd")
+NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experiment.start", "experiment.stop"})
+"""Emitted to listeners only: `request.stop` has the time of a request; samples and experiments have tables of their own."""
+
+
+def event_rows(
+    events: Iterable[tuple[str, Event]], hide: Callable[[str], str], hide_id: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Return rows of the table `events` for (run, event) pairs. `hide` redacts their texts, `hide_id` ids of samples.
+
+    It never raises: a fact that JSON has no form for is stored as its repr.
+
+    >>> event = Event(name="request.stop", at=9.0, facts={"error": "429", "output_tokens": 3, "finish": "stop"})
+    >>> [row] = event_rows([("run", event)], str, str)
+    >>> row["error"], row["output_tokens"], row["facts"]
+    ('429', 3, {'finish': 'stop'})
+    """
+    redacted: Redacted = {}
+    return [_event_row(run, event, hide, hide_id, redacted) for run, event in events]
+
+
+def _event_row(
+    run: str, event: Event, hide: Callable[[str], str], hide_id: Callable[[str], str], redacted: Redacted
+) -> dict[str, Any]:
+    """Return the row of one event. Only its sample, error and facts may hold texts of a server, which are redacted."""
+    facts = dict(event.facts)
+    error = facts.pop("error", None)
+    row = {
+        "run": run,
+        "experiment": event.experiment,
+        "arm": event.arm,
+        "sample": hide_id(sanitize_text(event.sample)),
+        "epoch": event.repeat,
+        "name": event.name,
+        "at": event.at,
+        "seconds": event.seconds,
+        "error": None if error is None else sanitize_text(hide(str(error))),
+    }
+    for name in AMOUNTS:
+        row[name] = _pop_amount(facts, name)
+    row["facts"] = _facts(facts, hide, redacted) if facts else None
+    return row
+
+
+def _pop_amount(facts: dict[str, Any], name: str) -> Any:
+    """Pop an amount from the facts. Anything but a finite number stays in the facts."""
+    amount = facts.pop(name, None)
+    if amount is None or (type(amount) in (int, float) and math.isfinite(amount)):
+        return amount
+    facts[name] = amount
+    return None
+
+
+def _facts(facts: dict[str, Any], hide: Callable[[str], str], redacted: Redacted) -> Any:
+    """Return redacted facts. Most events of a batch have equal ones, such as how a reply ended: those are redacted once."""
+    if set(map(type, facts.values())) != {str}:
+        return redact(_plain_facts(facts), hide)
+    key = tuple(facts.items())
+    if key not in redacted:
+        redacted[key] = redact(_plain_facts(facts), hide)
+    return redacted[key]
+
+
+def _plain_facts(facts: dict[str, Any]) -> Any:
+    try:
+        return to_plain(facts)
+    except TypeError:
+        return {str(name): repr(value) for name, value in facts.items()}
+
+
+def variant_rows(experiment: int, plan: Plan) -> list[Row]:
+    """Return the rows of `variants`: each form of the prompt of the original samples, then those of their twins."""
+    prompts = max(len(plan.prompts), 1)
+    rows: list[tuple[int, int, str | None, str | None]] = [(k, 0, None, None) for k in range(prompts)]
+    rows += [
+        (k, twin, variant.name, variant.sha256)
+        for twin, variant in enumerate(plan.variants, start=1)
+        for k in range(prompts)
+    ]
+    names = ("prompt", "twin", "name", "sha256")
+    return [
+        {"experiment": experiment, "number": number, **dict(zip(names, row, strict=True))}
+        for number, row in enumerate(rows)
+    ]
+
+
+def twin_row(sha256: str, position: int, sample: Sample, variant: Variant, hide: Callable[[str], str]) -> Row:
+    """Return the row of a sample's twin, or of the reason why it has none."""
+    twin = variant.twin(sample.id)
+    row = {"variant": sha256, "position": position, "input": None, "expected": None, "reason": None, "facts": None}
+    if isinstance(twin, NoTwin):
+        return {**row, "reason": sanitize_text(hide(twin.reason))}
+    expected = sample.expected if twin.expected is UNCHANGED else twin.expected
+    facts = redact(plain_or_repr(twin.facts), hide) if twin.facts else None
+    return {
+        **row,
+        "input": redact(plain_or_repr(twin.input), hide),
+        "expected": redact(plain_or_repr(expected), hide),
+        "facts": facts,
+    }
