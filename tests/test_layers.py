@@ -35,7 +35,7 @@ EXCEPTIONS = {
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
     ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
-    ("pytest_crucible.guards.models", "pytest_crucible.metrics.judges"),
+    ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.verdicts"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),

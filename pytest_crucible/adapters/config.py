@@ -23,8 +23,6 @@ from pytest_crucible.records.serialize import canonical
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
-SEEDS = "seeds"
-"""Setting of adapters that a recipe trains several times, as one arm."""
 _URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
 
 

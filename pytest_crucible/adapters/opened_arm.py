@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -40,6 +40,13 @@ class OpenedArm:
     def parts(self) -> tuple[OpenedArm, ...]:
         """The members of an ensemble, the trainings of a recipe, or the members of a family."""
         return (*self.members, *self.trainings, *self.competitors)
+
+
+def answering_arms(arms: Iterable[OpenedArm]) -> Iterator[OpenedArm]:
+    """Yield the arms that send requests; the members of a family in its place."""
+    for opened in arms:
+        if opened.backend is not None:
+            yield from opened.competitors or (opened,)
 
 
 def collect_backends(opened: Iterable[OpenedArm]) -> tuple[Backend, ...]:

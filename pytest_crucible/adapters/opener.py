@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
-from pytest_crucible.adapters.config import SEEDS, find_adapter, read_adapters
+from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
 from pytest_crucible.adapters.preparations import Pending, explain_missing, find_pending
-from pytest_crucible.adapters.seeds import adapters_of_seeds, describe_trainings
 from pytest_crucible.adapters.stored_arms import is_stored, stored_arm
 from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.backends import Backend
@@ -52,7 +51,7 @@ class Opener:
         adapter = find_adapter(name, self._configured)
         if name in self._configured:
             return self._open_configured(adapter, role)
-        return self._open_single(adapter, role, typed_in=self._context.invocation_folder)
+        return self.open_single(adapter, role, typed_in=self._context.invocation_folder)
 
     @property
     def context(self) -> AdapterContext:
@@ -78,7 +77,7 @@ class Opener:
         if adapter is None:
             return self._open_named(name, role)
         is_configured = name in self._configured
-        return self._open_configured(adapter, role) if is_configured else self._open_single(adapter, role)
+        return self._open_configured(adapter, role) if is_configured else self.open_single(adapter, role)
 
     def make_ready(self, opened: OpenedArm) -> bool:
         """Prepare an arm, such as by its training; return whether it has to be opened again. Raises SpecError."""
@@ -141,12 +140,10 @@ class Opener:
                 return maker.open(adapter, role, self)
             finally:
                 self._making.pop()
-        if SEEDS in adapter.options:
-            trainings = tuple(self._open_single(training, role) for training in adapters_of_seeds(adapter))
-            return OpenedArm(describe_trainings(adapter, role, trainings), trainings[0].backend, trainings=trainings)
-        return self._open_single(adapter, role)
+        return self.open_single(adapter, role)
 
-    def _open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
+    def open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
+        """Return the arm of an adapter that is one model, and that no name means. Raises SpecError."""
         context = self._context
         adapter = prepare_adapter(adapter, context, self._configured, typed_in)
         backend = open_backend(adapter, context, self._prepared.get(adapter.name))

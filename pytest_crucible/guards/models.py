@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.guards.guard import Asks, GuardContext, GuardSettings, ScoredText
-from pytest_crucible.metrics.judges import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
+from pytest_crucible.metrics.models.verdicts import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 from pytest_crucible.records.errors import BackendError, SpecError
 

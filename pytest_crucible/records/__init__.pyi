@@ -15,6 +15,9 @@ from .datasets import Selection as Selection
 from .datasets import Twin as Twin
 from .datasets import Variant as Variant
 from .datasets import VariantGroup as VariantGroup
+from .measures import CLEAN as CLEAN
+from .measures import HUMAN as HUMAN
+from .measures import ORDERS as ORDERS
 from .measures import Alternative as Alternative
 from .measures import Applies as Applies
 from .measures import Contrast as Contrast
@@ -72,9 +75,6 @@ from .results import SampleColumns as SampleColumns
 from .results import StoredCall as StoredCall
 from .results import TrendPoint as TrendPoint
 from .results import Verdict as Verdict
-from .statistics import CLEAN as CLEAN
-from .statistics import HUMAN as HUMAN
-from .statistics import ORDERS as ORDERS
 from .statistics import AATest as AATest
 from .statistics import BeyondReach as BeyondReach
 from .statistics import BoundedValue as BoundedValue
@@ -82,8 +82,6 @@ from .statistics import Comparison as Comparison
 from .statistics import EffectSize as EffectSize
 from .statistics import Estimate as Estimate
 from .statistics import Evidence as Evidence
-from .statistics import HumanAgreement as HumanAgreement
-from .statistics import PlaceBias as PlaceBias
 from .statistics import Proportion as Proportion
 from .statistics import Ratio as Ratio
 from .statistics import ReducedEvidence as ReducedEvidence

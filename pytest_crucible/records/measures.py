@@ -76,6 +76,12 @@ def _parse_share(amount: Any) -> float | None:
     return float(match[1]) / 100 if match else None
 
 
+# End the names of a judged metric's side values: its level and a person's; how a reply fares in each place.
+HUMAN, ORDERS = ".human", ".orders"
+CLEAN = "clean"
+"""The key of the label of the reply to the original sample, if a sample has labels of replies to its variants, too."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFacts:
     """Facts that a metric declares. The statistical method follows these, never the scores."""

@@ -60,7 +60,6 @@ class Settings:
     timeout: float
     deadline: str | None
     budget: tuple[str, ...]
-    rounds: int
     seed: int
     alpha: float
     store: str

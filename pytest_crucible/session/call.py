@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
@@ -113,12 +112,10 @@ class Call:
         if "sampler" in self.injected:
             opened_arm = self.experiment.opened_arms[outcome.unit.arm]
             arguments["sampler"] = self._sampler(opened_arm, sample.id, outcome, draw)
-        if PROMPT in self.injected:
-            arguments[PROMPT] = self.experiment.prompt(outcome.unit)
         if "score" in self.injected:
             arguments["score"] = ScoreRecorder(outcome.scores, self.facts)
-        for name in self.experiment.arguments:
-            arguments[name] = self.experiment.arguments[name](self.experiment.twin(outcome.unit), sample)
+        for name, argument in self.experiment.arguments.items():
+            arguments[name] = argument(self.experiment, outcome.unit, sample)
         return arguments
 
     def _sampler(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features import feature_of, left_out_sentence
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Measure, MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
@@ -41,6 +42,7 @@ def find_metrics(
     # A metric that the suite declares replaces a kind's metric of the same name.
     names = {metric.name for metric in declared}
     metrics = (*declared, *(metric for metric in of_kinds if metric.name not in names))
+    _check_features(metrics, item.config.pluginmanager.is_blocked)
     _check_samples(metrics, samples)
     if of_kinds:
         _check_guard_classes(item, samples)
@@ -53,6 +55,14 @@ def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> t
     return tuple(
         {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}.values()
     )
+
+
+def _check_features(metrics: Sequence[Metric], is_left_out: Callable[[str], bool]) -> None:
+    """Raise SpecError for a metric of a feature that is left out."""
+    for metric in metrics:
+        feature = feature_of(getattr(metric.function, "__module__", None) or "")
+        if feature is not None and is_left_out(feature.plugin_name):
+            raise SpecError(left_out_sentence(f"metric {metric.name!r}", feature))
 
 
 def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:

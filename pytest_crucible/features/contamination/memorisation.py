@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.adapters.arm_makers import backend_key, find_named_adapter
+from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.guards import Guards
@@ -236,9 +236,7 @@ class Adapters:
         named = find_named_adapter(name, self._context()) if is_named else None
         adapter = find_adapter(name, self._configured) if named is None else named.adapter
         typed_in = None if name in self._configured or named is not None else Path.cwd()
-        backend: Any = (
-            None if backend_key(adapter.options) or "seeds" in adapter.options else self._open(adapter, typed_in)
-        )
+        backend: Any = None if find_maker(adapter) is not None else self._open(adapter, typed_in)
         if isinstance(backend, Pending):
             raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
         if not isinstance(backend, ScoresPrompts):

@@ -7,12 +7,20 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.adapters.config import SEEDS
+from pytest_crucible.adapters.arm_makers import ArmMaker, PartOpener
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.plan import FEWEST_LEVELS
+
+SEEDS = "seeds"
+
+
+def open_trainings(adapter: Adapter, role: Role, opener: PartOpener) -> OpenedArm:
+    """Return the arm of an adapter that a recipe trains several times. Raises SpecError."""
+    trainings = tuple(opener.open_single(training, role) for training in adapters_of_seeds(adapter))
+    return OpenedArm(describe_trainings(adapter, role, trainings), trainings[0].backend, trainings=trainings)
 
 
 def adapters_of_seeds(adapter: Adapter) -> tuple[Adapter, ...]:
@@ -56,3 +64,6 @@ def describe_trainings(adapter: Adapter, role: Role, opened: Sequence[OpenedArm]
         trainings=trainings,
         trained_on={sha256: name for one in opened for sha256, name in one.arm.trained_on.items()},
     )
+
+
+MAKERS = (ArmMaker(SEEDS, open_trainings),)

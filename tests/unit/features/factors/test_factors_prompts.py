@@ -8,9 +8,9 @@ import pytest
 from experiment_builders import plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.factors.prompts import read_arm_prompts
 from pytest_crucible.records import Unit
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.prompt_variables import read_arm_prompts
 from pytest_crucible.session.stored_replies import arm_fingerprint
 
 SOURCE = """
@@ -33,6 +33,11 @@ def family(*prompts):
     return replace(prompted_arm("tuned"), competitors=members)
 
 
+def prompt_of(experiment, arm):
+    unit = Unit(0, 0, arm, 0)
+    return experiment.arguments["prompt"](experiment, unit, experiment.sample(unit))
+
+
 def refusal(pytester, source: str, *arms: OpenedArm) -> str:
     with pytest.raises(SpecError) as refused:
         plan_item(pytester, source, *arms)
@@ -45,7 +50,7 @@ def test_an_arm_has_the_text_of_its_file_or_the_text_itself(pytester):
 
     _, experiment = plan_item(pytester, SOURCE, *arms)
 
-    assert [experiment.prompt(Unit(0, 0, arm, 0)) for arm in (0, 1)] == ["Be terse. ", "Be polite."]
+    assert [prompt_of(experiment, arm) for arm in (0, 1)] == ["Be terse. ", "Be polite."]
     assert "prompt" in experiment.injected
 
 
@@ -79,7 +84,10 @@ def test_a_changed_text_makes_other_stored_replies_of_that_arm_alone(pytester):
 def test_members_of_a_family_have_their_own_prompts(pytester):
     _, experiment = plan_item(pytester, SOURCE.replace("@pytest.mark.ab", "# "), family("Be terse.", "Be polite."))
 
-    assert experiment.arm_prompts == {"tuned[Be terse.]": "Be terse.", "tuned[Be polite.]": "Be polite."}
+    assert experiment.arguments["prompt"].arm_texts == {
+        "tuned[Be terse.]": "Be terse.",
+        "tuned[Be polite.]": "Be polite.",
+    }
 
 
 def test_refusals_name_the_adapter_and_what_to_do(pytester):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible import stats
@@ -13,9 +14,7 @@ from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
     Claim,
-    HumanAgreement,
     Note,
-    PlaceBias,
     Proportion,
     View,
 )
@@ -25,6 +24,38 @@ from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import p_equals, with_interval
 
 decides = False  # no claim of it can fail the session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceBias:
+    """Verdicts on one arm's replies that changed when the order of the two answers was swapped."""
+
+    arm: str
+    metric: str
+    n: int
+    """Replies that were judged in both orders."""
+    consistent: Proportion
+    """The share of these replies that got one verdict in both orders."""
+    towards_first: int
+    """Replies whose verdict moved, on swapping, with the place that is shown first."""
+    towards_second: int
+    p_value: float
+    """Exact sign test of "neither place is preferred"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanAgreement:
+    """Agreement of a judge's levels with those that people gave the same replies."""
+
+    arm: str
+    metric: str
+    n: int
+    """Replies with a person's label."""
+    raw: Proportion
+    """The share of these replies that got the person's level."""
+    kappa: Proportion
+    """Cohen's, unweighted."""
+
 
 JudgeQuality = PlaceBias | HumanAgreement
 

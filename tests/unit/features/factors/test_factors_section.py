@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from json_page import page_keys
 
-from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
+from pytest_crucible.features.factors import section as variance
 from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import ArmOutcomes, MetricFacts, PromptForm, ScoreColumns
-from pytest_crucible.sections import variance
 from pytest_crucible.sections.inputs import NoStoredDetails, section_inputs
+from pytest_crucible.stats.factors.crossed import variance_table
 
 FACTS = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0)
 
@@ -76,8 +76,8 @@ def test_comparison_and_target_have_their_own_sources(computed):
     difference, mean = computed(ours, theirs)
 
     assert (difference.baseline, mean.baseline) == ("v1", None)
-    assert difference.components == stats.variance_table(ours - theirs, ["prompts", "rounds"])
-    assert mean.components == stats.variance_table(ours, ["prompts", "rounds"])
+    assert difference.components == variance_table(ours - theirs, ["prompts", "rounds"])
+    assert mean.components == variance_table(ours, ["prompts", "rounds"])
 
 
 def test_a_factor_with_one_level_is_not_a_source(computed):

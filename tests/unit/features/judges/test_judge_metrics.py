@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible import Reply, Sample
-from pytest_crucible.metrics import judges
-from pytest_crucible.metrics.judges import JudgeEntailment, NoVerdict, read_verdict, wrap_in_tags
+from pytest_crucible.features.judges import judges
 from pytest_crucible.metrics.models.scorers import Judge, configure, set_current_reply
+from pytest_crucible.metrics.models.verdicts import JudgeEntailment, NoVerdict, read_verdict, wrap_in_tags
 from pytest_crucible.records.errors import SpecError
 
 LEVELS = ("bad", "very good")
