@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_crucible.records.lazy_names import lazy_names
+from pytest_crucible.lazy_names import lazy_names
 
 # A suite that imports one check does not load scipy for the others.
 _load, __dir__, __all__ = lazy_names(__name__, __file__)

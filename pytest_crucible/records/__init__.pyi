@@ -1,4 +1,4 @@
-"""The public names of `pytest_crucible.records`: the one list. lazy_loader reads it at run time, type checkers as it stands."""
+"""The public names of `pytest_crucible.records`: the one list. `lazy_names` reads it at run time, type checkers as it stands."""
 
 from .arms import Adapter as Adapter
 from .arms import Arm as Arm
