@@ -12,7 +12,6 @@ from sqlalchemy import Table, select
 from pytest_crucible.records import ArmReply, Conversation, Draws, Plan, StoredCall, Unit
 from pytest_crucible.records.outcomes import reasoning_text
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_exchanges, load_twins
@@ -58,16 +57,14 @@ def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, An
     """Return a stored sample: sample_id, sample_group, input, expected and metadata."""
     table = schema.samples
     query = select(table).where(table.c.dataset == dataset, table.c.position == position)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return dict(connection.execute(query).mappings().one())
+    return next(row._asdict() for row in list(store.rows(query)))
 
 
 def find_position(store: RunStore, dataset: str, sample: str) -> int | None:
     """Return the position of the sample with this id; None if the dataset has none."""
     table = schema.samples
     query = select(table.c.position).where(table.c.dataset == dataset, table.c.sample_id == sample)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        position: int | None = connection.execute(query).scalar()
+    position: int | None = store.scalar(query)
     return position
 
 
@@ -113,10 +110,8 @@ def _calls(
         .where(of_arm(experiment, number, twin), table.c.position == sample["position"])
         .order_by(table.c.arm, table.c.epoch, table.c.call, table.c.member)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        rows = connection.execute(query).all()
     by_repeat: dict[int, list[Any]] = defaultdict(list)
-    for row in rows:
+    for row in store.rows(query):
         by_repeat[row.place].append(row)
     return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
 
@@ -162,9 +157,6 @@ def _scores(
         .order_by(table.c.arm, table.c.epoch, table.c.metric)
     )
     scores: dict[int, dict[str, Any]] = defaultdict(dict)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        for repeat, metric, value, is_bool, label in connection.execute(query):
-            scores[repeat][metric] = (
-                label if label is not None else bool(value) if is_bool and value is not None else value
-            )
+    for repeat, metric, value, is_bool, label in store.rows(query):
+        scores[repeat][metric] = label if label is not None else bool(value) if is_bool and value is not None else value
     return scores

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from sqlalchemy import case, func, or_, select
 
 from pytest_crucible.records import BUDGET, HELPERS, ArmEvents, BudgetSpent
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import events, experiments, runs
 from pytest_crucible.store.written_rows import COLUMNS, EventTally, Place
@@ -20,7 +19,7 @@ _PART = 500
 def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
     """Return the counted events of each arm of a run."""
     of_run = events.c.run == run
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         count = select(func.count()).select_from(events).where(of_run)
         written = store.written.events(run, lambda: connection.execute(count).scalar_one())
         if written is not None:
@@ -36,8 +35,7 @@ def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
 def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:
     """Return the amounts that a run and its experiments have spent of their budgets, by their latest event."""
     query = select(events.c.experiment, events.c.facts).where(events.c.run == run, events.c.name == BUDGET)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        latest = {row.experiment: row.facts for row in connection.execute(query.order_by(events.c.at))}
+    latest = {row.experiment: row.facts for row in store.rows(query.order_by(events.c.at))}
     return tuple(BudgetSpent(experiment=experiment, **facts) for experiment, facts in latest.items())
 
 
@@ -76,8 +74,7 @@ def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
         .order_by(experiments.c.id.desc())
         .limit(_RUNS)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        earlier = connection.execute(query).all()
+    earlier = list(store.rows(query))
     usages = [one for run, started in earlier for one in _usages(store, run, started, nodeid)]
     ours = (one for one in usages if one.arm == arm)
     others = (one for one in usages if not one.arm.startswith(HELPERS))
@@ -88,8 +85,7 @@ def judges_of(store: RunStore, nodeid: str) -> list[str]:
     """Return the judges, and the models that rewrite texts, that an experiment has queried, as arms of its events."""
     of_helpers = or_(*(events.c.arm.startswith(prefix) for prefix in HELPERS))
     query = select(events.c.arm).distinct().where(events.c.experiment == nodeid, of_helpers)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return sorted(connection.execute(query).scalars())
+    return sorted(store.scalars(query))
 
 
 def _usages(store: RunStore, run: str, started: str, nodeid: str) -> list[PastUsage]:
@@ -107,7 +103,6 @@ def _usages(store: RunStore, run: str, started: str, nodeid: str) -> list[PastUs
         .group_by(table.arm, table.sample, table.epoch)
     )
     by_arm: dict[str, list[ReplyUsage]] = {}
-    with explain_errors(store.location), store.engine.connect() as connection:
-        for arm, *sums in connection.execute(query):
-            by_arm.setdefault(arm, []).append(ReplyUsage(*sums))
+    for arm, *sums in store.rows(query):
+        by_arm.setdefault(arm, []).append(ReplyUsage(*sums))
     return [PastUsage(run, started, arm, replies) for arm, replies in by_arm.items()]

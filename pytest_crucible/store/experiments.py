@@ -23,7 +23,6 @@ from pytest_crucible.records.plan import HelperReplies
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, reused_outcomes, samples, schema
 from pytest_crucible.store.decisions import load_decisions
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import (
     candidates_on_samples,
@@ -122,8 +121,7 @@ class StoredExperiment:
     def seed(self) -> int:
         """Return the seed of the run."""
         query = select(schema.runs.c.seed).where(schema.runs.c.id == self.run)
-        with explain_errors(self.store.location), self.store.engine.connect() as connection:
-            return int(connection.execute(query).scalar_one())
+        return int(self.store.scalar(query))
 
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
@@ -163,7 +161,7 @@ def load_experiment(store: RunStore, key: int) -> StoredExperiment:
     """Return the experiment with this key. Raises StoreError."""
     table = schema.experiments
     query = select(table.c.run, table.c.plan, table.c.finished).where(table.c.id == key)
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         run, plan, finished = connection.execute(query).one()
     return _load(store, run, key, from_plain(Plan, plan), finished, partial(load_events, store, run))
 
@@ -172,8 +170,7 @@ def find_experiment(store: RunStore, run: str, nodeid: str) -> StoredExperiment 
     """Return a run's experiment with this name, even if it is the choosing half of a sweep; None if it has not begun."""
     table = schema.experiments
     query = select(table.c.id).where(table.c.run == run, table.c.nodeid == nodeid)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        key = connection.execute(query).scalar()
+    key = store.scalar(query)
     return load_experiment(store, key) if key is not None and store.has_arms(key) else None
 
 

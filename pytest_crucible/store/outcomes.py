@@ -15,7 +15,6 @@ from sqlalchemy import ColumnElement, Connection, Result, Select, Table, and_, f
 
 from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 
@@ -39,7 +38,7 @@ def place_of(table: Any, draws: Draws, twin: int = 0) -> ColumnElement[int]:
     return variant * (draws.size // draws.prompts) + repeat
 
 
-def variant_keys(connection: Connection, experiment: int, number: int, twin: int = 0) -> list[tuple[int, int]]:
+def variant_keys(store: RunStore, experiment: int, number: int, twin: int = 0) -> list[tuple[int, int]]:
     """Return (key, variant) of each row of an arm, in the order of the prompts; empty for an arm that never began.
 
     Variants of a twin are counted from 0, as those of the original samples.
@@ -48,7 +47,7 @@ def variant_keys(connection: Connection, experiment: int, number: int, twin: int
     same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
     query = select(arms.c.id, func.coalesce(named.c.prompt, 0)).select_from(arms.outerjoin(named, same))
     query = query.where(of_arm(experiment, number, twin)).order_by(arms.c.number)
-    return [(key, prompt) for key, prompt in connection.execute(query)]
+    return [(key, prompt) for key, prompt in store.rows(query)]
 
 
 def join_variants(parts: Sequence[tuple[int, ArmOutcomes]], draws: Draws) -> ArmOutcomes:
@@ -112,8 +111,7 @@ def load_outcomes(
 
     `draws` are its replies to a sample, needed where it has several prompts.
     """
-    with explain_errors(store.location), store.engine.connect() as connection:
-        keys = variant_keys(connection, experiment, number, twin)
+    keys = variant_keys(store, experiment, number, twin)
     if draws is None or len(keys) < 2:
         return load_arm(store, keys[0][0] if keys else None, number)
     return join_variants([(variant, load_arm(store, key, number)) for key, variant in keys], draws)
@@ -122,7 +120,7 @@ def load_outcomes(
 def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
     """Return everything stored about the arm with this key, as the arm with this number. None has no outcomes."""
     lost = schema.lost
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         outcomes = store.written.outcomes(arm, partial(_counts, connection, arm)) or _read(connection, arm)
         return replace(
             outcomes,
@@ -175,8 +173,7 @@ def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequen
             schema.replies.c.epoch == 0,
         )
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {position: text or detail or "" for position, text, detail in connection.execute(query)}
+    return {position: text or detail or "" for position, text, detail in store.rows(query)}
 
 
 def all_reply_texts(
@@ -189,8 +186,7 @@ def all_reply_texts(
         .select_from(table.join(schema.arms, table.c.arm == schema.arms.c.id))
         .where(of_arm(experiment, number, twin), table.c.failure.is_(None), table.c.skipped.is_(False))
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {(position, place): text or "" for position, place, text in connection.execute(query)}
+    return {(position, place): text or "" for position, place, text in store.rows(query)}
 
 
 def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:
@@ -202,8 +198,7 @@ def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[
         .where(of_arm(experiment, number), table.c.value.is_(None), table.c.label.is_(None))
         .group_by(table.c.metric)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {metric: reason or "" for metric, reason in connection.execute(query)}
+    return {metric: reason or "" for metric, reason in store.rows(query)}
 
 
 def load_texts(
@@ -217,8 +212,7 @@ def load_texts(
         .where(of_arm(experiment, number))
         .where(table.c.metric == metric, table.c.label.is_not(None))
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {(position, repeat): label for position, repeat, label in connection.execute(query)}
+    return {(position, repeat): label for position, repeat, label in store.rows(query)}
 
 
 def _unit_query(replies: Table) -> Select[Any]:
@@ -269,5 +263,4 @@ def lost_values(store: RunStore, run: str) -> frozenset[tuple[Any, ...]]:
         .join(experiments, experiments.c.id == arms.c.experiment)
         .where(experiments.c.run == run)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return frozenset(map(tuple, connection.execute(query)))
+    return frozenset(map(tuple, store.rows(query)))

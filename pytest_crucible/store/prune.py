@@ -76,13 +76,11 @@ def find_prunable(
     """
     before = None if cache_days is None else (at - datetime.timedelta(days=cache_days)).timestamp()
     cache, table = schema.reply_cache, schema.runs
-    with explain_errors(store.location), store.engine.connect() as connection:
-        kept = {*needed, *connection.execute(select(schema.tags.c.run)).scalars()}
-        facts = {row.id: row for row in connection.execute(select(table.c.id, table.c.started, table.c.status))}
-        old = newest_first(connection)[keep_runs:]
-        count = select(func.count()).select_from(cache).where(cache.c.created < (before or 0.0))
-        replies = connection.execute(count).scalar_one()
-    runs = (run for run in old if run not in kept and _is_over(facts[run], at, keep_days))
+    tagged = {*needed, *store.scalars(select(schema.tags.c.run))}
+    facts = {row.id: row for row in store.rows(select(table.c.id, table.c.started, table.c.status))}
+    old = newest_first(store)[keep_runs:]
+    replies = store.scalar(select(func.count()).select_from(cache).where(cache.c.created < (before or 0.0)))
+    runs = (run for run in old if run not in tagged and _is_over(facts[run], at, keep_days))
     return Prunable(runs=tuple(runs), replies=replies, before=before)
 
 
@@ -180,7 +178,7 @@ _TEXTS = {
 
 def redact_again(store: RunStore, run: str, hide: Callable[[str], str]) -> None:
     """Redact all texts of a run in one transaction. Raises StoreError."""
-    with explain_errors(store.location), store.engine.begin() as connection:
+    with store.begin() as connection:
         for table, columns in _TEXTS.items():
             _redact_columns(connection, table, columns, _of_run(table, run), hide)
         for table in (schema.replies, schema.calls):

@@ -21,7 +21,6 @@ from sqlalchemy import bindparam, select
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
 from pytest_crucible.records.serialize import from_plain, texts_in, to_plain
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import known_adapters, reply_cache
 from pytest_crucible.store.texts import referred_text, sanitize_text, stored_text
@@ -192,8 +191,7 @@ class StoredReplies:
         """Return the adapter that was last opened with these settings; None if none was. Raises StoreError."""
         store = self._store()
         query = select(known_adapters).where(known_adapters.c.settings == settings)
-        with explain_errors(store.location), store.engine.connect() as connection:
-            row = connection.execute(query).first()
+        row = store.first(query)
         return None if row is None else KnownAdapter(settings=settings, identity=row.identity, files=row.files)
 
     def close(self) -> None:
@@ -221,7 +219,7 @@ class StoredReplies:
     def _read(self, keys: list[str]) -> Mapping[str, CachedReply]:
         """Return the cached replies of some keys. Runs in the reader's thread."""
         store = self._store()
-        with explain_errors(store.location), store.engine.connect() as connection:
+        with store.connect() as connection:
             self._absent.learn(lambda most: connection.scalars(select(reply_cache.c.key).limit(most)))
             rows = connection.execute(_LOOK_UP, {"keys": keys}).all()
         entries = {row.key: _cached_reply(row._mapping) for row in rows}

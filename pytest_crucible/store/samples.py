@@ -11,7 +11,6 @@ from sqlalchemy import Column, Row, Table, select
 from pytest_crucible.records import ArmReply, Draws, Exchange, OutcomeState, Plan, Sample
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
@@ -44,24 +43,21 @@ def all_samples(store: RunStore, dataset: str) -> list[Sample]:
     """Return all samples of a dataset, in its order."""
     table = schema.samples
     query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return [_sample(row) for row in connection.execute(query)]
+    return [_sample(row) for row in store.rows(query)]
 
 
 def samples(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, Sample]:
     """Return a few samples of a dataset, by position."""
     table = schema.samples
     query = select(table).where(table.c.dataset == dataset, table.c.position.in_(positions))
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {row.position: _sample(row) for row in connection.execute(query)}
+    return {row.position: _sample(row) for row in store.rows(query)}
 
 
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
     """Return each sample's id, and its input and expected value as one text, in the dataset's order."""
     table = schema.samples
     query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        rows = connection.execute(query.order_by(table.c.position)).all()
+    rows = store.rows(query.order_by(table.c.position))
     return [(name, canonical([text, expected])) for name, text, expected in rows]
 
 
@@ -74,7 +70,7 @@ def _read_column(store: RunStore, dataset: str, column: Column[Any]) -> list[Any
     """Return a column of a dataset's samples, in the dataset's order."""
     table = schema.samples
     query = select(column).where(table.c.dataset == dataset).order_by(table.c.position)
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         parts = connection.execute(query).partitions(_PART)
         return [value for part in parts for (value,) in part]
 
@@ -93,8 +89,7 @@ def samples_without_twin(store: RunStore, sha256: str) -> Mapping[int, str]:
     """Return the positions of the samples that a variant does not apply to, each with the reason."""
     table = schema.twins
     query = select(table.c.position, table.c.reason).where(table.c.variant == sha256, table.c.reason.is_not(None))
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {row.position: row.reason for row in connection.execute(query)}
+    return {row.position: row.reason for row in store.rows(query)}
 
 
 def load_twins(store: RunStore, sha256: str, position: int | None = None) -> Mapping[int, Mapping[str, Any]]:
@@ -103,8 +98,7 @@ def load_twins(store: RunStore, sha256: str, position: int | None = None) -> Map
     query = select(table).where(table.c.variant == sha256)
     if position is not None:
         query = query.where(table.c.position == position)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {row["position"]: dict(row) for row in connection.execute(query).mappings()}
+    return {row.position: row._asdict() for row in store.rows(query)}
 
 
 _SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
@@ -150,8 +144,7 @@ def load_exchanges(
     table = schema.samples
     query = select(table.c.position, table.c.input, table.c.expected)
     samples = query.where(table.c.dataset == plan.dataset_sha256, table.c.position.in_(positions))
-    with explain_errors(store.location), store.engine.connect() as connection:
-        rows = {row.position: row for row in connection.execute(samples)}
+    rows = {row.position: row for row in store.rows(samples)}
     numbers = range(len(plan.arms))
     arms = [_arm_replies(store, experiment, number, positions, plan.draws(number), twin) for number in numbers]
     return [
@@ -243,5 +236,5 @@ def _rows_of_arm(
     arms = schema.arms
     query = select(*columns).join(arms, arms.c.id == table.c.arm)
     query = query.where(of_arm(experiment, number, twin), *where)
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         yield from connection.execution_options(yield_per=1000).execute(query)

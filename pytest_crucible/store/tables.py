@@ -11,7 +11,6 @@ from sqlalchemy import Table as Stored
 from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.records.datasets import LATE
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
@@ -259,9 +258,7 @@ def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Ar
     for key, plan, _ in store.all_experiments(run):
         for number, arm in enumerate(plan.arms):
             for twin in range(1 + len(plan.variants)):
-                with explain_errors(store.location), store.engine.connect() as connection:
-                    keys = variant_keys(connection, key, number, twin)
-                for arm_key, prompt in keys:
+                for arm_key, prompt in variant_keys(store, key, number, twin):
                     first, variant = plan.draws(number).place(prompt, 0), plan.variant_name(twin) or None
                     sha256 = plan.variants[twin - 1].sha256 if twin else ""
                     yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first, variant, sha256)
@@ -282,6 +279,6 @@ def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) 
 
 def _read(store: RunStore, query: Any) -> Iterator[tuple[Any, ...]]:
     """Yield rows a part at a time, so that a large run never sits in memory."""
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         for part in connection.execution_options(yield_per=_PART).execute(query).partitions():
             yield from map(tuple, part)
