@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from plan_builders import plan_of
+
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Lost, Plan, Sample, ScoreColumns, Unit
+from pytest_crucible.records import ArmOutcomes, Lost, Sample, ScoreColumns, Unit
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs, StoredDetails, section_inputs
 
 NAMES = ("v2", "v1", "v0", "old")
@@ -44,15 +46,9 @@ def analysis_inputs(
     *arms: ArmOutcomes, targets=(), contrasts=(), metrics=(), groups=None, n=None, kinds=None, selected=None
 ) -> AnalysisInputs:  # fmt: skip
     n = n or max(len(arm.positions) + sum(gone.metric is None for gone in arm.lost) for arm in arms)
-    plan = Plan(
-        nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=selected or n,
-        groups=None, repeats=1, metrics=tuple(metrics), targets=tuple(map(parse_target, targets)),
-        contrasts=tuple(contrasts), open_metrics=True,
-        arms=tuple(
-            Arm(name=name, role="baseline" if k else "candidate", adapter=name, identity=name)
-            for k, name in enumerate(NAMES[: len(arms)])
-        ),
-        fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
+    plan = plan_of(
+        *NAMES[: len(arms)], n=n, selected=selected or n, metrics=tuple(metrics), targets=tuple(map(parse_target, targets)),
+        contrasts=tuple(contrasts),
     )  # fmt: skip
     return AnalysisInputs(plan=plan, answers=arms, groups=groups or [None] * n, finished=True, known_kinds=kinds or {})
 

@@ -6,17 +6,14 @@ Pure functions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TypeVar
 
 import numpy as np
 
-from pytest_crucible.records import ArmOutcomes, Draws, Look, Lost, ScoreColumns
-
-Place = tuple[int, int]
-"""Position and repeat of a reply in its session."""
+from pytest_crucible.records import ArmOutcomes, Draws, Look, Lost
+from pytest_crucible.records.outcomes import Place, join_outcomes, move_units, skip_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +62,7 @@ def pool_answers(parts: Sequence[Part], width: int) -> ArmOutcomes:
 
     A reply that a session lost is lost in the pool, too.
     """
-    moved = [_move(part, first=number * width) for number, part in enumerate(parts)]
-    return ArmOutcomes(
-        positions=[position for answers in moved for position in answers.positions],
-        repeats=[repeat for answers in moved for repeat in answers.repeats],
-        failures=[failure for answers in moved for failure in answers.failures],
-        skipped=[skipped for answers in moved for skipped in answers.skipped],
-        scores={
-            name: _join([answers.scores[name] for answers in moved if name in answers.scores])
-            for name in dict.fromkeys(name for answers in moved for name in answers.scores)
-        },
-        lost=[loss for answers in moved for loss in answers.lost],
-        labels=frozenset().union(*(answers.labels for answers in moved)),
-    )
+    return join_outcomes([_new_replies(part, first=number * width) for number, part in enumerate(parts)])
 
 
 def fill_repeats(answers: ArmOutcomes, repeats: int) -> ArmOutcomes:
@@ -89,13 +74,7 @@ def fill_repeats(answers: ArmOutcomes, repeats: int) -> ArmOutcomes:
         for repeat in range(repeats)
         if (position, repeat) not in there
     ]
-    return replace(
-        answers,
-        positions=[*answers.positions, *(position for position, _ in absent)],
-        repeats=[*answers.repeats, *(repeat for _, repeat in absent)],
-        failures=[*answers.failures, *(None for _ in absent)],
-        skipped=[*answers.skipped, *(True for _ in absent)],
-    )
+    return skip_units(answers, absent)
 
 
 def _new_places(part: Part) -> frozenset[Place]:
@@ -103,60 +82,18 @@ def _new_places(part: Part) -> frozenset[Place]:
     return part.new | {_place(loss) for loss in part.answers.lost if loss.metric is None}
 
 
-def _move(part: Part, first: int) -> ArmOutcomes:
+def _new_replies(part: Part, first: int) -> ArmOutcomes:
     """Return the new replies of a part at the repeats of its round, which begin at `first`."""
-    answers = part.answers
-    taken: Counter[int] = Counter()
-    places: dict[Place, int] = {}
-    for place in sorted(_new_places(part)):
-        places[place] = first + taken[place[0]]
-        taken[place[0]] += 1
-    kept = _select_kept(answers.positions, answers.repeats, places)
-    return replace(
-        answers,
-        positions=[answers.positions[k] for k in kept],
-        repeats=[places[answers.positions[k], answers.repeats[k]] for k in kept],
-        failures=[answers.failures[k] for k in kept],
-        skipped=[answers.skipped[k] for k in kept],
-        scores={name: _move_column(column, places) for name, column in answers.scores.items()},
-        lost=[
-            replace(loss, unit=loss.unit._replace(repeat=places[_place(loss)]))
-            for loss in answers.lost
-            if _place(loss) in places
-        ],
-        told={},
-    )
-
-
-def _move_column(column: ScoreColumns, places: Mapping[Place, int]) -> ScoreColumns:
-    kept = _select_kept(column.positions, column.repeats, places)
-    return ScoreColumns(
-        positions=[column.positions[k] for k in kept],
-        repeats=[places[column.positions[k], column.repeats[k]] for k in kept],
-        values=[column.values[k] for k in kept],
-        is_bool=[column.is_bool[k] for k in kept],
-    )
-
-
-def _join(columns: Iterable[ScoreColumns]) -> ScoreColumns:
-    parts = list(columns)
-    return ScoreColumns(
-        positions=[position for column in parts for position in column.positions],
-        repeats=[repeat for column in parts for repeat in column.repeats],
-        values=[value for column in parts for value in column.values],
-        is_bool=[flag for column in parts for flag in column.is_bool],
-    )
-
-
-def _select_kept(positions: Sequence[int], repeats: Sequence[int], places: Mapping[Place, int]) -> list[int]:
-    return [k for k, place in enumerate(zip(positions, repeats, strict=True)) if place in places]
+    counts: Counter[int] = Counter()
+    places: dict[Place, Place] = {}
+    for position, repeat in sorted(_new_places(part)):
+        places[position, repeat] = (position, first + counts[position])
+        counts[position] += 1
+    return replace(move_units(part.answers, places.get), told={})
 
 
 def _place(loss: Lost) -> Place:
     return loss.unit.position, loss.unit.repeat
-
-
-Item = TypeVar("Item")
 
 
 def repeat_places(source: Draws, target: Draws, prompts: Sequence[int] = (0,)) -> dict[int, int]:
@@ -176,42 +113,8 @@ def repeat_places(source: Draws, target: Draws, prompts: Sequence[int] = (0,)) -
 
 def realign(answers: ArmOutcomes, places: Mapping[int, int], repeats: Mapping[int, int]) -> ArmOutcomes:
     """Return the answers with position k moved to `places[k]` and repeat k to `repeats[k]`; a reply without a place is left out."""
-    indices = _kept_indices(answers.positions, answers.repeats, places, repeats)
-    return replace(
-        answers,
-        positions=[places[position] for position in _at(answers.positions, indices)],
-        repeats=[repeats[repeat] for repeat in _at(answers.repeats, indices)],
-        failures=_at(answers.failures, indices),
-        skipped=_at(answers.skipped, indices),
-        scores={name: _column(column, places, repeats) for name, column in answers.scores.items()},
-        lost=[
-            replace(
-                loss,
-                unit=loss.unit._replace(position=places[loss.unit.position], repeat=repeats[loss.unit.repeat]),
-            )
-            for loss in answers.lost
-            if loss.unit.position in places and loss.unit.repeat in repeats
-        ],
-    )
-
-
-def _column(column: ScoreColumns, places: Mapping[int, int], repeats: Mapping[int, int]) -> ScoreColumns:
-    indices = _kept_indices(column.positions, column.repeats, places, repeats)
-    return ScoreColumns(
-        positions=[places[position] for position in _at(column.positions, indices)],
-        repeats=[repeats[repeat] for repeat in _at(column.repeats, indices)],
-        values=_at(column.values, indices),
-        is_bool=_at(column.is_bool, indices),
-    )
-
-
-def _kept_indices(
-    positions: Sequence[int], of_repeats: Sequence[int], places: Mapping[int, int], repeats: Mapping[int, int]
-) -> list[int]:
-    units = enumerate(zip(positions, of_repeats, strict=True))
     # The other run may have had more repeats; the ones that this run lacks have nothing to pair with.
-    return [k for k, (position, repeat) in units if position in places and repeat in repeats]
-
-
-def _at(column: Sequence[Item], indices: Sequence[int]) -> list[Item]:
-    return [column[k] for k in indices]
+    return move_units(
+        answers,
+        lambda unit: (places[unit[0]], repeats[unit[1]]) if unit[0] in places and unit[1] in repeats else None,
+    )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,20 @@ class Scores:
     def known(self) -> Flags:
         """Samples of which a reply is known: scored, or one that the metric does not apply to."""
         return ~np.isnan(self.shares.observed)
+
+
+Part = TypeVar("Part", Scores, Units, Shares, Pair)
+
+
+def map_arrays(part: Part, change: Callable[[Any], Any]) -> Part:
+    """Return scores, or a part of them, with each array changed in the same way."""
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    changed = {
+        name: change(value) if isinstance(value, np.ndarray) else map_arrays(value, change)
+        for name, value in values.items()
+        if isinstance(value, np.ndarray | Scores | Units | Shares | Pair)
+    }
+    return replace(part, **changed)
 
 
 def whole_shares(seen: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:

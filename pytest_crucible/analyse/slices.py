@@ -7,12 +7,12 @@ versions are paired. Where `twin` is not about variants, it is a field like any 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares, Units
+from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes
 from pytest_crucible.records import Measure, MetricFacts, Plan
 from pytest_crucible.records.datasets import TWIN, By
@@ -60,40 +60,24 @@ def stack_fields(
 def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
     """Return the scores of the originals, and below them those of their twins in each variant."""
     parts = [originals, *twins]
-
-    def stack(name: str) -> Any:
-        return np.concatenate([getattr(part, name) for part in parts])
-
-    return Scores(
-        values=stack("values"),
-        low=stack("low"),
-        high=stack("high"),
-        lost=stack("lost"),
-        inapplicable=stack("inapplicable"),
-        units=_stack_units([part.units for part in parts]),
-        own_shares=_stack_shares(parts),
-    )
+    has_units = all(part.units is not None for part in parts)
+    has_shares = any(part.own_shares is not None for part in parts)
+    whole = (replace(part, units=part.units if has_units else None, own_shares=part.shares if has_shares else None,
+                     pair=None) for part in parts)  # fmt: skip
+    return _stack(list(whole))
 
 
-def _stack_shares(parts: Sequence[Scores]) -> Shares | None:
-    if all(part.own_shares is None for part in parts):
-        return None
-    shares = [part.shares for part in parts]
-    return Shares(
-        np.concatenate([each.observed for each in shares]), np.concatenate([each.with_lost for each in shares])
-    )
-
-
-def _stack_units(parts: Sequence[Units | None]) -> Units | None:
-    present = [part for part in parts if part is not None]
-    if len(present) < len(parts):
-        return None
-
-    def stack(name: str) -> Floats:
-        return np.concatenate([getattr(part, name) for part in present])
-
-    lost = np.concatenate([part.lost for part in present])
-    return Units(stack("values"), stack("low"), stack("high"), lost)
+def _stack(parts: Sequence[Any]) -> Any:
+    """Return records of arrays as one record, whose arrays are those of all of them."""
+    columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(parts[0])}
+    return type(parts[0])(
+        **{
+            name: None if values[0] is None
+            else np.concatenate(values) if isinstance(values[0], np.ndarray)
+            else _stack(values)
+            for name, values in columns.items()
+        }
+    )  # fmt: skip
 
 
 def stack_attributes(measure: Measure, attributes: SampleAttributes, samples: int, variants: int) -> SampleAttributes:

@@ -177,21 +177,6 @@ def estimate_values(
     return row_of(measure).estimate(_prepare_values(measure, facts, values, clusters, expected), level)
 
 
-def compare_values(
-    measure: Measure,
-    facts: Sequence[MetricFacts],
-    candidate: Sequence[Floats],
-    baseline: Sequence[Floats],
-    clusters: Clusters | None = None,
-    *,
-    alpha: float,
-    expected: Sequence[Any] = (),
-) -> Difference | None:
-    """Compare two arms by a measure, pair by pair; a positive difference is better. None if nothing can be compared."""
-    pair = [_prepare_values(measure, facts, values, clusters, expected) for values in (candidate, baseline)]
-    return compare_prepared(measure, facts[0], pair[0], pair[1], alpha=alpha)
-
-
 def compare_prepared(
     measure: Measure, facts: MetricFacts, candidate: Prepared, baseline: Prepared, *, alpha: float
 ) -> Difference | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pytest_crucible.records.datasets import Sample
 from pytest_crucible.records.measures import Value
@@ -294,6 +294,63 @@ class ArmOutcomes:
     """Metrics whose values are text."""
     told: Mapping[str, Sequence[tuple[int, int, str]]] = field(default_factory=dict)
     """Position, repeat and text that LLM judges record beside their scores."""
+
+
+Place = tuple[int, int]
+"""Position and repeat of a reply."""
+Columns = TypeVar("Columns", ArmOutcomes, ScoreColumns)
+
+
+def move_units(answers: ArmOutcomes, place_of: Callable[[Place], Place | None]) -> ArmOutcomes:
+    """Return the outcomes with each unit at its new place; units without one are left out. Texts of judges stay."""
+    places = ((loss, place_of((loss.unit.position, loss.unit.repeat))) for loss in answers.lost)
+    return replace(
+        _move_rows(answers, place_of, ("failures", "skipped")),
+        scores={name: _move_rows(column, place_of, ("values", "is_bool")) for name, column in answers.scores.items()},
+        lost=[
+            replace(loss, unit=loss.unit._replace(position=place[0], repeat=place[1]))
+            for loss, place in places
+            if place is not None
+        ],
+    )
+
+
+def _move_rows(columns: Columns, place_of: Callable[[Place], Place | None], others: Sequence[str]) -> Columns:
+    units = enumerate(zip(columns.positions, columns.repeats, strict=True))
+    moved = [(row, place) for row, unit in units if (place := place_of(unit)) is not None]
+    rest: dict[str, Any] = {name: [getattr(columns, name)[row] for row, _ in moved] for name in others}
+    return replace(
+        columns, positions=[place[0] for _, place in moved], repeats=[place[1] for _, place in moved], **rest
+    )
+
+
+def join_outcomes(parts: Sequence[ArmOutcomes]) -> ArmOutcomes:
+    """Return outcomes of different units as those of one arm."""
+
+    def join(records: Iterable[Any], names: str) -> dict[str, Any]:
+        records = list(records)
+        return {name: [value for record in records for value in getattr(record, name)] for name in names.split()}
+
+    names = dict.fromkeys(name for part in parts for name in part.scores)
+    by_metric = {name: [part.scores[name] for part in parts if name in part.scores] for name in names}
+    judged = dict.fromkeys(name for part in parts for name in part.told)
+    return ArmOutcomes(
+        **join(parts, "positions repeats failures skipped lost"),
+        scores={name: ScoreColumns(**join(of, "positions repeats values is_bool")) for name, of in by_metric.items()},
+        labels=frozenset().union(*(part.labels for part in parts)),
+        told={name: [text for part in parts for text in part.told.get(name, ())] for name in judged},
+    )
+
+
+def skip_units(answers: ArmOutcomes, units: Sequence[Place]) -> ArmOutcomes:
+    """Return the outcomes with further units, which have no outcome, as skipped."""
+    return replace(
+        answers,
+        positions=[*answers.positions, *(position for position, _ in units)],
+        repeats=[*answers.repeats, *(repeat for _, repeat in units)],
+        failures=[*answers.failures, *[None] * len(units)],
+        skipped=[*answers.skipped, *[True] * len(units)],
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

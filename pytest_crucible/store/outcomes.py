@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Connection, Result, Select, Table, and_, func, or_, select
 
 from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
+from pytest_crucible.records.outcomes import join_outcomes, move_units
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
@@ -50,54 +51,12 @@ def variant_keys(store: RunStore, experiment: int, number: int, twin: int = 0) -
     return [(key, prompt) for key, prompt in store.rows(query)]
 
 
-def join_variants(parts: Sequence[tuple[int, ArmOutcomes]], draws: Draws) -> ArmOutcomes:
-    """Return the outcomes of all variants of an arm as one, repeats numbered over all of them."""
-    moved = [_move(answers, draws.place(variant, 0)) for variant, answers in parts]
-    names = dict.fromkeys(name for answers in moved for name in answers.scores)
-    return ArmOutcomes(
-        positions=[position for answers in moved for position in answers.positions],
-        repeats=[repeat for answers in moved for repeat in answers.repeats],
-        failures=[failure for answers in moved for failure in answers.failures],
-        skipped=[skipped for answers in moved for skipped in answers.skipped],
-        scores={name: _join([answers.scores[name] for answers in moved if name in answers.scores]) for name in names},
-        labels=frozenset(name for answers in moved for name in answers.labels),
-        told={
-            name: [text for answers in moved for text in answers.told.get(name, ())]
-            for name in dict.fromkeys(name for answers in moved for name in answers.told)
-        },
-        lost=[loss for answers in moved for loss in answers.lost],
-    )
-
-
-def _move(answers: ArmOutcomes, by: int) -> ArmOutcomes:
+def _move_repeats(answers: ArmOutcomes, by: int) -> ArmOutcomes:
+    """Return the outcomes with repeats that count from another number on."""
     if not by:
         return answers
-    return replace(
-        answers,
-        repeats=[repeat + by for repeat in answers.repeats],
-        scores={
-            name: replace(column, repeats=[repeat + by for repeat in column.repeats])
-            for name, column in answers.scores.items()
-        },
-        told={
-            name: [(position, repeat + by, text) for position, repeat, text in texts]
-            for name, texts in answers.told.items()
-        },
-        lost=[_move_loss(loss, by) for loss in answers.lost],
-    )
-
-
-def _move_loss(loss: Lost, by: int) -> Lost:
-    return replace(loss, unit=loss.unit._replace(repeat=loss.unit.repeat + by))
-
-
-def _join(columns: Sequence[ScoreColumns]) -> ScoreColumns:
-    return ScoreColumns(
-        positions=[position for column in columns for position in column.positions],
-        repeats=[repeat for column in columns for repeat in column.repeats],
-        values=[value for column in columns for value in column.values],
-        is_bool=[flag for column in columns for flag in column.is_bool],
-    )
+    texts = {name: [(at, repeat + by, text) for at, repeat, text in rows] for name, rows in answers.told.items()}
+    return replace(move_units(answers, lambda unit: (unit[0], unit[1] + by)), told=texts)
 
 
 _PART = 500
@@ -114,7 +73,8 @@ def load_outcomes(
     keys = variant_keys(store, experiment, number, twin)
     if draws is None or len(keys) < 2:
         return load_arm(store, keys[0][0] if keys else None, number)
-    return join_variants([(variant, load_arm(store, key, number)) for key, variant in keys], draws)
+    variants = ((variant, load_arm(store, key, number)) for key, variant in keys)
+    return join_outcomes([_move_repeats(answers, draws.place(variant, 0)) for variant, answers in variants])
 
 
 def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:

@@ -179,7 +179,7 @@ def test_a_margin_and_a_relevant_difference_exclude_the_same_regressions(data, l
 
 @given(data_sets(), st.sampled_from([*CLAIMS, {"alternative": "superior", "margin": 0.2}]))
 @settings(deadline=None)
-def test_what_is_not_decided_needs_more_samples_than_it_had(data, claim):
+def test_an_undecided_claim_needs_more_samples_than_it_had(data, claim):
     decided, compared = decide(data, **claim)
 
     if decided.state == "undecided" and compared.needed is not None:

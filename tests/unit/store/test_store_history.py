@@ -1,4 +1,4 @@
-"""Earlier comparisons of the same arms are counted, on SQLite and PostgreSQL."""
+"""Earlier comparisons, and columns of samples."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from experiment_builders import store_run
+from sqlalchemy import select
 
 from pytest_crucible.records import Contrast, Measure, Sample
+from pytest_crucible.records.redaction import hider
 from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.store import schema
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.history import past_comparisons
 from pytest_crucible.store.runs import RunStore
@@ -85,3 +88,24 @@ def test_candidates_on_the_same_samples_are_counted_once_each(store):
     keys.append(conclude_run(store, "other", {"v3": ARMS["v2"], "v1": ARMS["v1"]}))
 
     assert [load_experiment(store, key).candidates_on_samples() for key in keys] == [1, 1, 2]
+
+
+def test_no_field_of_a_sample_keeps_a_secret(tmp_path):
+    secret = "tml-1"
+    sample = Sample(
+        id=f"id {secret}",
+        input=f"in {secret}",
+        expected=[f"out {secret}"],
+        metadata={"key": secret},
+        group=f"of {secret}",
+    )
+    store = RunStore(f"sqlite:///{tmp_path}/runs.db", hider({secret}))
+    store_run(store, "a1", [sample], v2=[True])
+
+    with store.engine.connect() as connection:
+        (row,) = connection.execute(select(schema.samples)).mappings()
+
+    assert secret not in str(dict(row))
+    fields = ("sample_id", "sample_group", "input", "expected", "metadata")
+    assert all("(key hidden)" in str(row[name]) for name in fields)
+    store.close()
