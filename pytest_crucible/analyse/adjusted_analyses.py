@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, analyse, score_table
 from pytest_crucible.analyse.pool import Pool
@@ -41,10 +42,7 @@ def map_p_values(comparison: Comparison, scale: Callable[[float], float]) -> Com
         p_exact=scale_known(comparison.p_exact),
         proof_p=scale_known(comparison.proof_p),
         evidence=replace(
-            evidence,
-            observed=scale_value(evidence.observed),
-            worst=scale_value(evidence.worst),
-            best=scale_value(evidence.best),
+            evidence, **{name: scale_value(getattr(evidence, name)) for name in ("observed", "worst", "best")}
         ),
     )
 
@@ -140,19 +138,7 @@ def _compare(
 ) -> Comparison | None:
     plan = inputs.plan
     baseline = next(arm for arm in plan.arms if arm.name == contrast.baseline)
-    pooled = replace(
-        inputs,
-        plan=replace(
-            plan,
-            repeats=pool.repeats,
-            rounds=pool.rounds,
-            arms=(plan.candidate, baseline),
-            contrasts=(contrast,),
-            targets=(),
-        ),
-        answers=pool.answers,
-        known_kinds={**inputs.known_kinds, **analysis.kinds},
-    )
+    pooled = _pooled(inputs, analysis, pool, arms=(plan.candidate, baseline), contrasts=(contrast,), targets=())
     # A p-value is two-sided, and only one side is the claim; a margin is decided by bounds, which are one-sided.
     by_bounds = contrast.margin is not None or contrast.alternative == "superior"
     spent = pool.look.alpha(alpha) * (1 if by_bounds else 2)
@@ -176,17 +162,15 @@ def _compare(
 def _evaluate(
     target: Target, pool: Pool, inputs: AnalysisInputs, analysis: Analysis, alpha: float
 ) -> TargetResult | None:
-    plan = inputs.plan
-    pooled = replace(
-        inputs,
-        plan=replace(
-            plan, repeats=pool.repeats, rounds=pool.rounds, arms=(plan.candidate,), contrasts=(), targets=(target,)
-        ),
-        answers=pool.answers,
-        known_kinds={**inputs.known_kinds, **analysis.kinds},
-    )
+    pooled = _pooled(inputs, analysis, pool, arms=(inputs.plan.candidate,), contrasts=(), targets=(target,))
     targets = analyse(pooled, _score_pool(pooled, pool), alpha=pool.look.alpha(alpha), family_size=1).targets
     return next(iter(targets), None)
+
+
+def _pooled(inputs: AnalysisInputs, analysis: Analysis, pool: Pool, **fields: Any) -> AnalysisInputs:
+    """Return the inputs with the replies of a pool, and with these fields of the plan."""
+    plan = replace(inputs.plan, repeats=pool.repeats, rounds=pool.rounds, **fields)
+    return replace(inputs, plan=plan, answers=pool.answers, known_kinds={**inputs.known_kinds, **analysis.kinds})
 
 
 def _score_pool(inputs: AnalysisInputs, pool: Pool) -> ScoreTable:

@@ -28,9 +28,9 @@ from pytest_crucible.stats.planning.next_sample import (
 from pytest_crucible.stats.planning.proof import detectable_by_falls
 
 
-def detectable_difference(difference: Difference | None, alpha: float) -> float | None:
+def detectable_difference(difference: Difference, alpha: float) -> float | None:
     """Return the smallest difference that the same number of pairs shows with 80 % power, given the spread in these data."""
-    if difference is None or difference.n < 2 or (difference.smallest_p or 0.0) > alpha:
+    if difference.n < 2 or (difference.smallest_p or 0.0) > alpha:
         return None
     if difference.detectable is not None:
         return difference.detectable(alpha)
@@ -43,14 +43,12 @@ def detectable_difference(difference: Difference | None, alpha: float) -> float 
     return None if detectable is None or detectable > difference.span else detectable
 
 
-def samples_to_decide(
-    difference: Difference | None, contrast: Contrast, *, alpha: float, family_size: int
-) -> int | None:
+def samples_to_decide(difference: Difference, contrast: Contrast, *, alpha: float, family_size: int) -> int | None:
     """Return about how many samples settle a comparison with 80 % power, if the estimate is the truth.
 
     More than the samples that there are, if these have not settled it.
     """
-    if difference is None or (not difference.value and contrast.limit is None):
+    if not difference.value and contrast.limit is None:
         return None
     contrast = _claim_to_prove(contrast, difference)
     if contrast.margin is not None and difference.bounds_method == "none":
@@ -168,7 +166,7 @@ def _margins_to_clear(value: float, contrast: Contrast, margin: float) -> tuple[
 
 
 def detectable_falls(
-    difference: Difference | None,
+    difference: Difference,
     contrast: Contrast,
     baseline: Sequence[ScoredMetric],
     attributes: SampleAttributes,
@@ -180,7 +178,7 @@ def detectable_falls(
     None for yes or no, whose changes are falls already, and without a worst value.
     """
     row = row_of(contrast)
-    if difference is None or not difference.deviation or difference.discordance is not None or not row.is_mean:
+    if not difference.deviation or difference.discordance is not None or not row.is_mean:
         return None
     if row.is_total or difference.ratio or difference.detectable is not None:
         return None

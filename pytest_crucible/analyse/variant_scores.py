@@ -154,9 +154,7 @@ def _shares_of(draws: Sequence[Scores]) -> Shares:
 
 def _as_units(scores: Scores) -> Units:
     shape = (len(scores.values), 1, 1, 1, 1)
-    return Units(
-        scores.values.reshape(shape), scores.low.reshape(shape), scores.high.reshape(shape), scores.lost.reshape(shape)
-    )
+    return Units(*(getattr(scores, name).reshape(shape) for name in ("values", "low", "high", "lost")))
 
 
 def _over_repeats(units: Units) -> Units:

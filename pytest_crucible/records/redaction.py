@@ -101,9 +101,9 @@ def _find_by_sign(sign: str) -> Find:
     return find
 
 
-def _find_literal(literal: str) -> Find:
-    """Return a function that lists where a text begins."""
-    compiled = re.compile(re.escape(literal))
+def _find_pattern(pattern: str) -> Find:
+    """Return a function that lists where a pattern matches in a text."""
+    compiled = re.compile(pattern)
     return lambda text: [match.start() for match in compiled.finditer(text)]
 
 
@@ -118,14 +118,14 @@ def _find_by_inner_sign(sign: str, before: Mapping[int, str], behind: str) -> Fi
 
 KEY_FINDERS: tuple[tuple[str, Find], ...] = (
     *((sign, _find_by_sign(sign)) for sign in _SIGNS),
-    *((name, _find_literal(name)) for name in _NAMES if name[-1] not in _SIGNS),
+    *((name, _find_pattern(re.escape(name))) for name in _NAMES if name[-1] not in _SIGNS),
     *((sign, _find_by_inner_sign(sign, before, behind)) for sign, before, behind in _INSIDE_KEYS),
 )
 """A text that every key of a kind has, and the function that lists where such keys may begin."""
 
 
 HIDDEN = "(key hidden)"
-SERVICES = (
+SERVICES = [
     "tml",
     "sk",
     "rk",
@@ -137,8 +137,12 @@ SERVICES = (
     "ghs",
     "ghr",
     "glpat",
-    *(f"xox{letter}" for letter in "abprs"),
-)
+    "xoxa",
+    "xoxb",
+    "xoxp",
+    "xoxr",
+    "xoxs",
+]
 _TOKEN = r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
 # Keys of well-known services, by their form.
 _OF_SERVICES = rf"\b(?:{'|'.join(SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}|{KEY_PATTERN}"
@@ -165,25 +169,18 @@ def _dash_of_service(dash: str) -> re.Pattern[str]:
 _USERS = re.compile(r"://(?=[^/\s@'\"]*+@)")
 
 
-def _finder(pattern: re.Pattern[str]) -> Callable[[str], list[int]]:
-    """Return a function that lists where a pattern matches in a text."""
-    return lambda text: [match.start() for match in pattern.finditer(text)]
-
-
-def _name_finder(dash: re.Pattern[str]) -> Callable[[str], list[int]]:
+def _name_finder(dash: re.Pattern[str]) -> Find:
     """Return a function that lists where the names before the dashes of a text begin."""
     return lambda text: [match.start() - match.lastindex for match in dash.finditer(text) if match.lastindex]
 
 
 # Finders of possible matches, each with a literal text in them: searching for that is ten times as fast as a pattern.
-_USER_FINDERS: tuple[tuple[str, Callable[[str], list[int]]], ...] = (
-    ("://", lambda text: [match.end() for match in _USERS.finditer(text)]),
-)
+_USER_FINDERS: tuple[tuple[str, Find], ...] = (("://", lambda text: [match.end() for match in _USERS.finditer(text)]),)
 _FINDERS = (
     *_USER_FINDERS,
-    ("eyJ", _finder(re.compile(r"eyJ(?=[\w-]{8})"))),
-    ("AKIA", _finder(re.compile(r"AKIA(?<=\bAKIA)(?=[0-9A-Z]{16}\b)"))),
-    ("AIza", _finder(re.compile(r"AIza(?<=\bAIza)(?=[\w-]{30})"))),
+    ("eyJ", _find_pattern(r"eyJ(?=[\w-]{8})")),
+    ("AKIA", _find_pattern(r"AKIA(?<=\bAKIA)(?=[0-9A-Z]{16}\b)")),
+    ("AIza", _find_pattern(r"AIza(?<=\bAIza)(?=[\w-]{30})")),
     *((dash, _name_finder(_dash_of_service(dash))) for dash in "-_"),
     *KEY_FINDERS,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from pytest_crucible.records.measures import State
@@ -56,23 +56,8 @@ class Table:
 
     def with_names(self) -> Table:
         """Return the same table with the experiment's name as its first column."""
-        rows = tuple(
-            Row(
-                experiment=row.experiment,
-                cells=(experiment_name(row.experiment), *row.cells),
-                state=row.state,
-                below=row.below,
-            )
-            for row in self.rows
-        )
-        return Table(
-            title=self.title,
-            heads=("experiment", *self.heads),
-            rows=rows,
-            numbers=self.numbers,
-            note=self.note,
-            verbosity=self.verbosity,
-        )
+        rows = (replace(row, cells=(experiment_name(row.experiment), *row.cells)) for row in self.rows)
+        return replace(self, heads=("experiment", *self.heads), rows=tuple(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

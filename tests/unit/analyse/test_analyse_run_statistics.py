@@ -4,52 +4,26 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from answer_builders import UNSCORED, analysis_inputs, reply_rows, score_column
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.members import MemberValues, correct_winner
 from pytest_crucible.analyse.next_run import samples_to_decide
 from pytest_crucible.analyse.run_statistics import RunScores, aa_tests, trend
-from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.measures.means import compare_means, samples_to_prove_mean
 from pytest_crucible.measures.row import Difference, Prepared
-from pytest_crucible.records import AATest, Arm, ArmOutcomes, Contrast, Fingerprint, MetricFacts, Plan, ScoreColumns
+from pytest_crucible.records import AATest, ArmOutcomes, Contrast, MetricFacts
 from pytest_crucible.stats import winner_from_values
 
-NAMES = ("v2", "v1", "v0")
 
-
-def arm(values: np.ndarray, *, metric: str = "m") -> ArmOutcomes:
+def arm(values: np.ndarray) -> ArmOutcomes:
     """Scores of samples x repeats; NaN was never scored."""
-    units = [(i, k) for i in range(len(values)) for k in range(values.shape[1])]
-    kept_units = [unit for unit in units if not np.isnan(values[unit])]
-    columns = ScoreColumns(
-        positions=[i for i, _ in kept_units],
-        repeats=[k for _, k in kept_units],
-        values=[float(values[unit]) for unit in kept_units],
-        is_bool=[False for _ in kept_units],
-    )
-    return ArmOutcomes(
-        positions=[i for i, _ in units], repeats=[k for _, k in units], failures=[None] * len(units),
-        skipped=[False] * len(units), scores={metric: columns}, lost=[], labels=frozenset(),
-    )  # fmt: skip
+    return reply_rows([[UNSCORED if np.isnan(value) else value for value in row] for row in values])
 
 
-def dealt(*arms: ArmOutcomes, samples: int, repeats: int = 1, groups=None, metrics=()) -> tuple[AATest, ...]:
-    plan = Plan(
-        nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=samples, selected=samples,
-        groups=None, repeats=repeats, metrics=tuple(metrics), targets=(), contrasts=(), open_metrics=True,
-        arms=tuple(
-            Arm(name=name, role="baseline" if k else "candidate", adapter=name, identity=name)
-            for k, name in enumerate(NAMES[: len(arms)])
-        ),
-        fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
-    )  # fmt: skip
-    analysis_inputs = AnalysisInputs(
-        plan=plan, answers=arms, groups=groups or [None] * samples, finished=True, known_kinds={}
-    )
-    return aa_tests(analysis_inputs, alpha=0.05, replicates=50, seed=1)
+def dealt(*arms: ArmOutcomes, samples: int, **fields) -> tuple[AATest, ...]:
+    return aa_tests(analysis_inputs(*arms, n=samples, **fields), alpha=0.05, replicates=50, seed=1)
 
 
 RNG = np.random.default_rng(5)
@@ -61,7 +35,7 @@ def test_one_arm_without_repeats_offers_nothing():
 
 
 def test_repeats_of_each_arm_and_each_pair_of_arms_are_dealt():
-    analysis = dealt(*(arm(RNG.random((20, 3))) for _ in NAMES), samples=20, repeats=3, metrics=[SCORES])
+    analysis = dealt(*(arm(RNG.random((20, 3))) for _ in range(3)), samples=20, repeats=3, metrics=[SCORES])
 
     assert [entry.dealt for entry in analysis] == [
         "v2, 3 repeats", "v1, 3 repeats", "v0, 3 repeats",
@@ -109,8 +83,7 @@ def run_scores(right: int, *, lost: int = 0, dataset: str = "d") -> RunScores:
     """So many of a hundred samples right, the first ones, but that so many of these are lost."""
     values = np.repeat([1.0, 0.0], [right, N - right])
     values[:lost] = np.nan
-    gone = np.isnan(values)
-    scores = Scores(values, np.where(gone, 0.0, values), np.where(gone, 1.0, values), gone, np.zeros(N, dtype=bool))
+    scores = score_column(values, RIGHT)
     return RunScores(run=f"r{right}", started="", arm="v2", dataset=dataset, scores=scores, clusters=None)
 
 
@@ -119,13 +92,9 @@ def changes(*runs: RunScores) -> list[str]:
 
 
 def test_a_change_begins_a_stretch_with_the_first_run_that_is_proven_to_differ():
-    assert changes(run_scores(50), run_scores(51), run_scores(80), run_scores(81), run_scores(50)) == [
-        "",
-        "",
-        "proven",
-        "",
-        "proven",
-    ]
+    runs = map(run_scores, (50, 51, 80, 81, 50))
+
+    assert changes(*runs) == ["", "", "proven", "", "proven"]
 
 
 def test_all_pairs_of_runs_share_alpha():
@@ -150,11 +119,9 @@ def test_what_was_lost_can_only_make_a_change_uncertain():
 
 
 def test_other_samples_are_no_change_of_the_metric():
-    assert changes(run_scores(50), run_scores(90, dataset="e"), run_scores(90, dataset="e")) == [
-        "",
-        "other samples",
-        "",
-    ]
+    others = [run_scores(90, dataset="e")] * 2
+
+    assert changes(run_scores(50), *others) == ["", "other samples", ""]
 
 
 ALPHA = 0.05
@@ -246,8 +213,8 @@ def test_few_groups_with_small_differences_do_not_promise_a_pair(groups):
     assert samples_to_decide(difference, margin, alpha=ALPHA, family_size=1) > 300
 
 
-RNG_WINNERS_ESTIMATE = np.random.default_rng(0)
-VALUES = RNG_WINNERS_ESTIMATE.normal([0.5, 0.5, 0.52, 0.3], 0.2, (80, 4))
+NORMAL_RNG = np.random.default_rng(0)
+VALUES = NORMAL_RNG.normal([0.5, 0.5, 0.52, 0.3], 0.2, (80, 4))
 HIGHER = MetricFacts(name="a", kind="unbounded")
 LOWER = MetricFacts(name="a", kind="unbounded", direction="lower")
 
@@ -260,10 +227,8 @@ def test_without_drops_it_is_the_winner_of_the_values():
     winner, result = winner_from_values(VALUES), correct_winner(compare(VALUES))
     turned = correct_winner(compare(-VALUES, LOWER))
 
-    assert (result.arm, result.value, result.naive) == (
-        winner.arm,
-        *map(pytest.approx, (winner.estimate, winner.naive)),
-    )
+    assert result.arm == winner.arm
+    assert (result.value, result.naive) == pytest.approx((winner.estimate, winner.naive))
     assert result.interval.high == pytest.approx(winner.interval.high)
     assert (turned.value, turned.naive) == (pytest.approx(-result.value), pytest.approx(-result.naive))
     assert turned.interval.low == pytest.approx(-result.interval.high)

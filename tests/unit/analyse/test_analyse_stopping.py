@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from answer_builders import analysis_inputs, arm
+from answer_builders import analysis_inputs, arm, score_column
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import analyse, score_table
 from pytest_crucible.analyse.many_arms import compare_many_arms
-from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.stopping import in_order, settled_after, stop_early
-from pytest_crucible.features.sweeps.setting_means import compare_settings, training_label
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
 from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import MetricFacts
@@ -169,17 +166,8 @@ RNG = np.random.default_rng(8)
 RIGHT = (RNG.random((200, 4)) < [0.9, 0.85, 0.6, 0.3]).astype(float)
 
 
-def make_scores(values, facts: MetricFacts = BINARY, inapplicable=()) -> Scores:
-    """NaN is lost, except at the samples to which the metric does not apply."""
-    array = np.array(values, dtype=float)
-    none = np.zeros(array.size, dtype=bool)
-    none[list(inapplicable)] = True
-    lost = np.isnan(array) & ~none
-    return Scores(array, np.where(lost, facts.low, array), np.where(lost, facts.high, array), lost, none)
-
-
 def compare(values, facts: MetricFacts = BINARY, attributes: SampleAttributes | None = None, **more):
-    arms = [(f"v{k}", make_scores(column, facts)) for k, column in enumerate(np.asarray(values).T)]
+    arms = [(f"v{k}", score_column(column, facts)) for k, column in enumerate(np.asarray(values).T)]
     return compare_many_arms(facts, arms, attributes or SampleAttributes(), alpha=0.05, **more)
 
 
@@ -230,7 +218,8 @@ def test_samples_to_which_the_metric_does_not_apply_are_left_out():
     values = RIGHT.copy()
     values[:50, 0] = np.nan
     arms = [
-        (f"v{k}", make_scores(column, inapplicable=range(50) if k == 0 else ())) for k, column in enumerate(values.T)
+        (f"v{k}", score_column(column, BINARY, inapplicable=range(50) if k == 0 else ()))
+        for k, column in enumerate(values.T)
     ]
     table = compare_many_arms(BINARY, arms, SampleAttributes(), alpha=0.05)
 
@@ -315,57 +304,3 @@ def test_what_has_no_ranks_has_a_reason(attributes, reason):
 
     assert reason in table.reason
     assert all(result.ranks is None and result.value is not None for result in table.arms)
-
-
-FACTS = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)
-SETTINGS = [
-    {"hyperparameters.steps": steps, "lora.rank": rank, "seed": seed}
-    for steps, rank, seed in itertools.product((9, 90), (8, 32), (1, 2, 3))
-]
-RNG_SETTING_MEANS = np.random.default_rng(1)
-VALUES = (RNG_SETTING_MEANS.random((200, 12)) < np.repeat([0.4, 0.45, 0.7, 0.75], 3)).astype(float)
-
-
-def test_each_key_but_the_seed_is_a_setting():
-    result = compare_settings(FACTS, VALUES, SETTINGS, alpha=0.05)
-
-    assert [(difference.setting, difference.level, difference.other) for difference in result.means.differences] == [
-        ("hyperparameters.steps", "90", "9"),
-        ("lora.rank", "32", "8"),
-    ]
-    assert result.means.differences[0].difference == pytest.approx(VALUES[:, 6:].mean() - VALUES[:, :6].mean())
-
-
-def test_a_difference_is_positive_where_it_is_better():
-    lower = MetricFacts(name="wrong", kind="binary", direction="lower", low=0.0, high=1.0)
-    up, down = (compare_settings(facts, VALUES, SETTINGS, alpha=0.05).means for facts in (FACTS, lower))
-
-    assert up.means == down.means
-    assert down.differences[0].difference == -up.differences[0].difference
-    assert down.differences[0].interval.low == -up.differences[0].interval.high
-
-
-def test_dropped_members_and_lost_samples_are_left_out():
-    values = VALUES.copy()
-    values[:10, 0] = np.nan
-    values[50:, 4] = np.nan
-    result = compare_settings(FACTS, values, SETTINGS, alpha=0.05, dropped=[k == 4 for k in range(12)])
-
-    assert result.dropped
-    assert (result.means.n, result.means.incomplete) == (190, 1)
-
-
-def test_one_seed_makes_no_claim():
-    result = compare_settings(FACTS, VALUES[:, ::3], SETTINGS[::3], alpha=0.05)
-
-    assert result.means is None
-    assert "one training of each setting" in result.reason
-
-
-@pytest.mark.parametrize("key", ["at", "parameters.top_p", "variables.prompt"])
-def test_members_that_are_sampled_differently_share_a_training(key):
-    settings = [{key: value, "seed": seed} for value in (["a"], ["b"]) for seed in (1, 2, 3)]
-    result = compare_settings(FACTS, VALUES[:, :6], settings, alpha=0.05)
-
-    assert training_label(settings[0]) == training_label(settings[3])
-    assert result.means.differences[0].trainings == 3
