@@ -1,9 +1,9 @@
 """Samples, where they come from, and their variants, slices, labels and decisions.
 
 A variant is a named form of the samples, such as an attacked prompt or one with a swapped pronoun: it gives each sample a
-twin, which shares its id, its group and its metadata and has an input of its own. An experiment sends each original sample, and then its twin
-in each variant: to all arms, interleaved, with the same repeats. Targets and comparisons use the original samples, unless they name
-a variant: `exact_match[she] >= 0.9`. A dataset brings variants along with its samples:
+twin, which shares its id, its group and its metadata and has an input of its own. An experiment sends each original sample,
+and then its twin in each variant: to all arms, interleaved, with the same repeats. Targets and comparisons use the original
+samples, unless they name a variant: `exact_match[she] >= 0.9`. A dataset brings variants along with its samples:
 
     Sample(id="s1", input="He is late.", variants={"she": Twin(input="She is late."), "they": NoTwin("no plural verb")})
 
