@@ -28,9 +28,19 @@ _OWNED = tuple(
         "training_sets",
     )
 )  # fmt: skip
+_PACKAGE = tuple(
+    f"pytest_crucible/{name}"
+    for name in (
+        "__", "adapters/", "backends/", "builtin", "cli", "commands/", "datasets/", "detectors/", "exports/", "features/",
+        "fixtures", "hookspecs", "importers/", "local_model/", "measures/", "metrics/", "no_assert", "options", "plugin",
+        "report/", "runs/", "sample/", "sandbox/", "score/", "sections/", "session/", "stats/", "telemetry/",
+    )
+)  # fmt: skip
+_STORED = ("pytest_crucible/records/arms.py", "pytest_crucible/records/datasets.py", "pytest_crucible/records/usage.py")
+"""Names of fields that stored runs and lineages have."""
 PENDING: dict[str, tuple[str, ...]] = {
-    "fillers": ("pytest_crucible/", *_OWNED),
-    "participles": ("pytest_crucible/", "tests/reference/", *_OWNED),
+    "fillers": (*_PACKAGE, *_STORED, *_OWNED),
+    "participles": (*_PACKAGE, "tests/reference/", *_OWNED),
     "fragments": _OWNED,
     "dialect": _OWNED,
 }

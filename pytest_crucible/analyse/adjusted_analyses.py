@@ -138,7 +138,7 @@ def _compare(
 ) -> Comparison | None:
     plan = inputs.plan
     baseline = next(arm for arm in plan.arms if arm.name == contrast.baseline)
-    pooled = _pooled(inputs, analysis, pool, arms=(plan.candidate, baseline), contrasts=(contrast,), targets=())
+    pooled = _pool_inputs(inputs, analysis, pool, arms=(plan.candidate, baseline), contrasts=(contrast,), targets=())
     # A p-value is two-sided, and only one side is the claim; a margin is decided by bounds, which are one-sided.
     by_bounds = contrast.margin is not None or contrast.alternative == "superior"
     spent = pool.look.alpha(alpha) * (1 if by_bounds else 2)
@@ -162,12 +162,12 @@ def _compare(
 def _evaluate(
     target: Target, pool: Pool, inputs: AnalysisInputs, analysis: Analysis, alpha: float
 ) -> TargetResult | None:
-    pooled = _pooled(inputs, analysis, pool, arms=(inputs.plan.candidate,), contrasts=(), targets=(target,))
+    pooled = _pool_inputs(inputs, analysis, pool, arms=(inputs.plan.candidate,), contrasts=(), targets=(target,))
     targets = analyse(pooled, _score_pool(pooled, pool), alpha=pool.look.alpha(alpha), family_size=1).targets
     return next(iter(targets), None)
 
 
-def _pooled(inputs: AnalysisInputs, analysis: Analysis, pool: Pool, **fields: Any) -> AnalysisInputs:
+def _pool_inputs(inputs: AnalysisInputs, analysis: Analysis, pool: Pool, **fields: Any) -> AnalysisInputs:
     """Return the inputs with the replies of a pool, and with these fields of the plan."""
     plan = replace(inputs.plan, repeats=pool.repeats, rounds=pool.rounds, **fields)
     return replace(inputs, plan=plan, answers=pool.answers, known_kinds={**inputs.known_kinds, **analysis.kinds})

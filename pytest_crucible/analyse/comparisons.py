@@ -174,8 +174,8 @@ def paired_samples(
         return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
     # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
     both = [*ours, *theirs]
-    known = np.all([metric.scores.known for metric in both], axis=0)
-    return scored_samples(both, alone=True) & known, ~inapplicable_samples(both, alone=True)
+    has_reply = np.all([metric.scores.known for metric in both], axis=0)
+    return scored_samples(both, alone=True) & has_reply, ~inapplicable_samples(both, alone=True)
 
 
 def compare_means(

@@ -326,9 +326,9 @@ def _cells(
     # A condition is false for a missing reply, which must stay missing.
     there = ~np.isnan(values) | (lost if end != "observed" else False)
     cells = np.where(there, prepared.values.reshape(values.shape), np.nan)
-    prepared, seen = replace(prepared, size=int(there.sum())), there.sum(axis=-1)
+    prepared, replies = replace(prepared, size=int(there.sum())), there.sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        return np.where(there, cells, 0.0).sum(axis=-1) / np.where(seen, seen, np.nan), prepared
+        return np.where(there, cells, 0.0).sum(axis=-1) / np.where(replies, replies, np.nan), prepared
 
 
 def _clip_interval(interval: Interval | None, bounds: Numbers) -> Interval | None:

@@ -89,7 +89,7 @@ def _new_replies(part: Part, first: int) -> ArmOutcomes:
     for position, repeat in sorted(_new_places(part)):
         places[position, repeat] = (position, first + counts[position])
         counts[position] += 1
-    return replace(move_units(part.answers, places.get), told={})
+    return replace(move_units(part.answers, places.get), judge_texts={})
 
 
 def _place(loss: Lost) -> Place:
@@ -106,8 +106,8 @@ def repeat_places(source: Draws, target: Draws, prompts: Sequence[int] = (0,)) -
     """
     tables = [np.arange(draws.size).reshape(draws) for draws in (source, target)]
     common = tuple(slice(min(pair)) for pair in zip(source[1:], target[1:], strict=True))
-    kept = (tables[0][list(prompts)], tables[1][: len(prompts)])
-    places = (table[:, *common].ravel().tolist() for table in kept)
+    common_parts = (tables[0][list(prompts)], tables[1][: len(prompts)])
+    places = (table[:, *common].ravel().tolist() for table in common_parts)
     return dict(zip(*places, strict=True))
 
 

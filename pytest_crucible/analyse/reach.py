@@ -42,10 +42,10 @@ def find_refuted_reaches(plan: Plan, names: Sequence[str], arm_of: ArmOf, ids: S
 
 def share_refutations(comparisons: Sequence[Comparison]) -> tuple[Comparison, ...]:
     """Return comparisons of which each has the refuted reach of its metric, whichever of them found the sample."""
-    found = {one.contrast.metric: one.beyond_reach for one in comparisons if one.beyond_reach is not None}
+    refuted = {item.contrast.metric: item.beyond_reach for item in comparisons if item.beyond_reach is not None}
     return tuple(
-        replace(one, beyond_reach=found.get(one.contrast.metric)) if one.contrast.statistic == MEAN.name else one
-        for one in comparisons
+        replace(item, beyond_reach=refuted.get(item.contrast.metric)) if item.contrast.statistic == MEAN.name else item
+        for item in comparisons
     )
 
 
@@ -136,13 +136,13 @@ def _limits(contrast: Contrast, value: float) -> tuple[float, ...]:
 def _pairs(contrast: Contrast, arms: Arms, attributes: SampleAttributes) -> list[Pair]:
     """Return the better arm's values first: as observed and, if some are lost, at the ends of these."""
     both = [*arms[0], *arms[1]]
-    seen, applicable = scored_samples(both), ~inapplicable_samples(both)
+    scored, applicable = scored_samples(both), ~inapplicable_samples(both)
     readings: list[tuple[End, End]] = [("observed", "observed")]
     if (lost_samples(both) & applicable).any():
         readings += [("low", "high"), ("high", "low")]
     pairs = []
     for ends in readings:
-        chosen = seen if ends[0] == "observed" else applicable
+        chosen = scored if ends[0] == "observed" else applicable
         ours, theirs = (
             prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
         )

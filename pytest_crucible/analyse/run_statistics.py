@@ -17,22 +17,22 @@ from pytest_crucible.analyse.targets import estimate_mean
 from pytest_crucible.records import AATest, Change, Contrast, Kind, MetricFacts, PairVariability, TrendPoint
 
 
-def aa_tests(given: AnalysisInputs, *, alpha: float, replicates: int, seed: int) -> tuple[AATest, ...]:
+def aa_tests(inputs: AnalysisInputs, *, alpha: float, replicates: int, seed: int) -> tuple[AATest, ...]:
     """Yield the A/A tests: of the repeats of each arm with repeats, then of each pair of arms; one metric at a time."""
-    facts = [metric for metric in metric_facts(given).values() if metric.kind != "text"]
+    facts = [metric for metric in metric_facts(inputs).values() if metric.kind != "text"]
     return tuple(
-        _self_test(metric, dealt, values, clusters_of(given.groups), alpha, replicates, seed)
+        _self_test(metric, dealt, values, clusters_of(inputs.groups), alpha, replicates, seed)
         for metric in facts
-        for dealt, values in _deals(given, metric)
+        for dealt, values in _deals(inputs, metric)
     )
 
 
-def _deals(given: AnalysisInputs, facts: MetricFacts) -> Iterator[tuple[str, Floats]]:
+def _deals(inputs: AnalysisInputs, facts: MetricFacts) -> Iterator[tuple[str, Floats]]:
     """Yield the scores that can be dealt to two arms: repeats of one arm, and the sample means of two."""
-    samples = len(given.groups)
+    samples = len(inputs.groups)
     arms = [
-        (arm, answers, given.plan.draws(number).size)
-        for number, (arm, answers) in enumerate(zip(given.plan.arms, given.answers, strict=True))
+        (arm, answers, inputs.plan.draws(number).size)
+        for number, (arm, answers) in enumerate(zip(inputs.plan.arms, inputs.answers, strict=True))
         if facts.name in answers.scores
     ]
     for arm, answers, repeats in arms:
@@ -81,22 +81,22 @@ def _self_test(
     return replace(tried, rate=alarms.rate, interval=alarms.interval, holds=alarms.holds, note="")
 
 
-def pair_variabilities(given: AnalysisInputs) -> Iterator[PairVariability]:
+def pair_variabilities(inputs: AnalysisInputs) -> Iterator[PairVariability]:
     """Return the variability of candidate and each baseline, on every numeric metric that both have on two samples or more."""
-    sizes = [given.plan.draws(number).size for number in range(len(given.plan.arms))]
-    for name, facts in metric_facts(given).items():
+    sizes = [inputs.plan.draws(number).size for number in range(len(inputs.plan.arms))]
+    for name, facts in metric_facts(inputs).items():
         arms = [
-            scores(facts, arm, samples=len(given.groups), repeats=repeats) if name in arm.scores else None
-            for arm, repeats in zip(given.answers, sizes, strict=True)
+            scores(facts, arm, samples=len(inputs.groups), repeats=repeats) if name in arm.scores else None
+            for arm, repeats in zip(inputs.answers, sizes, strict=True)
         ]
-        for arm, theirs in zip(given.plan.arms[1:], arms[1:], strict=True):
+        for arm, theirs in zip(inputs.plan.arms[1:], arms[1:], strict=True):
             ours = arms[0]
             if ours is None or theirs is None or facts.kind == "text":
                 continue
             differences = (ours.values - theirs.values)[ours.seen & theirs.seen]
             if len(differences) > 1:
                 yield PairVariability(
-                    nodeid=given.plan.nodeid,
+                    nodeid=inputs.plan.nodeid,
                     metric=name,
                     baseline=arm.name,
                     pairs=len(differences),

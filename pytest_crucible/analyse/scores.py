@@ -118,8 +118,8 @@ def map_arrays(part: Part, change: Callable[[Any], Any]) -> Part:
 def whole_shares(seen: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:
     """Return shares of samples of which the metric applies to all replies or to none."""
     applicable = np.where(inapplicable, 0.0, 1.0)
-    known = seen | inapplicable if skipped is None else (seen | inapplicable) & ~skipped
-    return Shares(np.where(known, applicable, np.nan), applicable)
+    has_reply = seen | inapplicable if skipped is None else (seen | inapplicable) & ~skipped
+    return Shares(np.where(has_reply, applicable, np.nan), applicable)
 
 
 def resolve(facts: MetricFacts, arms: Iterable[ArmOutcomes], earlier_kinds: Mapping[str, str]) -> MetricFacts:
@@ -134,7 +134,7 @@ def resolve(facts: MetricFacts, arms: Iterable[ArmOutcomes], earlier_kinds: Mapp
     ]
     earlier = earlier_kinds.get(facts.name)
     kinds = [*kinds_seen, earlier] if earlier in _WIDTH else kinds_seen
-    kind: Kind = max(kinds, key=lambda one: _WIDTH[one], default="binary")
+    kind: Kind = max(kinds, key=lambda kind_seen: _WIDTH[kind_seen], default="binary")
     return replace(facts, kind=kind, low=0.0, high=1.0) if kind == "binary" else replace(facts, kind=kind)
 
 
@@ -176,7 +176,7 @@ class _Replies(NamedTuple):
     scored: Flags
     lost: Flags
     """Only where the metric may apply."""
-    asked: Flags
+    requested: Flags
     """The test was not skipped."""
 
 
@@ -199,8 +199,8 @@ def _fill_failures(facts: MetricFacts, arm: ArmOutcomes, samples: int, repeats: 
 
 def _means(replies: _Replies, facts: MetricFacts, shape: tuple[int, int]) -> Scores:
     total = np.where(replies.scored, replies.values, 0.0).reshape(shape).sum(axis=1)
-    counted, missing, asked = (
-        flags.reshape(shape).sum(axis=1) for flags in (replies.scored, replies.lost, replies.asked)
+    counted, missing, requested = (
+        flags.reshape(shape).sum(axis=1) for flags in (replies.scored, replies.lost, replies.requested)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         # 0/0 is NaN: no repeat was scored
@@ -210,16 +210,18 @@ def _means(replies: _Replies, facts: MetricFacts, shape: tuple[int, int]) -> Sco
             np.where(missing, total + missing * end, total) / (counted + missing)
             for end in (facts.low, facts.high)
         )
-    return Scores(means, low, high, missing > 0, (counted + missing) == 0, own_shares=_shares(counted, missing, asked))
+    return Scores(
+        means, low, high, missing > 0, (counted + missing) == 0, own_shares=_shares(counted, missing, requested)
+    )
 
 
-def _shares(scored: Counts, lost: Counts, asked: Counts) -> Shares | None:
+def _shares(scored: Counts, lost: Counts, requested: Counts) -> Shares | None:
     """Return the shares of replies that the metric applies to; None if it applies to all or none of each sample's."""
-    if ((scored + lost == asked) | (scored + lost == 0)).all() and asked.all():
+    if ((scored + lost == requested) | (scored + lost == 0)).all() and requested.all():
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
         # 0/0 is NaN: all replies are lost
-        return Shares(observed=scored / (asked - lost), with_lost=np.nan_to_num((scored + lost) / asked))
+        return Shares(observed=scored / (requested - lost), with_lost=np.nan_to_num((scored + lost) / requested))
 
 
 def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats, Flags]:

@@ -206,9 +206,9 @@ def _limits(claim: Target | Contrast) -> tuple[float, ...]:
 def _readings(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> Iterator[tuple[Prepared, Flags]]:
     """Yield the values as observed and, where some are lost, with these at either end; and which samples they are of."""
     arms = _arms(claim, inputs, table)
-    seen = np.all([scored_samples(arm) for arm in arms], axis=0)
+    scored = np.all([scored_samples(arm) for arm in arms], axis=0)
     applicable = ~np.any([inapplicable_samples(arm) for arm in arms], axis=0)
-    ends: list[tuple[Flags, End, End]] = [(seen, "observed", "observed")]
+    ends: list[tuple[Flags, End, End]] = [(scored, "observed", "observed")]
     if np.any([lost_samples(arm) & applicable for arm in arms]):
         ends += [(applicable, "low", "high"), (applicable, "high", "low")]
     for chosen, ours, theirs in ends:

@@ -62,7 +62,7 @@ def difference_reason(comparison: Comparison, state: State, proven: bool, alpha:
         return f"{claim}{_proof(comparison, proven)}{_beside_relevant(comparison)}"
     word = _direction_word(comparison, is_better)
     name = "permutation p" if comparison.arrangements is not None else "p"
-    p = p_equals(comparison.p_adjusted).replace("p", f"{_adjusted(comparison)}{name}", 1)
+    p = p_equals(comparison.p_adjusted).replace("p", f"{_adjusted_prefix(comparison)}{name}", 1)
     head = f"the replies of {comparison.candidate} and {comparison.contrast.baseline} differ ({p})"
     observed = f"{comparison.candidate}'s observed {_statistic(comparison)} is {word}"
     if not proven_on_scored:
@@ -104,7 +104,7 @@ def _round_down(number: float) -> float:
     return math.floor(number / step + 1e-9) * step
 
 
-def _adjusted(comparison: Comparison) -> str:
+def _adjusted_prefix(comparison: Comparison) -> str:
     return "" if comparison.p_adjusted == comparison.p_value else "adjusted "
 
 

@@ -120,12 +120,12 @@ def hold_proven(analysis: Analysis, comparison: Comparison, verdict: Verdict) ->
         return verdict
     if verdict.proven and excludes_relevant_regression(comparison.contrast, comparison.evidence.observed):
         return verdict
-    past, shown = look.proven_in, "proven" if look.proven_in.proven else "missed"
+    past, word = look.proven_in, "proven" if look.proven_in.proven else "missed"
     return replace(
         verdict,
         state="missed",
         proven=past.proven,
-        reason=f"it was {shown} in run {past.run} of {past.started[:10]}, and stays missed until the adapter changes",
+        reason=f"it was {word} in run {past.run} of {past.started[:10]}, and stays missed until the adapter changes",
     )
 
 

@@ -115,5 +115,5 @@ def complete_length(
     return end
 
 
-def _same_group(groups: Sequence[str | None], one: int, other: int) -> bool:
-    return groups[one] is not None and groups[one] == groups[other]
+def _same_group(groups: Sequence[str | None], first: int, second: int) -> bool:
+    return groups[first] is not None and groups[first] == groups[second]

@@ -68,7 +68,7 @@ def effect_over_factors(
         return _of_improvement(contrast, sources, span, alpha, levels)
     if contrast.limit is None:
         return _effect(contrast, detectable=_detectable(sources, span, level))
-    needed = _needed(contrast, sources, deviation, span, alpha, level)
+    needed = _samples_needed(contrast, sources, deviation, span, alpha, level)
     kind = "relevant difference" if contrast.margin is None else "margin"
     few = f"{_text(levels)} are too few for a {kind} of {contrast.limit_text}, however many samples there are"
     if contrast.relevant is None:
@@ -111,7 +111,7 @@ def _distance_of_levels(sources: Sequence[stats.Source], effect: float, span: fl
     return bound_distance(parts, "lower", alpha, ends)
 
 
-def _needed(
+def _samples_needed(
     contrast: Contrast, sources: Sequence[stats.Source], deviation: float, span: float, alpha: float, level: float
 ) -> int | None:
     """Return the samples that prove the margin, or resolve the relevant difference: detect it, and prove equal arms equivalent."""

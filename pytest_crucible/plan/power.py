@@ -120,9 +120,9 @@ def _effect_of_samples(
     if comparison_row(contrast, facts) is GEOMETRIC:
         return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
     span, deviation, is_binary = facts.largest_change, _assumed_deviation(facts), facts.kind in (None, "binary")
-    needed = _needed(contrast, facts, deviation, alpha, grouped=grouped)
+    needed = _samples_needed(contrast, facts, deviation, alpha, grouped=grouped)
     if contrast.relevant is not None:
-        needed = _needed_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
+        needed = _samples_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
     if is_binary:
         detectable = _detectable_change(decided, n, level, grouped=grouped)
         prefix = "" if facts.kind == "binary" else "the metric is binary and "
@@ -201,17 +201,19 @@ def _detectable_in_groups(contrast: Contrast, groups: int, level: float) -> floa
     return difference if difference <= DISCORDANCE else ratio / (1 + ratio)
 
 
-def _needed(contrast: Contrast, facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool) -> int | None:
+def _samples_needed(
+    contrast: Contrast, facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool
+) -> int | None:
     """Return the samples (or groups) that prove the margin with 80 % power, if the arms are truly equal."""
     margin = contrast.margin
     # No number of samples proves equal arms superior.
     if margin is None or contrast.alternative == "superior" or facts.kind is None:
         return None
     margins = (-margin, margin) if contrast.alternative == "equivalent" else (-margin,)
-    return _needed_to_clear(margins, facts, deviation, alpha, grouped=grouped)
+    return _samples_to_clear(margins, facts, deviation, alpha, grouped=grouped)
 
 
-def _needed_to_resolve(
+def _samples_to_resolve(
     relevant: float, facts: MetricFacts, deviation: float, alpha: float, level: float, *, grouped: bool
 ) -> int | None:
     """Return the samples (or groups) that detect the relevant difference, and prove equal arms equivalent: 80 % power each."""
@@ -222,11 +224,11 @@ def _needed_to_resolve(
         detects = samples_for_paired_change(relevant, DISCORDANCE, alpha=level)
     else:
         detects = stats.samples_for_t(relevant / deviation, alpha=level).ceiling
-    proves = _needed_to_clear((-relevant, relevant), facts, deviation, alpha, grouped=grouped)
+    proves = _samples_to_clear((-relevant, relevant), facts, deviation, alpha, grouped=grouped)
     return None if detects is None or proves is None else max(detects, proves)
 
 
-def _needed_to_clear(
+def _samples_to_clear(
     margins: tuple[float, ...], facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool
 ) -> int | None:
     """Return the samples (or groups) whose bounds clear the margins with 80 % power, if the arms are truly equal."""

@@ -69,7 +69,9 @@ class VariantNames:
         variant = match["variant"]
         attack = re.sub(r" [-+.\d]+$", "", variant)
         if attack in self.not_declared:
-            strengths = [known for known in self.known if known.startswith(f"{attack} ")]
+            strengths = [
+                names_of_variants for names_of_variants in self.known if names_of_variants.startswith(f"{attack} ")
+            ]
             if strengths:
                 return f"{name}: {attack} is run as {', '.join(strengths)}; write one of these"
             return f"{name}: {attack} is not run; add it to {self.marker}"
@@ -79,53 +81,57 @@ class VariantNames:
 
 
 def variant_terms(
-    names: Iterable[str], metrics: Mapping[str, MetricFacts], known: VariantNames, *, open_metrics: bool
+    names: Iterable[str], metrics: Mapping[str, MetricFacts], names_of_variants: VariantNames, *, open_metrics: bool
 ) -> tuple[VariantTerm, ...]:
     """Return the terms among the names of metrics that targets and comparisons use.
 
     With `open_metrics` the test scores by itself, and a metric that is not among `metrics` may be one of these. Raises
     SpecError for a view that a metric cannot have.
     """
-    terms = (read_term(name, metrics, known, open_metrics=open_metrics) for name in dict.fromkeys(names))
+    terms = (read_term(name, metrics, names_of_variants, open_metrics=open_metrics) for name in dict.fromkeys(names))
     return tuple(term for term in terms if term is not None)
 
 
 def read_term(
-    name: str, metrics: Mapping[str, MetricFacts], known: VariantNames, *, open_metrics: bool
+    name: str, metrics: Mapping[str, MetricFacts], names_of_variants: VariantNames, *, open_metrics: bool
 ) -> VariantTerm | None:
     """Return a name as a term; None for a metric's own name, and for one that names no variant."""
-    match = _TERM.fullmatch(known.aliases.get(name, name))
-    if match is None or name in metrics or match["variant"] not in (*known.groups, *known.variants):
+    match = _TERM.fullmatch(names_of_variants.aliases.get(name, name))
+    if (
+        match is None
+        or name in metrics
+        or match["variant"] not in (*names_of_variants.groups, *names_of_variants.variants)
+    ):
         return None
     metric, view = split_view(match["metric"], metrics)
-    if metric in known.metrics and view:
+    if metric in names_of_variants.metrics and view:
         raise SpecError(
             f"{name}: {metric} is scored on variants only, so it has no {view}: write {metric}[{match['variant']}]"
         )
-    if metric not in metrics and metric not in known.metrics and not open_metrics:
+    if metric not in metrics and metric not in names_of_variants.metrics and not open_metrics:
         return None
-    facts = known.metrics.get(metric) or metrics.get(metric, MetricFacts(name=metric))
+    facts = names_of_variants.metrics.get(metric) or metrics.get(metric, MetricFacts(name=metric))
     problem = view_problem(view, facts)
     if problem:
         raise SpecError(f"{name}: {problem}")
-    group = known.groups.get(match["variant"])
+    group = names_of_variants.groups.get(match["variant"])
     draws = 1 if group is None or group.is_worst else len(group.variants)
     of_term = term_facts(name, view, facts, draws)
     return VariantTerm(facts=of_term, metric=metric, view=view, variant=match["variant"], group=group)
 
 
-def term_hint(name: str, metrics: Iterable[str], known: VariantNames) -> str:
+def term_hint(name: str, metrics: Iterable[str], names_of_variants: VariantNames) -> str:
     """Return a hint for a term that names an unknown metric, view or variant; empty for other names, and without a close one."""
     match = _TERM.fullmatch(name)
-    if match is None or not known.known:
+    if match is None or not names_of_variants.known:
         return ""
     views = [f".{view}" for view in VIEWS if view]
-    every = [*metrics, *known.metrics]
+    every = [*metrics, *names_of_variants.metrics]
     base = match["metric"].partition(".")[0]
-    if base in known.hints and base not in every:
-        return known.hints[base]
+    if base in names_of_variants.hints and base not in every:
+        return names_of_variants.hints[base]
     bases = [*every, *(f"{base}{view}" for base in every for view in views)]
-    candidates = [f"{base}[{variant}]" for base in bases for variant in known.known]
+    candidates = [f"{base}[{variant}]" for base in bases for variant in names_of_variants.known]
     return suggest(name, candidates, otherwise="")
 
 

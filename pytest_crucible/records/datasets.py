@@ -282,9 +282,9 @@ def expected_decision(expected: Any) -> Any:
     return next((expected[key] for key in _DECISION_KEYS if key in expected), None)
 
 
-def same_decision(found: Any, wanted: Any) -> bool:
+def same_decision(decision: Any, other: Any) -> bool:
     """Return whether two decisions are the same, capitals and spaces aside; None is no decision."""
-    return found is not None and wanted is not None and plain_decision(found) == plain_decision(wanted)
+    return decision is not None and other is not None and plain_decision(decision) == plain_decision(other)
 
 
 def plain_decision(value: Any) -> str:

@@ -292,7 +292,7 @@ class ArmOutcomes:
     lost: Sequence[Lost]
     labels: frozenset[str] = frozenset()
     """Metrics whose values are text."""
-    told: Mapping[str, Sequence[tuple[int, int, str]]] = field(default_factory=dict)
+    judge_texts: Mapping[str, Sequence[tuple[int, int, str]]] = field(default_factory=dict)
     """Position, repeat and text that LLM judges record beside their scores."""
 
 
@@ -333,12 +333,12 @@ def join_outcomes(parts: Sequence[ArmOutcomes]) -> ArmOutcomes:
 
     names = dict.fromkeys(name for part in parts for name in part.scores)
     by_metric = {name: [part.scores[name] for part in parts if name in part.scores] for name in names}
-    judged = dict.fromkeys(name for part in parts for name in part.told)
+    judged = dict.fromkeys(name for part in parts for name in part.judge_texts)
     return ArmOutcomes(
         **join(parts, "positions repeats failures skipped lost"),
         scores={name: ScoreColumns(**join(of, "positions repeats values is_bool")) for name, of in by_metric.items()},
         labels=frozenset().union(*(part.labels for part in parts)),
-        told={name: [text for part in parts for text in part.told.get(name, ())] for name in judged},
+        judge_texts={name: [text for part in parts for text in part.judge_texts.get(name, ())] for name in judged},
     )
 
 

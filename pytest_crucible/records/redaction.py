@@ -125,24 +125,10 @@ KEY_FINDERS: tuple[tuple[str, Find], ...] = (
 
 
 HIDDEN = "(key hidden)"
-SERVICES = [
-    "tml",
-    "sk",
-    "rk",
-    "pk",
-    "hf",
-    "ghp",
-    "gho",
-    "ghu",
-    "ghs",
-    "ghr",
-    "glpat",
-    "xoxa",
-    "xoxb",
-    "xoxp",
-    "xoxr",
-    "xoxs",
-]
+SERVICES = (
+    *("tml", "sk", "rk", "pk", "hf", "ghp", "gho", "ghu", "ghs", "ghr", "glpat"),
+    *("xoxa", "xoxb", "xoxp", "xoxr", "xoxs"),
+)
 _TOKEN = r"eyJ[\w-]{8,}\.[\w-]+\.[\w-]+"  # a JSON Web Token
 # Keys of well-known services, by their form.
 _OF_SERVICES = rf"\b(?:{'|'.join(SERVICES)})[-_][\w-]{{16,}}|\bAKIA[0-9A-Z]{{16}}\b|\bAIza[\w-]{{30,}}|{KEY_PATTERN}"

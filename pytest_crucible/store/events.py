@@ -75,9 +75,9 @@ def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
         .limit(_RUNS)
     )
     earlier = list(store.rows(query))
-    usages = [one for run, started in earlier for one in _usages(store, run, started, nodeid)]
-    ours = (one for one in usages if one.arm == arm)
-    others = (one for one in usages if not one.arm.startswith(HELPERS))
+    usages = [usage for run, started in earlier for usage in _usages(store, run, started, nodeid)]
+    ours = (usage for usage in usages if usage.arm == arm)
+    others = (usage for usage in usages if not usage.arm.startswith(HELPERS))
     return next(ours, None) or (None if arm.startswith(HELPERS) else next(others, None))
 
 

@@ -55,8 +55,8 @@ def _move_repeats(answers: ArmOutcomes, by: int) -> ArmOutcomes:
     """Return the outcomes with repeats that count from another number on."""
     if not by:
         return answers
-    texts = {name: [(at, repeat + by, text) for at, repeat, text in rows] for name, rows in answers.told.items()}
-    return replace(move_units(answers, lambda unit: (unit[0], unit[1] + by)), told=texts)
+    texts = {name: [(at, repeat + by, text) for at, repeat, text in rows] for name, rows in answers.judge_texts.items()}
+    return replace(move_units(answers, lambda unit: (unit[0], unit[1] + by)), judge_texts=texts)
 
 
 _PART = 500
@@ -84,7 +84,7 @@ def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
         outcomes = store.written.outcomes(arm, partial(_counts, connection, arm)) or _read(connection, arm)
         return replace(
             outcomes,
-            told=_load_texts(
+            judge_texts=_load_texts(
                 connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS)))
             ),
             lost=[

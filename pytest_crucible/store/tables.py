@@ -206,9 +206,9 @@ def variants(store: RunStore, run: str) -> ExportTable:
                 .where(twins.variant == arm.sha256)
                 .order_by(twins.position, stored.c.epoch)
             )
-            for *unit, input, facts, reply, failure, reason, kept, form, metadata in _read(store, query):
+            for *unit, input, facts, reply, failure, reason, label, form, metadata in _read(store, query):
                 text = _sent_text(form, input, metadata) if (facts or {}).get(LATE) else input
-                yield (*place, *unit, text, (facts or {}).get("edits"), reply, failure, reason, kept)
+                yield (*place, *unit, text, (facts or {}).get("edits"), reply, failure, reason, label)
 
     return ExportTable(columns=VARIANTS, rows=rows())
 

@@ -63,9 +63,9 @@ class _Batch:
         """
         # Other processes may be writing the same keys: all write in one order of tables and keys, or they would deadlock.
         # And rows in the order of their keys are stored faster.
-        by_name = sorted(self.rows.items(), key=lambda one: one[0].name)
+        by_name = sorted(self.rows.items(), key=lambda item: item[0].name)
         unkeyed = [(table, False, _in_order(table, many)) for table, many in by_name if many]
-        keyed = sorted(self.keyed.items(), key=lambda one: (one[0][0].name, one[0][1]))
+        keyed = sorted(self.keyed.items(), key=lambda item: (item[0][0].name, item[0][1]))
         rest = ((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)
         return refer_to_texts([*unkeyed, *rest])
 

@@ -264,13 +264,13 @@ class WrittenRows:
 def _take(values: array[Any], order: Any) -> array[Any]:
     import numpy as np
 
-    taken = array(values.typecode)
-    taken.frombytes(np.asarray(values)[order].tobytes())
-    return taken
+    column = array(values.typecode)
+    column.frombytes(np.asarray(values)[order].tobytes())
+    return column
 
 
 def _take_flags(flags: bytearray, order: Any) -> list[bool]:
     import numpy as np
 
-    taken: list[bool] = np.array(flags, dtype=bool)[order].tolist()
-    return taken
+    column: list[bool] = np.array(flags, dtype=bool)[order].tolist()
+    return column

@@ -189,7 +189,7 @@ def _of_twins(data: VariantData, facts: MetricFacts, number: int, names: Sequenc
 def _labels(metric: str, answers: ArmOutcomes, samples: int) -> Floats:
     """Return the value of the level that a person gave the first reply to each sample; NaN without one."""
     labels = np.full(samples, np.nan)
-    for position, repeat, text in answers.told.get(f"{metric}{HUMAN}", ()):
+    for position, repeat, text in answers.judge_texts.get(f"{metric}{HUMAN}", ()):
         # Earlier versions stored the two levels without the value.
         _, _, *value = json.loads(text)
         if repeat == 0 and value:

@@ -143,7 +143,7 @@ def with_failures():
     }
     return ArmOutcomes(
         positions=[0, 1, 2, 3], repeats=[0] * 4, failures=[None, None, "refusal", "refusal"], skipped=[False] * 4,
-        scores=columns, labels=frozenset(), told={}, lost=[Lost(Unit(k, 0, 0, 0), None, "error", "") for k in (4, 5)],
+        scores=columns, labels=frozenset(), judge_texts={}, lost=[Lost(Unit(k, 0, 0, 0), None, "error", "") for k in (4, 5)],
     )  # fmt: skip
 
 

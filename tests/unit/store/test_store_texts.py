@@ -116,9 +116,9 @@ def conversations(draw):
 @given(conversations())
 def test_messages_come_back_as_they_were_sent(conversation):
     sample, metadata, messages = conversation
-    known = sample_texts(sample, metadata)
+    of_sample = sample_texts(sample, metadata)
 
-    assert messages_of(unpack_form(pack_form(form_of(messages, known))), known) == messages
+    assert messages_of(unpack_form(pack_form(form_of(messages, of_sample))), of_sample) == messages
 
 
 def test_one_prompt_around_the_texts_of_many_samples_is_one_form():

@@ -83,7 +83,7 @@ def plain(arm: ArmOutcomes) -> Any:
         for name, of in arm.scores.items()
     }
     units = [*zip(arm.positions, arm.repeats, arm.failures, arm.skipped, strict=True)]
-    return units, list(scores.items()), arm.labels, arm.told, arm.lost
+    return units, list(scores.items()), arm.labels, arm.judge_texts, arm.lost
 
 
 def counts_of(store: RunStore, arm: int) -> tuple[int, int]:

@@ -48,7 +48,7 @@ def answers(judged, labels):
     column = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=[False] * size)
     return ArmOutcomes(
         positions=positions, repeats=repeats, failures=[None] * size, skipped=[False] * size, scores={"right": column},
-        labels=frozenset(), told={"right.human": rows}, lost=[],
+        labels=frozenset(), judge_texts={"right.human": rows}, lost=[],
     )  # fmt: skip
 
 
