@@ -154,7 +154,7 @@ def compare_arms(
     )
     difference = conditional.compare(pair, alpha)
     if attributes.random_factors:
-        return crossed.uncounted(difference, "difference of conditional means", attributes)
+        return crossed.without_interval(difference, "difference of conditional means", attributes)
     if attributes.look_alpha is not None:
         return conditional.without_proof(difference, LOOKS)
     # A reach is about the two values of one sample, and these means are of other samples.

@@ -104,7 +104,7 @@ def difference(
     `plain` is the difference that counts the samples alone. Effect sizes are taken from it, without their intervals.
     """
     row = comparison_row(measure, arms[0][0].facts)
-    unproven = uncounted(plain, row.title, attributes)
+    unproven = without_interval(plain, row.title, attributes)
     if not row.is_mean:
         return unproven
     try:
@@ -140,7 +140,7 @@ def difference(
     )
 
 
-def uncounted(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
+def without_interval(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
     """Return the difference alone, with the reason: its statistic has no interval that counts the random factors."""
     return replace(
         plain,

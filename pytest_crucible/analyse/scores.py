@@ -115,10 +115,10 @@ def map_arrays(part: Part, change: Callable[[Any], Any]) -> Part:
     return replace(part, **changed)
 
 
-def whole_shares(seen: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:
+def whole_shares(scored: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:
     """Return shares of samples of which the metric applies to all replies or to none."""
     applicable = np.where(inapplicable, 0.0, 1.0)
-    has_reply = seen | inapplicable if skipped is None else (seen | inapplicable) & ~skipped
+    has_reply = scored | inapplicable if skipped is None else (scored | inapplicable) & ~skipped
     return Shares(np.where(has_reply, applicable, np.nan), applicable)
 
 

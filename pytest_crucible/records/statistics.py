@@ -129,9 +129,9 @@ class Evidence:
 
     def _weakest(self, p_values: Sequence[float | None]) -> float | None:
         values = [reading.value for reading in self._readings if reading.value is not None]
-        known = [p_value for p_value in p_values if p_value is not None]
+        finite = [p_value for p_value in p_values if p_value is not None]
         is_one_way = all(value > 0 for value in values) or all(value < 0 for value in values)
-        return max(known) if len(known) == len(values) == len(p_values) and is_one_way else None
+        return max(finite) if len(finite) == len(values) == len(p_values) and is_one_way else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
