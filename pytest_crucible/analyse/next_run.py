@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, prepare, row_of
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, limits_to_clear, prepare, row_of
 from pytest_crucible.measures.row import Difference, Flags
 from pytest_crucible.records import Contrast
 from pytest_crucible.stats.planning.next_sample import (
@@ -70,7 +70,7 @@ def _samples_by_evidence(difference: Difference, contrast: Contrast, *, alpha: f
             return None
         return samples_by_evidence(n, difference.p_value / 2, alpha=shared / 2)
     needed = []
-    for limit in _margins_to_clear(value, contrast, contrast.limit):
+    for limit in limits_to_clear(contrast, value):
         bound = difference.lower if value > limit else difference.upper
         if bound is not None and math.isfinite(bound) and abs(value - bound) >= abs(value - limit) > 0:
             to_bound = abs(value - bound)
@@ -92,7 +92,7 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
             return samples_for_paired_change(value, difference.discordance, alpha=shared)
         return samples_to_clear((abs(value),), deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2)
     # On the scale of the difference, which is logarithmic for a ratio.
-    margins = _margins_to_clear(value, contrast, contrast.limit or 0.0)
+    margins = limits_to_clear(contrast, value)
     if difference.discordance is not None:
         needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
         # Where all pairs agree the bound is that of no failure, of which the score bound falls short.
@@ -131,7 +131,7 @@ def _samples_by_row(
 ) -> int | None:
     if contrast.limit is None:
         return samples(0.0, alpha / family_size / 2, 0.8)
-    return _samples_past_all(samples, value, _margins_to_clear(value, contrast, contrast.limit), alpha)
+    return _samples_past_all(samples, value, limits_to_clear(contrast, value), alpha)
 
 
 def _samples_past_all(
@@ -153,16 +153,6 @@ def fewest_for_margin(contrast: Contrast, alpha: float) -> int:
 
 def _dof(difference: Difference) -> float:
     return difference.n - 1.0 if difference.dof is None else difference.dof
-
-
-def _margins_to_clear(value: float, contrast: Contrast, margin: float) -> tuple[float, ...]:
-    """Return the differences that the bounds must exclude for a verdict, if the estimate is the truth."""
-    if contrast.alternative == "superior":
-        return (margin,)
-    if contrast.alternative == "equivalent" and abs(value) < margin:
-        return (-margin, margin)
-    # Beyond a margin one bound is enough: it proves that the arms are not equivalent.
-    return (math.copysign(margin, value),) if contrast.alternative == "equivalent" else (-margin,)
 
 
 def detectable_falls(

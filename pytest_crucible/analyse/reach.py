@@ -14,6 +14,7 @@ from pytest_crucible.analyse.statistics import (
     SampleAttributes,
     ScoredMetric,
     inapplicable_samples,
+    limits_to_clear,
     lost_samples,
     prepare,
     row_of,
@@ -120,17 +121,10 @@ def _open_limits(comparison: Comparison, alpha: float, family_size: int) -> tupl
         is_missed = value < 0 and comparison.p_value is not None and comparison.p_value <= alpha
         is_proven = observed.proof_p is not None and observed.proof_p * family_size <= alpha
         return (0.0,) if is_missed and not is_proven else ()
-    limits = _limits(contrast, value)
+    limits = limits_to_clear(contrast, value)
     if observed.lower is None or observed.upper is None:
         return limits
     return limits if any(observed.lower <= limit <= observed.upper for limit in limits) else ()
-
-
-def _limits(contrast: Contrast, value: float) -> tuple[float, ...]:
-    margin = contrast.limit or 0.0
-    if contrast.alternative == "equivalent":
-        return (-margin, margin) if abs(value) < margin else (math.copysign(margin, value),)
-    return (margin,) if contrast.alternative == "superior" else (-margin,)
 
 
 def _pairs(contrast: Contrast, arms: Arms, attributes: SampleAttributes) -> list[Pair]:

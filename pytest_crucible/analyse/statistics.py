@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,7 +14,7 @@ from pytest_crucible.measures.row import Clusters as Clusters
 from pytest_crucible.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric as numeric
-from pytest_crucible.records import Measure, MetricFacts
+from pytest_crucible.records import Contrast, Measure, MetricFacts
 from pytest_crucible.records.datasets import By
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
@@ -65,6 +66,17 @@ def mean_of(facts: MetricFacts) -> Measure:
 
 def row_of(measure: Measure) -> Statistic:
     return STATISTICS[measure.statistic]
+
+
+def limits_to_clear(contrast: Contrast, value: float) -> tuple[float, ...]:
+    """Return the differences that the bounds must exclude for a verdict, if the estimate is the truth."""
+    margin = contrast.limit or 0.0
+    if contrast.alternative == "superior":
+        return (margin,)
+    if contrast.alternative == "equivalent" and abs(value) < margin:
+        return (-margin, margin)
+    # Beyond a margin one bound is enough: it proves that the arms are not equivalent.
+    return (math.copysign(margin, value),) if contrast.alternative == "equivalent" else (-margin,)
 
 
 def scored_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:

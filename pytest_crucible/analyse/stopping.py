@@ -34,7 +34,7 @@ from pytest_crucible.measures.values import limit_changes
 from pytest_crucible.records import ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric
 from pytest_crucible.records.outcomes import move_units, skip_units
-from pytest_crucible.records.statistics import targets_on_samples
+from pytest_crucible.records.statistics import claims_on_samples
 from pytest_crucible.stats.arrays import Side
 
 NEVER = math.inf
@@ -71,7 +71,7 @@ def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) ->
     """
     # What has refuted a reach after an end must not move that end.
     table = in_order(score_as_declared(inputs), order, alpha)
-    ends = [_find_end(claim, inputs, table, alpha) for claim in _claims(inputs)]
+    ends = [_find_end(claim, inputs, table, alpha) for claim in claims_on_samples(inputs.plan)]
     latest = max(ends, default=NEVER)
     return None if latest == NEVER else int(latest)
 
@@ -141,11 +141,6 @@ def answered_units(answers: ArmOutcomes) -> Iterator[int]:
 
 
 # -- one claim -----------------------------------------------------------------------------------------------------
-
-
-def _claims(inputs: AnalysisInputs) -> list[Target | Contrast]:
-    targets = targets_on_samples(inputs.plan.targets)
-    return [*targets, *(contrast for contrast in inputs.plan.contrasts if contrast.decides)]
 
 
 def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable, alpha: float) -> float:

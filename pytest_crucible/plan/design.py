@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_crucible.measures.possible_values import bounds_problem, contrast_problem, target_problem
@@ -24,7 +24,7 @@ from pytest_crucible.records import (
 from pytest_crucible.records.datasets import SAME_ANSWER, TWIN
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import VIEWS
-from pytest_crucible.records.statistics import KnownNumber, known_numbers, targets_on_samples
+from pytest_crucible.records.statistics import KnownNumber, claims_on_samples, known_numbers
 
 
 def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
@@ -140,10 +140,11 @@ def plan_metrics(
     declared |= {term.facts.name: term.facts for term in terms}
     # What a function scores by itself may have any name.
     numbers = {name: row for name, row in known_numbers().items() if name not in declared and not open_metrics}
+    names = _Names(declared, numbers, open_metrics, variants)
     for target in targets:
-        _check_target(target, declared, numbers, open_metrics, variants)
+        _check_target(target, names)
     for contrast in contrasts:
-        _check_contrast(contrast, declared, numbers, open_metrics, variants)
+        _check_contrast(contrast, names)
     return metrics
 
 
@@ -193,46 +194,42 @@ def _with_passed(
     facts: Sequence[MetricFacts], targets: Sequence[Target], contrasts: Sequence[Contrast], open_metrics: bool
 ) -> tuple[MetricFacts, ...]:
     named = {term_metric(name) for measure in (*targets, *contrasts) for name in measure.metrics}
-    has_passed = any(
-        metric.name == PASSED.name
-        for metric in facts
-        # a suite's own metric with this name takes precedence
-    )
+    # A suite's own metric with this name takes precedence.
+    has_passed = any(metric.name == PASSED.name for metric in facts)
     is_needed = PASSED.name in named or not (facts or open_metrics)
     return (*facts, PASSED) if is_needed and not has_passed else tuple(facts)
 
 
-def _check_target(
-    target: Target,
-    declared: Mapping[str, MetricFacts],
-    numbers: Mapping[str, KnownNumber],
-    open_metrics: bool,
-    variants: VariantNames,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that a target or a comparison may use."""
+
+    declared: Mapping[str, MetricFacts]
+    numbers: Mapping[str, KnownNumber]
+    open_metrics: bool
+    variants: VariantNames
+
+
+def _check_target(target: Target, names: _Names) -> None:
     what = f"target {target.text!r}"
-    if target.metric in numbers:
-        _check_form(target, numbers[target.metric])
-        _refuse(target_problem(target, numbers[target.metric].facts))
+    if target.metric in names.numbers:
+        number = names.numbers[target.metric]
+        _check_form(target, number)
+        _refuse(target_problem(target, number.facts))
         return
     for name in target.metrics:
-        _check_metric(what, name, declared, open_metrics, variants, near=numbers)
-    _check_facts(what, target, declared)
-    _refuse(target_problem(target, declared.get(target.metric, MetricFacts(name=target.metric))))
+        _check_metric(what, name, names, near=names.numbers)
+    _check_facts(what, target, names.declared)
+    _refuse(target_problem(target, names.declared.get(target.metric, MetricFacts(name=target.metric))))
 
 
-def _check_contrast(
-    contrast: Contrast,
-    declared: Mapping[str, MetricFacts],
-    numbers: Mapping[str, KnownNumber],
-    open_metrics: bool,
-    variants: VariantNames,
-) -> None:
+def _check_contrast(contrast: Contrast, names: _Names) -> None:
     what = f"ab_compare({contrast.expression!r})"
-    _check_comparison(contrast.metric, numbers)
+    _check_comparison(contrast.metric, names.numbers)
     for name in contrast.metrics:
-        _check_metric(what, name, declared, open_metrics, variants)
-    _check_facts(what, contrast, declared)
-    _refuse(contrast_problem(contrast, declared.get(contrast.metric, MetricFacts(name=contrast.metric))))
+        _check_metric(what, name, names)
+    _check_facts(what, contrast, names.declared)
+    _refuse(contrast_problem(contrast, names.declared.get(contrast.metric, MetricFacts(name=contrast.metric))))
 
 
 def _check_form(target: Target, number: KnownNumber) -> None:
@@ -267,15 +264,9 @@ def _refuse(problem: str) -> None:
         raise SpecError(problem)
 
 
-def _check_metric(
-    what: str,
-    metric: str,
-    declared: Mapping[str, MetricFacts],
-    open_metrics: bool,
-    variants: VariantNames,
-    near: Iterable[str] = (),
-) -> None:
+def _check_metric(what: str, metric: str, names: _Names, near: Iterable[str] = ()) -> None:
     """Raise SpecError for an unknown metric, or one of texts. `near` are further names that a misspelt one may mean."""
+    declared, variants = names.declared, names.variants
     if metric in declared:
         if declared[metric].kind == "text":
             raise SpecError(f"{what} is about {metric!r}, which is text: name a metric of bool or numbers")
@@ -283,7 +274,7 @@ def _check_metric(
     if variants.reason_not_run(metric):
         return
     _refuse(variants.problem(metric))
-    if open_metrics:
+    if names.open_metrics:
         # the test function scores by itself: its metrics are known only after the run
         return
     hint = term_hint(metric, declared, variants) or suggest(
@@ -298,7 +289,7 @@ DECIDED = ("mean", "rate")
 
 def look_alpha(plans: Sequence[Plan], alpha: float) -> float:
     """Return the error rate of each claim: all claims of a session hold together with probability 1 - alpha (Bonferroni)."""
-    return alpha / max(sum(len(claims(plan)) for plan in plans), 1)
+    return alpha / max(sum(len(claims_on_samples(plan)) for plan in plans), 1)
 
 
 def with_looks(plan: Plan, alpha: float) -> Plan:
@@ -314,15 +305,9 @@ def with_looks(plan: Plan, alpha: float) -> Plan:
             f"--crucible-stop cannot count the noise of {factors}: leave it out, or declare fixed={list(plan.random_factors)}"
         )
     facts = plan.facts
-    for claim in claims(plan):
+    for claim in claims_on_samples(plan):
         _check_look(claim, facts.get(claim.metric))
-    return replace(plan, look_alpha=alpha) if claims(plan) else plan
-
-
-def claims(plan: Plan) -> list[Target | Contrast]:
-    """Return the targets and comparisons that get a verdict by the samples' scores."""
-    targets = targets_on_samples(plan.targets)
-    return [*targets, *(contrast for contrast in plan.contrasts if contrast.decides)]
+    return replace(plan, look_alpha=alpha) if claims_on_samples(plan) else plan
 
 
 def _check_look(claim: Target | Contrast, facts: MetricFacts | None) -> None:

@@ -158,20 +158,17 @@ def close_to_others(path: Path) -> None:
     # Files of SQLite come and go while others look.
     with contextlib.suppress(FileNotFoundError):
         status = path.stat()
-        if _IS_POSIX and status.st_mode & _OTHERS:
-            _narrow(path, status)
-
-
-def _narrow(path: Path, status: os.stat_result) -> None:
-    try:
-        path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
-    except OSError as error:
-        # A file system without modes or without writes refuses its owner, too: the mount decides who reads it.
-        if status.st_uid != os.geteuid():
-            raise NotPrivateError(
-                f"{str(path)!r} belongs to another user (uid {status.st_uid}), who can read and change it: "
-                "name a run store of your own with --crucible-store, or change its owner"
-            ) from error
+        if not _IS_POSIX or not status.st_mode & _OTHERS:
+            return
+        try:
+            path.chmod(stat.S_IMODE(status.st_mode) & ~_OTHERS)
+        except OSError as error:
+            # A file system without modes or without writes refuses its owner, too: the mount decides who reads it.
+            if status.st_uid != os.geteuid():
+                raise NotPrivateError(
+                    f"{str(path)!r} belongs to another user (uid {status.st_uid}), who can read and change it: "
+                    "name a run store of your own with --crucible-store, or change its owner"
+                ) from error
 
 
 def git_commit(root: Path) -> dict[str, Any] | None:

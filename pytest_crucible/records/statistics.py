@@ -13,7 +13,7 @@ from pytest_crucible.records.measures import Contrast, Target
 from pytest_crucible.stats.interval import Interval
 
 if TYPE_CHECKING:
-    from pytest_crucible.records import Arm, MetricFacts, Target, TargetResult
+    from pytest_crucible.records import Arm, MetricFacts, Plan, Target, TargetResult
 
 
 class EvaluateKnown(Protocol):
@@ -41,6 +41,11 @@ def known_numbers() -> Mapping[str, KnownNumber]:
 def targets_on_samples(targets: Iterable[Target]) -> list[Target]:
     """Return the targets that samples decide."""
     return [target for target in targets if target.metric not in known_numbers()]
+
+
+def claims_on_samples(plan: Plan) -> list[Target | Contrast]:
+    """Return the targets and comparisons of a plan that get a verdict by the samples' scores."""
+    return [*targets_on_samples(plan.targets), *(contrast for contrast in plan.contrasts if contrast.decides)]
 
 
 @cache

@@ -20,7 +20,7 @@ from sqlalchemy import bindparam, select
 
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
-from pytest_crucible.records.serialize import from_plain, texts_in, to_plain
+from pytest_crucible.records.serialize import from_plain, pick, texts_in, to_plain
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import known_adapters, reply_cache
 from pytest_crucible.store.texts import referred_text, sanitize_text, stored_text
@@ -165,7 +165,8 @@ class StoredReplies:
         if key in self._absent:
             return None
         row = self._writer().waiting(reply_cache, key)
-        return await self._reader.find(key) if row is None else _cached_reply(_with_texts(row))
+        # A row that is not written yet has the reasoning itself in place of its reference.
+        return await self._reader.find(key) if row is None else _cached_reply({**row, "reasoning": row["reasoning_id"]})
 
     def put(self, key: str, entry: CachedReply, *, overwrite: bool = False) -> None:
         """Queue a reply to be stored, unless it holds a secret. Raises StoreError if an earlier write failed."""
@@ -208,12 +209,7 @@ class StoredReplies:
     def _enter_introduced(self) -> None:
         while self._introduced:
             adapter = self._introduced.pop()
-            row = {
-                "settings": adapter.settings,
-                "identity": adapter.identity,
-                "files": dict(adapter.files),
-                "seen": time.time(),
-            }
+            row = {**pick(adapter, "settings identity"), "files": dict(adapter.files), "seen": time.time()}
             self._writer().put(known_adapters, row, overwrite=True)
 
     def _read(self, keys: list[str]) -> Mapping[str, CachedReply]:
@@ -269,19 +265,14 @@ def decode_reply(encoded: str, /, **marks: bool | str) -> Reply | None:
     return reply if isinstance(reply.text, str) else None
 
 
-def _defaults() -> dict[str, Any]:
-    """Return the default of each field of a reply. `text` has none, and is always encoded."""
-    empty = Reply(text="")
-    return {**{field.name: getattr(empty, field.name) for field in dataclasses.fields(Reply)}, "text": None}
-
-
 def _storable_texts(reply: Reply) -> dict[str, str]:
     """Return the texts of a reply that a database can store as they are. JSON can write the others in ASCII."""
     return {name: text for name in _APART if (text := getattr(reply, name)) == sanitize_text(text)}
 
 
 _APART = ("text", "reasoning")
-_DEFAULTS = _defaults()
+# `text` has no default, and is always encoded.
+_DEFAULTS = {**{field.name: getattr(Reply(text=""), field.name) for field in dataclasses.fields(Reply)}, "text": None}
 _SCALARS: Mapping[str, type] = {
     "text": str,
     "input_tokens": int,
@@ -294,11 +285,6 @@ _SCALARS: Mapping[str, type] = {
     "reasoning": str,
 }
 _SCALAR_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-
-
-def _with_texts(row: Row) -> Row:
-    """Return a row that is not written yet in the form of a query's row."""
-    return {**row, "reasoning": row["reasoning_id"]}
 
 
 def _cached_reply(row: Row | Mapping[Any, Any]) -> CachedReply | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from plan_builders import arms_of
 
 from pytest_crucible.datasets import identify
 from pytest_crucible.measures.possible_values import contrast_problem
 from pytest_crucible.plan.design import PASSED, check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.targets import parse_contrast, parse_target, with_declarations
-from pytest_crucible.records import Arm, Contrast, MetricFacts, NoTwin, Sample, Target, Twin
+from pytest_crucible.records import Contrast, MetricFacts, NoTwin, Sample, Target, Twin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import parse_amount
 from pytest_crucible.records.serialize import from_plain, to_plain
@@ -65,31 +66,18 @@ def test_a_function_that_scores_by_itself_may_name_what_nothing_declares():
 @pytest.mark.parametrize(
     ("named", "sentence"),
     [
-        (
-            {"targets": ["acuracy >= 0.8"]},
-            "target 'acuracy >= 0.8' names metric 'acuracy': did you mean 'accuracy'? this experiment has "
-            "accuracy, topic",
-        ),
-        (
-            {"targets": ["f1 >= 0.8"]},
-            "target 'f1 >= 0.8' names metric 'f1': this experiment has accuracy, topic",
-        ),
-        (
-            {"compared": ["f1"]},
-            "ab_compare('f1') names metric 'f1': this experiment has accuracy, topic",
-        ),
-        (
-            {"targets": ["topic >= 0.8"]},
-            "target 'topic >= 0.8' is about 'topic', which is text: name a metric of bool or numbers",
-        ),
-        (
-            {"compared": ["topic"], "open_metrics": True},
-            "ab_compare('topic') is about 'topic', which is text: name a metric of bool or numbers",
-        ),
+        ({"targets": ["acuracy >= 0.8"]},
+         "target 'acuracy >= 0.8' names metric 'acuracy': did you mean 'accuracy'? this experiment has accuracy, topic"),
+        ({"targets": ["f1 >= 0.8"]}, "target 'f1 >= 0.8' names metric 'f1': this experiment has accuracy, topic"),
+        ({"compared": ["f1"]}, "ab_compare('f1') names metric 'f1': this experiment has accuracy, topic"),
+        ({"targets": ["topic >= 0.8"]},
+         "target 'topic >= 0.8' is about 'topic', which is text: name a metric of bool or numbers"),
+        ({"compared": ["topic"], "open_metrics": True},
+         "ab_compare('topic') is about 'topic', which is text: name a metric of bool or numbers"),
     ],
     ids=["near", "target", "comparison", "text-target", "text-comparison"],
-)
-def test_what_cannot_be_judged_is_refused(named, sentence):
+)  # fmt: skip
+def test_a_metric_that_cannot_be_judged_is_refused(named, sentence):
     with pytest.raises(SpecError) as caught:
         sizes_for(ACCURACY, TOPIC, **named)
 
@@ -111,17 +99,12 @@ def test_clusters_are_counted_where_samples_share_them(groups, count):
 
 
 def test_each_comparison_is_made_against_each_baseline():
-    arms = [
-        Arm(name="v3", role="candidate", adapter="v3", identity="c"),
-        Arm(name="v2", role="baseline", adapter="v2", identity="b"),
-        Arm(name="v1", role="baseline", adapter="v1", identity="a"),
-    ]
     requests = [
         Contrast(metric="accuracy", baseline=""),
         Contrast(metric="f1", baseline="", alternative="non-inferior", margin=0.05),
     ]
 
-    assert contrasts_with_baselines(iter(requests), arms) == (
+    assert contrasts_with_baselines(iter(requests), arms_of("v3", "v2", "v1")) == (
         Contrast(metric="accuracy", baseline="v2"),
         Contrast(metric="f1", baseline="v2", alternative="non-inferior", margin=0.05),
         Contrast(metric="accuracy", baseline="v1"),
@@ -130,9 +113,7 @@ def test_each_comparison_is_made_against_each_baseline():
 
 
 def test_without_a_baseline_nothing_is_compared():
-    candidate = Arm(name="v3", role="candidate", adapter="v3", identity="c")
-
-    assert contrasts_with_baselines([Contrast(metric="accuracy", baseline="")], [candidate]) == ()
+    assert contrasts_with_baselines([Contrast(metric="accuracy", baseline="")], arms_of("v3")) == ()
 
 
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
@@ -301,8 +282,7 @@ def test_a_comparison_that_was_stored_without_the_declaration_is_of_the_metric_a
 
 
 SAMPLES = [Sample(id=f"{k}", input="?", metadata={"topic": "abc"[k % 3], "age": k}) for k in range(30)]
-ARMS = [Arm(name=name, role=role, adapter=name, identity=name)
-        for name, role in (("v2", "candidate"), ("v1", "baseline"))]  # fmt: skip
+ARMS = arms_of("v2", "v1")
 
 
 @pytest.mark.parametrize(
