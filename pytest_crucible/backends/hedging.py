@@ -1,26 +1,278 @@
-"""Hedging: a second request if the first takes too long; the first answer counts, and the slower request is cancelled."""
+"""Hedging: a second request if the first takes too long; the first answer counts, and the slower request is cancelled.
+
+Strategies for when the second request is sent learn from how requests end. Dean & Barroso 2013, "The Tail at Scale", CACM 56(2).
+"""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+import random
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.backends.hedge_delays import (
-    AdaptiveDelay,
-    Delay,
-    FixedDelay,
-    Latency,
-    PercentileDelay,
-    WorkloadDelay,
-)
+import numpy as np
+
 from pytest_crucible.backends.limiting.limiter import Limiter, Permit
 from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import SpecError
+
+# Number of latencies that are remembered.
+WINDOW = 300
+# Number of new latencies after which the curve is computed again.
+REFRESH = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """The duration of a request; of a request that was cut off, the time until then."""
+
+    seconds: float
+    cut_off: bool = False
+
+
+def survival_curve(latencies: Iterable[Latency]) -> list[tuple[float, float]]:
+    """Return the Kaplan-Meier curve: for each time at which a request ended, the share that takes longer.
+
+    At equal times, complete requests come before those cut off. Kaplan & Meier 1958, JASA 53.
+
+    >>> [(t, round(share, 3)) for t, share in survival_curve([Latency(1), Latency(2, cut_off=True), Latency(3), Latency(4)])]
+    [(1, 0.75), (3, 0.375), (4, 0.0)]
+    """
+    # False sorts before True: at equal times the complete request comes first.
+    ordered = sorted(latencies, key=lambda latency: (latency.seconds, latency.cut_off))
+    share = 1.0
+    curve: list[tuple[float, float]] = []
+    for place, latency in enumerate(ordered):
+        if not latency.cut_off:
+            share *= 1 - 1 / (len(ordered) - place)
+            if curve and curve[-1][0] == latency.seconds:
+                curve.pop()
+            curve.append((latency.seconds, share))
+    return curve
+
+
+def quantile(curve: Iterable[tuple[float, float]], share: float) -> float:
+    """Return the first time by which this share of requests has ended; infinite if too many were cut off to know.
+
+    >>> quantile([(1, 0.75), (3, 0.375), (4, 0.0)], 0.5)
+    3
+    """
+    # 1e-12: products of shares such as 0.95 are not exact.
+    return next((seconds for seconds, longer in curve if longer <= 1 - share + 1e-12), math.inf)
+
+
+class LatencyWindow:
+    """The most recent latencies, and their quantiles."""
+
+    def __init__(self, size: int = WINDOW) -> None:
+        self._latencies: deque[Latency] = deque(maxlen=size)
+        self._curve: list[tuple[float, float]] = []
+        self._quantiles: dict[float, float] = {}
+        self._new = 0
+        self.ended = 0
+        """Number of requests that were not cut off, ever."""
+
+    def add(self, latency: Latency) -> None:
+        self._latencies.append(latency)
+        self.ended += not latency.cut_off
+        self._new += 1
+
+    def quantile(self, share: float) -> float:
+        """Return a quantile over the window, at most REFRESH requests old; infinite if there are no latencies."""
+        if self._new >= REFRESH or not self._curve:
+            self._curve, self._new = survival_curve(self._latencies), 0
+            self._quantiles.clear()
+        if share not in self._quantiles:
+            self._quantiles[share] = quantile(self._curve, share)
+        return self._quantiles[share]
+
+
+# A delay after which nothing is sent.
+NEVER = math.inf
+
+
+class Delay:
+    """A strategy: `of` is called when a request is sent, `learn` when it has ended."""
+
+    def of(self, request: Request) -> float:
+        """Return the seconds after which a second request is sent."""
+        raise NotImplementedError
+
+    def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
+        """Record how long the first request took. `delay` is what `of` returned for it."""
+
+
+class Stretch:
+    """A factor that keeps the hedged share constant while a server slows down: past latencies alone lag behind.
+
+    Stochastic approximation (Robbins & Monro 1951): up a little for each request that exceeds the delay, down by less for each
+    that does not, so that it settles where the right share exceeds it.
+    """
+
+    # A step of 5 % follows a server that slows down within some twenty requests; the bounds keep one outage from ending hedging.
+    STEP, LEAST, MOST = 0.05, 0.8, 4.0
+
+    def __init__(self, share: float) -> None:
+        self._up, self._down = math.exp(self.STEP * share), math.exp(-self.STEP * (1 - share))
+        self.factor = 1.0
+
+    def learn(self, seconds: float, delay: float) -> None:
+        """Record a request's latency and its delay. A request without a delay is ignored."""
+        if delay < NEVER:
+            moved = self.factor * (self._up if seconds > delay else self._down)
+            self.factor = min(self.MOST, max(self.LEAST, moved))
+
+
+class FixedDelay(Delay):
+    """The same delay for each request."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+
+    def of(self, request: Request) -> float:
+        return self._seconds
+
+
+class PercentileDelay(Delay):
+    """A quantile of the latencies so far, allowing for requests that were cut off by a hedge."""
+
+    def __init__(self, share: float, *, begin: int, initial: float = NEVER) -> None:
+        """`initial` is the delay until `begin` requests have ended."""
+        self._share = share
+        self._begin = begin
+        self._initial = initial
+        self._window = LatencyWindow()
+        self._stretch = Stretch(share)
+
+    def of(self, request: Request) -> float:
+        if self._window.ended < self._begin:
+            return self._initial
+        return self._window.quantile(self._share) * self._stretch.factor
+
+    def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
+        self._window.add(latency)
+        self._stretch.learn(latency.seconds, delay)
+
+
+class WorkloadDelay(Delay):
+    """A quantile of latency relative to the expected latency of a request of this size.
+
+    The expected latency is a line, a + b x size, fitted by recursive least squares with forgetting; the size is the length
+    of the prompt plus the allowed length of the answer.
+    """
+
+    def __init__(self, share: float, *, begin: int) -> None:
+        self._share = share
+        self._begin = begin
+        self._line = _Line()
+        self._ratios = LatencyWindow()
+        self._stretch = Stretch(share)
+
+    def of(self, request: Request) -> float:
+        if self._ratios.ended < self._begin:
+            return NEVER
+        return self._expected_s(request) * self._ratios.quantile(self._share) * self._stretch.factor
+
+    def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
+        self._ratios.add(Latency(latency.seconds / self._expected_s(request), latency.cut_off))
+        self._stretch.learn(latency.seconds, delay)
+        if not latency.cut_off:
+            self._line.learn(size_of(request), latency.seconds)
+
+    def _expected_s(self, request: Request) -> float:
+        # At least a millisecond: an extrapolated line may turn negative.
+        return max(self._line.at(size_of(request)), 1e-3)
+
+
+class AdaptiveDelay(Delay):
+    """Thompson sampling over percentiles as delays: those with the best reward are chosen more often.
+
+    The reward of a request lies between 0 and 1: one minus its latency, minus the price of a second request if it was hedged,
+    in units of the slowest hundredth. One draw turns it into a success or a failure, so that each percentile has a Beta
+    distribution (Agrawal & Goyal 2012, algorithm 2). Old experience fades, since servers change.
+    """
+
+    SHARES = (0.75, 0.90, 0.95, 0.99, 1.0)
+    """Percentiles to choose from; 1 means never to hedge."""
+    FADING = 0.998
+
+    def __init__(self, *, begin: int, seed: int, price: float = 0.5) -> None:
+        """`price` is the cost of a second request, in median latencies."""
+        self._begin = begin
+        self._price = price
+        self._draws = random.Random(seed)
+        self._window = LatencyWindow()
+        self._stretch = {share: Stretch(share) for share in self.SHARES}
+        self._beliefs = {share: [1.0, 1.0] for share in self.SHARES}
+        self._chosen: dict[tuple[str, str, int, str], float] = {}
+
+    def of(self, request: Request) -> float:
+        if self._window.ended < self._begin:
+            return NEVER
+        share = max(self.SHARES, key=lambda candidate: self._draws.betavariate(*self._beliefs[candidate]))
+        self._chosen[_key(request)] = share
+        return NEVER if share == 1.0 else self._window.quantile(share) * self._stretch[share].factor
+
+    def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
+        self._window.add(latency)
+        share = self._chosen.pop(_key(request), None)
+        if share is None:
+            return
+        self._stretch[share].learn(latency.seconds, delay)
+        # The slowest hundredth as unit keeps rewards within 0 to 1 for nearly all requests.
+        scale = self._window.quantile(0.99)
+        if not 0 < scale < math.inf:
+            return
+        spent = latency.seconds + (self._price * self._window.quantile(0.5) if hedged else 0.0)
+        won = self._draws.random() < 1 - min(1.0, spent / scale)
+        # Forget towards the flat prior Beta(1, 1), so that every percentile is tried again some day.
+        for belief in self._beliefs.values():
+            belief[:] = [1 + (part - 1) * self.FADING for part in belief]
+        self._beliefs[share][0 if won else 1] += 1.0
+
+
+class _Line:
+    """a + b x, by recursive least squares (Haykin, Adaptive Filter Theory, table 10.1)."""
+
+    FORGETTING = 0.999
+
+    def __init__(self) -> None:
+        self._weights = np.zeros(2)
+        # A large start: the first requests determine the line, not the initial zeros.
+        self._inverse = np.eye(2) * 1e3
+
+    def at(self, size: float) -> float:
+        return float(self._weights @ (1.0, size))
+
+    def learn(self, size: float, value: float) -> None:
+        point = np.array([1.0, size])
+        gain = self._inverse @ point / (self.FORGETTING + point @ self._inverse @ point)
+        self._weights += gain * (value - self._weights @ point)
+        self._inverse = (self._inverse - np.outer(gain, point @ self._inverse)) / self.FORGETTING
+
+
+def size_of(request: Request) -> float:
+    """Return the size of a request: characters of the prompt and of the allowed answer (four a token), in thousands."""
+    allowed = request.parameters.get("max_tokens") or 0
+    return (_count_characters(request.input) + 4 * float(allowed)) / 1000
+
+
+def _count_characters(prompt: Any) -> int:
+    if isinstance(prompt, str):
+        return len(prompt)
+    if isinstance(prompt, Sequence):
+        return sum(len(str(message.get("content", ""))) if isinstance(message, dict) else 1 for message in prompt)
+    return 0
+
+
+def _key(request: Request) -> tuple[str, str, int, str]:
+    return request.experiment, request.sample, request.repeat, request.arm
+
 
 MAX_EXTRA, BEGIN, PERCENTILE = 0.1, 20, 95
 _COMMON = {"strategy", "max_extra"}

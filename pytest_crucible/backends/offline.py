@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.backends.replies import find_flaw
+from pytest_crucible.backends.protocol import find_flaw
 from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, DatasetError

@@ -13,8 +13,7 @@ from importlib import resources
 from typing import Any, TypeGuard
 
 from pytest_crucible.backends.budget import Account, Amount, ArmsOf, Budget, SpendLedger
-from pytest_crucible.backends.protocol import Backend, Wrapper
-from pytest_crucible.backends.replies import validate_reply
+from pytest_crucible.backends.protocol import Backend, Wrapper, validate_reply
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, SpecError
 

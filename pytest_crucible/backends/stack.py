@@ -9,24 +9,87 @@ is outermost: a cached reply needs none of the others.
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from pytest_crucible.backends.cache import Cached
 from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
-from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.context import BackendContext, UnsentRequest
 from pytest_crucible.backends.deadlines import Timed, read_timeout
 from pytest_crucible.backends.guarded import Protections, guard_backend
 from pytest_crucible.backends.hedging import Hedged, read_hedge
 from pytest_crucible.backends.limiting.control import read_limits
-from pytest_crucible.backends.limiting.limiters import Limited
-from pytest_crucible.backends.not_sent import StopBeforeSending, StopTogether
-from pytest_crucible.backends.protocol import Backend, Instant, KnowsItsSamples, Remote
-from pytest_crucible.backends.replies import ReplyLimit, read_reply_limit
+from pytest_crucible.backends.limiting.limiter import Limited
+from pytest_crucible.backends.protocol import (
+    Backend,
+    Instant,
+    KnowsItsSamples,
+    Remote,
+    ReplyLimit,
+    Wrapper,
+    read_reply_limit,
+)
 from pytest_crucible.backends.retried import Retried, read_retries
-from pytest_crucible.backends.spending import Metered
-from pytest_crucible.records import Adapter
+from pytest_crucible.backends.spending import Metered, Price
+from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import SpecError
+
+_Unit = tuple[str, str, str, int]
+"""Experiment, arm, sample and repeat."""
+
+
+class NotSent(BaseException):
+    """A request was ready, and nothing is sent. No `except Exception` of a test may catch it."""
+
+
+class StopBeforeSending(Wrapper):
+    """Takes the place of every wrapper that sends. The reply cache is around it: a cached reply costs no request."""
+
+    def __init__(
+        self, inner: Backend, adapter: str, price: Price | None, on_request: Callable[[UnsentRequest], None]
+    ) -> None:
+        super().__init__(inner)
+        self._adapter, self._price, self._on_request = adapter, price, on_request
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises NotSent."""
+        self._on_request(UnsentRequest(request, self._adapter, self._price))
+        raise NotSent
+
+
+class StopTogether(Wrapper):
+    """Lets requests that a test sends at once all be counted; it is around the reply cache.
+
+    In a TaskGroup the first that is stopped cancels the others. Those that the cache still looks up would be missing, and how
+    many these are would depend on the time that a thread takes.
+    """
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._open: defaultdict[_Unit, set[asyncio.Future[None]]] = defaultdict(set)
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises NotSent when every request of the same unit is stopped or has its cached reply."""
+        unit = (request.experiment, request.arm, request.sample, request.repeat)
+        done = asyncio.get_running_loop().create_future()
+        self._open[unit].add(done)
+        try:
+            return await self._answer(request, unit, done)
+        except NotSent:
+            if others := self._open.get(unit):
+                await asyncio.wait(others)
+            raise
+
+    async def _answer(self, request: Request, unit: _Unit, done: asyncio.Future[None]) -> Reply:
+        try:
+            return await self.inner.generate(request)
+        finally:
+            done.set_result(None)
+            self._open[unit].discard(done)
+            if not self._open[unit]:
+                del self._open[unit]
 
 
 @dataclass(frozen=True)

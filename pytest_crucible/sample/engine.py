@@ -1,4 +1,4 @@
-"""Runs the units of an experiment concurrently, up to a limit, and keeps every outcome.
+"""Runs the units of an experiment concurrently, up to a limit and a deadline, and keeps every outcome.
 
 Workers pull units from one lazy iterator, so that memory does not grow with the number of samples.
 """
@@ -8,13 +8,127 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pytest_crucible.backends.deadlines import SampleSlot, set_slot
 from pytest_crucible.records import CUT_SHORT, Outcome, Unit
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.sample.slots import MOST_OPEN, WorkerSlots
+
+Work = Callable[[Outcome], Awaitable[Outcome]]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A time on this process's clock, and the user's words for it."""
+
+    at: float
+    """The deadline on the clock of `time.monotonic()`, which the event loop uses, too."""
+    text: str
+
+    @classmethod
+    def after(cls, seconds: float, text: str) -> Deadline:
+        return cls(time.monotonic() + seconds, text)
+
+    def has_passed(self) -> bool:
+        return time.monotonic() >= self.at
+
+    def lose(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of a unit that was cut off: a new one, because a thread may still write to the old one."""
+        detail = f"the deadline of this run ({self.text}) has passed: continue with --crucible-resume"
+        return Outcome(outcome.unit, lost="deadline", detail=detail, calls=list(outcome.calls), sample=outcome.sample)
+
+
+def cut_off_by(deadline: Deadline | None, outcome: Outcome, work: Work) -> Awaitable[Outcome]:
+    """Finish a unit under the deadline. Work that never waits is finished even after it."""
+    return work(outcome) if deadline is None else _cut_off_by(deadline, outcome, work)
+
+
+def ask_before(deadline: Deadline | None, outcome: Outcome, ask: Work) -> Awaitable[Outcome]:
+    """Run one unit, unless the deadline has passed."""
+    return ask(outcome) if deadline is None else _ask_before(deadline, outcome, ask)
+
+
+async def _cut_off_by(deadline: Deadline, outcome: Outcome, work: Work) -> Outcome:
+    try:
+        async with asyncio.timeout_at(deadline.at):
+            return await work(outcome)
+    except TimeoutError:
+        return deadline.lose(outcome)
+
+
+async def _ask_before(deadline: Deadline, outcome: Outcome, ask: Work) -> Outcome:
+    return deadline.lose(outcome) if deadline.has_passed() else await _cut_off_by(deadline, outcome, ask)
+
+
+# Open units, waiting ones with them, for each that may run: refused requests of a server that asks for a pause of a second must not
+# keep others from being sent, and each costs some kilobytes.
+MOST_OPEN = 5
+
+
+class WorkerSlots:
+    """Gives a slot that a waiting unit releases to one that has waited, or else to a new worker."""
+
+    def __init__(self, start: Callable[[], None], most_workers: int) -> None:
+        self._start = start
+        self._most_workers = most_workers
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._free = 0
+        self._has_units = True
+        self._workers = 0
+
+    def start_worker(self) -> None:
+        """Start a worker, which has a slot."""
+        self._workers += 1
+        self._start()
+
+    def end_worker(self) -> None:
+        """Record that a worker has found no more units, and release its slot."""
+        self._has_units = False
+        self._workers -= 1
+        self.release()
+
+    def end_without_slot(self) -> None:
+        """Record that a worker has ended whose slot has gone to another one."""
+        self._workers -= 1
+        if self._free:
+            self._free -= 1
+            self.release()
+
+    def hand_over(self) -> bool:
+        """Give the caller's slot to a unit that has waited; return whether there is one."""
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return True
+        return False
+
+    def release(self) -> None:
+        """Give a slot back."""
+        if self.hand_over():
+            return
+        if self._has_units and self._workers < self._most_workers:
+            self.start_worker()
+        else:
+            self._free += 1
+
+    async def acquire(self) -> None:
+        """Wait for a slot."""
+        if self._free:
+            self._free -= 1
+            return
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        try:
+            await waiter
+        except asyncio.CancelledError:
+            # The slot came in the same moment.
+            if waiter.done() and not waiter.cancelled():
+                self.release()
+            raise
+
 
 # A backend that never waits would keep the loop from handling Ctrl-C; more often would cost time for nothing.
 YIELD_EVERY_S = 0.05

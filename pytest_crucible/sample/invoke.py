@@ -13,8 +13,8 @@ from typing import Any, Literal
 from pytest_crucible.backends.deadlines import SampleClock, TimeLimit, set_clock
 from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
 from pytest_crucible.records.errors import BackendError, Refused, Spent, Unanswered, Uncached
-from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import DaemonThreads
+from pytest_crucible.sample.sampler import BlockingReplyStream, ReplyStream
 
 Judgement = Literal["failed", "skipped", "lost", "stop"]
 # Returns the meaning of an exception that the test function raised, such as pytest.skip.

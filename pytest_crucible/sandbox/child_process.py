@@ -15,8 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pytest_crucible.sandbox.confinement import install_filter, restrict_files
-from pytest_crucible.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, drop_capabilities, machine, prctl
+from pytest_crucible.sandbox.confinement import (
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    drop_capabilities,
+    install_filter,
+    machine,
+    prctl,
+    restrict_files,
+)
 from pytest_crucible.sandbox.messages import (
     NotPlain,
     describe_exception,

@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 
 import httpx
 
-from pytest_crucible.backends.http.address import Address
+from pytest_crucible.backends.http.client import Address
 from pytest_crucible.backends.http.connection import (
     CONNECT_S,
     IDLE_S,

@@ -3,14 +3,132 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from pytest_crucible.backends.limiting.chance import Sent
-from pytest_crucible.backends.limiting.concurrency import Window
-from pytest_crucible.backends.limiting.rate import Pacing
+from pytest_crucible.backends.limiting.rate import ROUNDING, CubicLimit, Pacing
 from pytest_crucible.records import Adapter, Reply
 from pytest_crucible.records.errors import REFUSALS, BackendError, Retryable, SpecError
+
+# Requests, or windows full of them, sent just below the last limit before a larger number is tried.
+PLATEAU, ROUNDS = 100.0, 5.0
+# Refusals, all above the largest number ever accepted, after which concurrency is taken for the cause, not the rate.
+BEYOND_REFUSALS = 3
+# About the last 100 acceptances: long enough to bridge a quiet moment, short enough to follow a server that was resized.
+FORGETTING = 1 / 128
+# Shares of overload failures among recent requests: above STRAINED the window shrinks, above HELD it stops growing.
+# Lower shares may be chance.
+STRAINED, HELD = 0.2, 0.05
+# The weight of the latest request in the moving share of overload failures: it follows about the last 50.
+RECENT = 1 / 50
+
+
+@dataclass(slots=True)
+class Window:
+    """The number of requests that may be in flight; infinite until the server shows that it is overloaded."""
+
+    most: float = math.inf
+    """Concurrency that the user allows for this server."""
+    ordinary: float = math.inf
+    """Concurrency of regular requests; spare requests (hedges) come on top."""
+    size: float = math.inf
+    cubic: CubicLimit = field(default_factory=CubicLimit)
+    held: float = 0.0
+    spares: float = 0.0
+    most_accepted: float = 0.0
+    """The largest number recently in flight when a request was accepted."""
+    beyond: float = 0.0
+    strain: float = 0.0
+    before: float = math.inf
+
+    def __post_init__(self) -> None:
+        self.size = self.most
+
+    def allow(self, most: float) -> None:
+        """Apply another user limit; the smallest one holds."""
+        self.most = min(self.most, most)
+        self._update()
+
+    def is_full(self, *, spare: bool) -> bool:
+        return self.held >= self.size or (not spare and self.held - self.spares >= self.ordinary)
+
+    def take(self, *, spare: bool) -> float:
+        """Record that a request was sent; return how many are in flight, with it."""
+        self.held += 1
+        self.spares += spare
+        return self.held
+
+    def leave(self, *, spare: bool) -> None:
+        self.held -= 1
+        self.spares -= spare
+
+    def accept(self, crowd: float) -> None:
+        self.most_accepted = max(crowd, self.most_accepted * (1 - FORGETTING))
+        self.strain *= 1 - RECENT
+        self.cubic.accepted_since = 1.0
+        if self.cubic.limit < math.inf and crowd >= self.size - 1:
+            self.cubic.grow(1.0, self._plateau())
+            self._update()
+
+    def is_cause(self, sent_at: float, crowd: float) -> bool:
+        """Record a refusal; return whether concurrency is its cause."""
+        if sent_at < self.cubic.cut_at:
+            return False
+        # Half a request more than ever accepted: the maximum fades, so it is not a whole number.
+        is_beyond = self.most_accepted > 0 and crowd > self.most_accepted + 0.5
+        self.beyond = self.beyond + 1 if is_beyond else 0.0
+        return self.beyond >= BEYOND_REFUSALS and self._accepted < self.size
+
+    def cut_to_accepted(self, now: float) -> None:
+        """Limit the window to the largest number that was accepted."""
+        self._cut(now, self._accepted)
+
+    @property
+    def _accepted(self) -> float:
+        return max(1.0, math.floor(self.most_accepted), self.held)
+
+    def overload(self, now: float, sent_at: float) -> None:
+        """Record an overload error or a timeout: if there are many, shrink the window by up to a half.
+
+        A request sent before the last cut can deepen that cut, but not cause another one.
+        """
+        self.strain += RECENT * (1 - self.strain)
+        if sent_at >= self.cubic.cut_at:
+            # The window cannot have been larger than what was in flight: unused room proves nothing.
+            self.before = min(self.size, self.held + 1)
+        to = max(1.0, math.floor(self.before * (1 - self.strain / 2)))
+        if self.strain > STRAINED and to < self.size:
+            self._cut(now, to)
+        elif self.strain > HELD:
+            self.cubic.hold(self._plateau())
+
+    def _cut(self, now: float, to: float) -> None:
+        self.cubic.cut(now, self.size, to)
+        self._update()
+
+    def _plateau(self) -> float:
+        return PLATEAU if self.cubic.base == math.inf else max(PLATEAU, ROUNDS * self.cubic.base)
+
+    def _update(self) -> None:
+        value = self.cubic.value(self._plateau())
+        self.size = self.most if value == math.inf else min(self.most, max(1.0, math.floor(value + 0.5)))
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request in flight, with the state that its end is compared with."""
+
+    at: float
+    crowd: float
+    """How many were in flight when it was sent, with it."""
+    paced: bool
+    """Whether the next request had to wait for the rate: only then does its acceptance show what the server allows."""
+    charged: float
+    """The tokens it is expected to use."""
+    spare: bool
+    settled: bool = False
+    """Whether it is known to be accepted, or has ended."""
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +148,7 @@ class Limits:
         )
 
 
-NAMES = tuple(field.name for field in fields(Limits))
+NAMES = tuple(limit.name for limit in fields(Limits))
 
 
 def read_limits(adapter: Adapter) -> Limits:
@@ -56,24 +174,20 @@ def _check(adapter: str, name: str, value: Any) -> None:
 # Assumed tokens of a request before the first answer.
 GUESS = 1000.0
 # The weight of the latest request in the moving mean of tokens: it follows about the last 32.
-RECENT = 1 / 32
-# Of sums of token fractions.
-ROUNDING = 1e-6
+RECENT_TOKENS = 1 / 32
 
 
+@dataclass(slots=True)
 class TokenMeter:
     """A balance of tokens that grows at a rate and may be overdrawn: nothing is sent while it is negative."""
 
-    __slots__ = ("balance", "filled_at", "mean", "most", "server_limit")
-
-    def __init__(self, most: float = math.inf) -> None:
-        self.most = most
-        """Tokens per minute that the user allows."""
-        self.server_limit = math.inf
-        """Tokens per minute that the server reports as its limit."""
-        self.balance = 0.0
-        self.filled_at = 0.0
-        self.mean = GUESS
+    most: float = math.inf
+    """Tokens per minute that the user allows."""
+    server_limit: float = math.inf
+    """Tokens per minute that the server reports as its limit."""
+    balance: float = 0.0
+    filled_at: float = 0.0
+    mean: float = GUESS
 
     def delay(self, now: float) -> float:
         """Return the seconds until the balance is not negative."""
@@ -94,7 +208,7 @@ class TokenMeter:
         """Replace the charge by the actual tokens; a failed request has used none."""
         self.balance += charged - (used or 0.0)
         if used:
-            self.mean += RECENT * (used - self.mean)
+            self.mean += RECENT_TOKENS * (used - self.mean)
 
 
 REFUSED = "429"
@@ -229,3 +343,35 @@ def _tokens(outcome: Reply | BaseException | None) -> float | None:
     if not isinstance(outcome, Reply) or (outcome.input_tokens is None and outcome.output_tokens is None):
         return None
     return float((outcome.input_tokens or 0) + (outcome.output_tokens or 0))
+
+
+class LimiterState:
+    """The state of a limiter in one process. `with state as control:` gives exclusive access; the block must not wait.
+
+    A state that processes share (`SharedState`) overrides its methods.
+    """
+
+    poll_s = 1.0
+    """How often to look whether other processes have made room."""
+
+    def __init__(self, control: Control) -> None:
+        self._control = control
+
+    def __enter__(self) -> Control:
+        return self._control
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to unlock."""
+
+    def must_yield(self, control: Control) -> bool:
+        """Return whether another process waits that has less than its share."""
+        return False
+
+    def wait(self, control: Control, waits: bool) -> None:
+        """Record whether requests of this process wait."""
+
+    def reclaim_dead(self, control: Control, now: float) -> None:
+        """Reclaim, from time to time, the permits of processes that have died."""
+
+    def close(self) -> None:
+        """Return the permits that are still held."""

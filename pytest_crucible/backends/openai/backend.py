@@ -23,8 +23,7 @@ from pytest_crucible.backends.openai.responses import (
 )
 from pytest_crucible.backends.openai.settings import Mode, Settings, check_parameters, read_settings
 from pytest_crucible.backends.openai.streams import Stream
-from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
-from pytest_crucible.backends.replies import longest_body
+from pytest_crucible.backends.protocol import CHOICES, derived_seed, longest_body, score_choices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 from pytest_crucible.records.type_names import describe_type

@@ -13,7 +13,7 @@ from typing import Any
 from pytest_crucible.backends.http.connection import Response
 from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.openai.settings import Settings
-from pytest_crucible.backends.replies import is_count
+from pytest_crucible.backends.protocol import is_count
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_crucible.backends.replies import bytes_of, longest_body
+from pytest_crucible.backends.protocol import bytes_of, longest_body
 from pytest_crucible.records.errors import BackendError, Retryable
 
 Json = dict[str, Any]

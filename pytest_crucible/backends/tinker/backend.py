@@ -11,9 +11,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.backends.context import QueueState
 from pytest_crucible.backends.deadlines import return_time
 from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
-from pytest_crucible.backends.queue_states import QueueState
 from pytest_crucible.backends.tinker.health import is_too_long, translate_error
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pytest_crucible.backends.context import QueueState
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
 FINAL = (401, 402, 403, 404)
@@ -203,3 +204,33 @@ def _is_trouble(status: int) -> bool:
 
 def _describe(error: BaseException) -> str:
     return str(error).strip().rstrip(".") or type(error).__name__
+
+
+_CAUSES = {"paused_rate_limit": "rate limit", "paused_capacity": "capacity"}
+
+
+def watch_queue(client: Any, service: str, queue: QueueState) -> None:
+    """Report the queue state of a SamplingClient or TrainingClient to `queue` from now on."""
+    # A SamplingClient is its own observer; a TrainingClient has one, which is private to the SDK. Without one it is unwatched.
+    observer = getattr(client, "_queue_state_logger", client)
+    inner = getattr(observer, "on_queue_state_change", None)
+    if inner is None:
+        return
+
+    def on_queue_state_change(state: Any, *reason: Any) -> None:
+        queue.report(describe_state(service, getattr(state, "value", str(state)), *reason))
+        inner(state, *reason)
+
+    observer.on_queue_state_change = on_queue_state_change
+
+
+def describe_state(service: str, state: str, reason: str | None = None) -> str:
+    """Return why requests wait, empty if they do not.
+
+    >>> describe_state("Tinker", "paused_capacity", "GPUs are busy"), describe_state("Tinker", "active")
+    ('Tinker is paused: capacity (GPUs are busy)', '')
+    """
+    if state == "active":
+        return ""
+    more = f" ({reason})" if reason else ""
+    return f"{service} is paused: {_CAUSES.get(state, state)}{more}"

@@ -15,23 +15,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.backends.tinker.address import (
-    HOSTED_URL,
-    KEY,
-    URL,
-    ServiceAddress,
-    exempt_loopback,
-    find_hosted_key,
-    names_service,
-    read_address,
-)
 from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
 from pytest_crucible.backends.tinker.service import (
     HOSTED,
+    HOSTED_URL,
+    KEY,
     LOCAL,
+    URL,
     Service,
+    ServiceAddress,
     check_answers,
+    exempt_loopback,
     fetch_health,
+    find_hosted_key,
+    names_service,
+    read_address,
     resolve_future,
     wait_for_service,
 )

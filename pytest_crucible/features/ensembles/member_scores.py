@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable
 from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome, Reply, Sample, Value
-from pytest_crucible.score.apply import Scored, apply_metrics
+from pytest_crucible.score import Scored, apply_metrics
 
 CONSENSUS = MetricFacts(
     name="consensus", kind="bounded", low=0.0, high=1.0, version="1", of_ensemble=True, applies="reply"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.backends.not_sent import UnsentRequest
+from pytest_crucible.backends.context import UnsentRequest
 from pytest_crucible.features.stages.cost import predict_total
 from pytest_crucible.features.stages.estimate_lines import forecast_text
 from pytest_crucible.features.stages.estimating import Estimator

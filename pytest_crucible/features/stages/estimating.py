@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_crucible.adapters.preparations import find_pending
+from pytest_crucible.backends.context import UnsentRequest
 from pytest_crucible.backends.guarded import BLOCKED
-from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
 from pytest_crucible.backends.spending import Spending
+from pytest_crucible.backends.stack import NotSent
 from pytest_crucible.features.stages.arm_cost import (
     PlannedRequest,
     UnsentReply,
@@ -32,9 +33,8 @@ from pytest_crucible.features.stages.stage_run import stage_positions
 from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.engine import Progress, run_units
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_estimate import HelperEstimate

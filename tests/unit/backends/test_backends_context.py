@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from virtual_time import in_event_loop
 
-from pytest_crucible.backends import queue_states
+from pytest_crucible.backends import context
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.records import Reply
@@ -56,5 +56,5 @@ def test_queue_is_described_while_clients_wait(monkeypatch):
     assert begun == ["A is paused", "B is paused"]
     assert shared.waits_for(0.0) == "A is paused again"
 
-    monkeypatch.setattr(queue_states, "STALE_S", 0.0)
+    monkeypatch.setattr(context, "STALE_S", 0.0)
     assert shared.waits_for(0.0) == ""

@@ -17,12 +17,12 @@ from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.deadlines import DEADLINE_S, Timed, TimeLimit, paused_clock, read_timeout, set_clock
 from pytest_crucible.backends.limiting.control import Limits
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Outcome, Reply, Request, Unit
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 from pytest_crucible.sample.invoke import ask_async, ask_in_thread
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import DaemonThreads
 
 
 class Scripted(SimulatedServer):

@@ -17,18 +17,21 @@ from hypothesis import strategies as st
 from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.context import ignore_event
-from pytest_crucible.backends.hedge_delays import (
+from pytest_crucible.backends.hedging import (
     AdaptiveDelay,
     FixedDelay,
+    Hedge,
+    HedgeBudget,
+    Hedged,
     Latency,
     LatencyWindow,
     PercentileDelay,
     WorkloadDelay,
     quantile,
+    read_hedge,
     size_of,
     survival_curve,
 )
-from pytest_crucible.backends.hedging import Hedge, HedgeBudget, Hedged, read_hedge
 from pytest_crucible.records import Adapter, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.tinker.address import (
+from pytest_crucible.backends.tinker.service import (
     ServiceAddress,
     exempt_loopback,
     is_loopback,

@@ -8,8 +8,7 @@ import time
 import pytest
 
 from pytest_crucible.records import Outcome, Reply, Unit
-from pytest_crucible.sample.deadline import Deadline, ask_before
-from pytest_crucible.sample.engine import AllLost, Progress, run_units
+from pytest_crucible.sample.engine import AllLost, Deadline, Progress, ask_before, run_units
 
 SENTENCE = "the deadline of this run (30 min) has passed: continue with --crucible-resume"
 

@@ -12,8 +12,8 @@ import pytest
 from pytest_crucible import BackendError, Refused, Reply, Sample, StoreError
 from pytest_crucible.records import Outcome, Unit
 from pytest_crucible.sample.invoke import ask_async, ask_in_thread, needs_reply
-from pytest_crucible.sample.reply_stream import ReplyStream
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import DaemonThreads
+from pytest_crucible.sample.sampler import ReplyStream
 
 
 class Skip(BaseException):

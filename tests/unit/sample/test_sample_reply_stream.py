@@ -11,7 +11,7 @@ from pytest_crucible import BackendError, Reply, Request, Retryable, ScriptedBac
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.backends.retried import Retried
 from pytest_crucible.records import Arm, ModelCall
-from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 
 ARM = Arm(name="v2", role="candidate", adapter="v2", identity="b")

@@ -12,9 +12,8 @@ import pytest
 
 from pytest_crucible import BackendError, Reply, Request, ScriptedBackend
 from pytest_crucible.records import Arm
-from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
-from pytest_crucible.sample.threads import DaemonThreads
 
 ARM = Arm(name="v2", role="candidate", adapter="scripted:v2", identity="b", parameters={"temperature": 0, "top_p": 1})
 

@@ -9,8 +9,7 @@ import virtual_time
 
 from pytest_crucible.backends.deadlines import released_slot
 from pytest_crucible.records import Outcome, Reply, Unit
-from pytest_crucible.sample.engine import Progress, run_units
-from pytest_crucible.sample.slots import MOST_OPEN
+from pytest_crucible.sample.engine import MOST_OPEN, Progress, run_units
 
 
 class Samples:

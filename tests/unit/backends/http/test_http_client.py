@@ -13,8 +13,7 @@ from openai_server import CERTIFICATE, OpenAIServer
 from virtual_time import in_event_loop
 
 from pytest_crucible.backends.http import client as module
-from pytest_crucible.backends.http.address import parse_address
-from pytest_crucible.backends.http.client import Client
+from pytest_crucible.backends.http.client import Client, parse_address
 from pytest_crucible.backends.http.connection import tls_context
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 

@@ -12,8 +12,7 @@ import pytest
 from virtual_time import run
 
 from pytest_crucible.backends.limiting.control import Limits
-from pytest_crucible.backends.limiting.limiter import Limiter
-from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.limiting.limiter import Limiter, Limiters, Workers
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Retryable
 

@@ -10,10 +10,9 @@ from collections.abc import Iterator
 import pytest
 from limiter_process import COUNT, SERVER, LimiterProcess
 
-from pytest_crucible.backends.limiting import limiters as limiters_module
+from pytest_crucible.backends.limiting import limiter as limiters_module
 from pytest_crucible.backends.limiting.control import Limits
-from pytest_crucible.backends.limiting.limiter import Limiter
-from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.limiting.limiter import Limiter, Limiters, Workers
 from pytest_crucible.records import Reply
 
 MOST = 3

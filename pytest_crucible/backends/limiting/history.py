@@ -1,74 +1,13 @@
-"""Tells refusals by chance from a limit: servers refuse some requests at any rate."""
+"""What the requests to a server have shown: refusals that cluster, the time that waiting has cost, and limits in headers."""
 
 from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-# The share of accepted requests that would be refused, too, if the rate was a quarter above the limit: the test (CUSUM, Page 1954)
-# finds such an excess in some 40 requests.
-EXCESS = 0.2
-# Evidence from which more than chance is refused: by chance once in some 2,000 requests.
-EVIDENCE = 5.0
-# Accepted requests assumed before the first: few requests show little.
-PRIOR = 5.0
-# Requests over which the share is averaged, to follow a server that refuses less than before.
-MEMORY = 512
-
-
-class ChanceShare:
-    """The share of refusals that slowing down does not avoid: 0 until it was found to be the same at two rates."""
-
-    __slots__ = ("evidence", "recent", "run_refused", "run_sent", "share")
-
-    def __init__(self) -> None:
-        self.share = 0.0
-        self.recent = 0.0
-        self.evidence = 0.0
-        self.run_sent = 0.0
-        """Requests since the evidence was last 0, with `run_refused` refused ones."""
-        self.run_refused = 0.0
-
-    def adopt(self, share: float) -> None:
-        """Take this share of refusals for chance."""
-        self.share = self.recent = share
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin the test again, after the rate has changed."""
-        self.evidence = self.run_sent = self.run_refused = 0.0
-
-    def send(self) -> None:
-        """Record a request, which counts as accepted until it is refused."""
-        if not self.share:
-            return
-        self.recent *= 1 - 1 / MEMORY
-        # Downwards only: a share that followed refusals upwards would let the rate grow without end.
-        self.share = min(self.share, self.recent + 1 / MEMORY)
-        self.run_sent += 1
-        self.evidence -= self._accepted_weight()
-        if self.evidence <= 0:
-            self.restart()
-
-    def refuse(self) -> bool:
-        """Record a refusal; return whether more than chance is refused."""
-        if not self.share:
-            return True
-        self.recent += 1 / MEMORY
-        self.run_refused += 1
-        self.evidence += self._accepted_weight() + math.log1p(EXCESS * (1 - self.share) / self.share)
-        return self.evidence >= EVIDENCE
-
-    def accepted_part(self) -> float:
-        """Return the part of the latest requests that would not be refused at a lower rate."""
-        if not self.share:
-            return 1.0
-        return (1 - self.run_refused / (self.run_sent + PRIOR)) / (1 - self.share)
-
-    def _accepted_weight(self) -> float:
-        return -math.log1p(-EXCESS)
-
+from pytest_crucible.backends.limiting.control import Control, Sent
 
 # Requests that are remembered one by one; of older ones only their counts.
 REMEMBERED = 256
@@ -81,23 +20,6 @@ _CLUSTER_EVIDENCE = 12.0
 FEWEST = 3
 # A request that is refused so often in a row that chance explains it once in a million is refused for what it is.
 RARE = 1e-6
-
-
-@dataclass(slots=True)
-class Sent:
-    """A request in flight, with the state that its end is compared with."""
-
-    at: float
-    crowd: float
-    """How many were in flight when it was sent, with it."""
-    paced: bool
-    """Whether the next request had to wait for the rate: only then does its acceptance show what the server allows."""
-    charged: float
-    """The tokens it is expected to use."""
-    spare: bool
-    settled: bool = False
-    """Whether it is known to be accepted, or has ended."""
-    refused: bool = False
 
 
 class RefusalHistory:
@@ -181,3 +103,99 @@ def _gain(refused: float, sent: float, share: float) -> float:
     accepted = sent - refused
     gain = refused * math.log(refused / sent / share) if refused else 0.0
     return gain + (accepted * math.log(accepted / sent / (1 - share)) if accepted else 0.0)
+
+
+# A smaller part of the time is not worth a sentence.
+NOTICEABLE = 0.1
+
+
+@dataclass(slots=True)
+class Load:
+    """Counts of the requests of this process, and of their seconds."""
+
+    sent: int = 0
+    refused: int = 0
+    waited_s: float = 0.0
+    """In the limiter's queue, and after refusals."""
+    in_flight_s: float = 0.0
+    cause: str = ""
+    """What the server does, as the limiter has learned it: `it allows about 50 requests/s`."""
+
+    @property
+    def waiting_share(self) -> float:
+        total = self.waited_s + self.in_flight_s
+        return self.waited_s / total if total else 0.0
+
+    @property
+    def refused_share(self) -> float:
+        return self.refused / self.sent if self.sent else 0.0
+
+
+def total_load(loads: Iterable[Load]) -> Load:
+    """Return the sum of the loads of several servers; the cause is that of the one that was waited for longest."""
+    parts = sorted(loads, key=lambda load: -load.waited_s)
+    names = ("sent", "refused", "waited_s", "in_flight_s")
+    sums = {name: sum(getattr(load, name) for load in parts) for name in names}
+    return Load(**sums, cause=parts[0].cause if parts else "")
+
+
+def explain_load(load: Load) -> str:
+    """Return the sentence for the end of a run; empty if hardly any time was spent waiting.
+
+    >>> explain_load(Load(300, 45, 61.0, 39.0, "it refuses 15 % at any rate"))
+    "waiting for the server's rate was 61 % of the time: it refuses 15 % at any rate"
+    """
+    if load.waiting_share < NOTICEABLE or not load.cause:
+        return ""
+    return f"waiting for the server's rate was {100 * load.waiting_share:.0f} % of the time: {load.cause}"
+
+
+def describe_limit(control: Control, refused_share: float) -> str:
+    """Return what the limiter has learned of a server; empty if it refuses nothing."""
+    pacing, window = control.pacing, control.window
+    chance = f" and refuses {100 * pacing.chance.share:.0f} % at any rate" if pacing.chance.share else ""
+    if window.size < math.inf and window.cubic.limit < math.inf:
+        return f"it allows about {window.size:.0f} requests at a time{chance}"
+    rate = min(pacing.most, pacing.server_limit, pacing.cubic.limit)
+    if rate < math.inf:
+        return f"it allows about {rate:.2g} requests/s{chance}"
+    if control.token_meter.server_limit < math.inf or control.token_meter.most < math.inf:
+        return f"it allows {min(control.token_meter.server_limit, control.token_meter.most):,.0f} tokens a minute"
+    return f"it refuses {100 * refused_share:.0f} % at any rate" if refused_share else ""
+
+
+# A second, a minute, an hour, a day.
+PERIODS_S = (1, 60, 3600, 86400)
+# Largest relative difference of two readings that agree.
+AGREES = 0.1
+# Usage below this is not conclusive: the reported times are rounded.
+FEW = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportedLimits:
+    """The `x-ratelimit-*` headers of one response; None if a header is absent.
+
+    Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
+    """
+
+    limit_requests: int | None = None
+    limit_tokens: int | None = None
+    remaining_requests: int | None = None
+    remaining_tokens: int | None = None
+    reset_requests_s: float | None = None
+    """Seconds until all requests are available again."""
+    reset_tokens_s: float | None = None
+
+
+def certain_rate(limit: int | None, remaining: int | None, reset_s: float | None) -> float | None:
+    """Return the requests (or tokens) per second that the headers allow; None if they do not agree.
+
+    >>> certain_rate(limit=3000, remaining=2990, reset_s=0.2)
+    50.0
+    """
+    # A small usage is dominated by the rounding of the reset time.
+    if limit is None or remaining is None or not reset_s or limit - remaining < FEW:
+        return None
+    back = (limit - remaining) / reset_s
+    return next((limit / period for period in PERIODS_S if abs(back * period / limit - 1) <= AGREES), None)
