@@ -10,10 +10,8 @@ import re
 import socket
 import ssl
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 from urllib.parse import quote, unquote, urlsplit
 
 from pytest_crucible.backends.http.connection import (
@@ -23,10 +21,8 @@ from pytest_crucible.backends.http.connection import (
     Response,
     Watch,
     connection_error,
-    tls_context,
 )
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
-from pytest_crucible.records.object_reference import import_function
 
 _PORTS = {"http": 80, "https": 443}
 # Characters that stay as they are; % is one, so that quoted characters are not quoted again.
@@ -345,41 +341,3 @@ async def _close_with_loop(idle: list[Connection]) -> AsyncGenerator[None, None]
         # One turn for the transports, one for their sockets.
         for _ in range(2):
             await asyncio.sleep(0)
-
-
-class HttpClient(Protocol):
-    """Sends requests with the same headers to one server. Failures are the errors of `pytest_crucible.records.errors`."""
-
-    def post(self, path: str, body: bytes, watch: Watch | None = None) -> Awaitable[Response]: ...
-
-    async def close(self) -> None: ...
-
-
-def open_default(
-    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
-) -> HttpClient:
-    """Return this package's own client."""
-    tls = tls_context(verify=verify, ca_file=ca_file) if address.scheme == "https" else None
-    return Client(address, headers, max_body, tls)
-
-
-def open_httpx(
-    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
-) -> HttpClient:
-    """Return a client on httpx, or on the `httpx.AsyncClient` that the function `client` ("module:function") returns."""
-    try:
-        from pytest_crucible.backends.http.httpx_client import HttpxClient, build_client
-    except ModuleNotFoundError as error:
-        raise SpecError(
-            'transport = "httpx" needs httpx, which is not installed: pip install "pytest-crucible[httpx]"'
-        ) from error
-    tls = tls_context(verify=verify, ca_file=ca_file)
-    return HttpxClient(
-        address,
-        headers,
-        max_body,
-        import_function("an adapter has client =", client) if client else lambda: build_client(tls),
-    )
-
-
-TRANSPORTS: Mapping[str, Callable[..., HttpClient]] = {"default": open_default, "httpx": open_httpx}

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.deadlines import note_answer
-from pytest_crucible.backends.http.client import TRANSPORTS
+from pytest_crucible.backends.http import TRANSPORTS
 from pytest_crucible.backends.http.connection import Response, is_event_stream
 from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.openai.responses import (

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from pytest_crucible.backends.http.client import TRANSPORTS, Address, parse_address
+from pytest_crucible.backends.http import TRANSPORTS
+from pytest_crucible.backends.http.client import Address, parse_address
 from pytest_crucible.backends.protocol import read_reply_limit
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError

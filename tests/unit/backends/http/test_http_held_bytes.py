@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.http.client import TRANSPORTS, parse_address
+from pytest_crucible.backends.http import TRANSPORTS
+from pytest_crucible.backends.http.client import parse_address
 from pytest_crucible.backends.http.connection import MAX_HEADERS, HeldBytes, Response
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.records.errors import BackendError, Retryable

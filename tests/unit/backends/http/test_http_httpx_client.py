@@ -18,7 +18,8 @@ import httpx
 import pytest
 from openai_server import CERTIFICATE, OpenAIServer
 
-from pytest_crucible.backends.http.client import TRANSPORTS, parse_address
+from pytest_crucible.backends.http import TRANSPORTS
+from pytest_crucible.backends.http.client import parse_address
 from pytest_crucible.backends.http.httpx_client import _keeps_secrets
 from pytest_crucible.backends.openai.backend import open_openai
 from pytest_crucible.records import Adapter, Request
