@@ -13,23 +13,16 @@ import re
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pytest_crucible.backends.deadlines import paused_clock
 from pytest_crucible.records import HELPERS, Request
 from pytest_crucible.records.errors import Refused, SpecError, Spent
 
-_UNITS = {
-    "usd": "usd",
-    "$": "usd",
-    "token": "tokens",
-    "tokens": "tokens",
-    "request": "requests",
-    "requests": "requests",
-}
+_UNITS = {"usd": "usd", "$": "usd", "token": "tokens", "request": "requests"}
 # Either a sign before the number or a unit behind it; thousands may be grouped.
 _PART = re.compile(
     r"\s*(\$)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.?\d+)\s*([km])?\s*(usd|\$|tokens?|requests?)?\s*", re.IGNORECASE
@@ -49,9 +42,7 @@ class Amount(NamedTuple):
     requests: float = 0.0
 
     def plus(self, other: Amount, times: float = 1.0) -> Amount:
-        return Amount(
-            self.usd + times * other.usd, self.tokens + times * other.tokens, self.requests + times * other.requests
-        )
+        return Amount(*(own + times * more for own, more in zip(self, other, strict=True)))
 
     def beyond(self, other: Amount) -> Amount:
         """Return the part of each unit that exceeds the other amount.
@@ -59,15 +50,10 @@ class Amount(NamedTuple):
         >>> Amount(3, 100, 1).beyond(Amount(1, 200, 1))
         Amount(usd=2, tokens=0.0, requests=0.0)
         """
-        usd, tokens, requests = self.usd - other.usd, self.tokens - other.tokens, self.requests - other.requests
-        return Amount(max(0.0, usd), max(0.0, tokens), max(0.0, requests))
+        return Amount(*(max(0.0, own - less) for own, less in zip(self, other, strict=True)))
 
     def within(self, limit: Amount) -> bool:
-        return (
-            self.usd <= limit.usd + _ROUNDING
-            and self.tokens <= limit.tokens + _ROUNDING
-            and self.requests <= limit.requests + _ROUNDING
-        )
+        return all(own <= most + _ROUNDING for own, most in zip(self, limit, strict=True))
 
 
 UNLIMITED = Amount(*(float("inf"),) * 3)
@@ -84,7 +70,7 @@ def read_budget(text: str) -> Amount:
     limits: dict[str, float] = {}
     for part in _BETWEEN.split(text.strip()) if isinstance(text, str) else [""]:
         match = _PART.fullmatch(part)
-        units = {_UNITS[word.lower()] for word in (match[1], match[4]) if word} if match else set()
+        units = {_UNITS[word.lower().removesuffix("s")] for word in (match[1], match[4]) if word} if match else set()
         # "$5 tokens" names two units.
         unit = units.pop() if len(units) == 1 else None
         amount = float(match[2].replace(",", "")) * _SCALE[(match[3] or "").lower()] if match else 0.0
@@ -127,31 +113,49 @@ def _format_number(number: float, unit: str) -> str:
 _COUNTS = struct.Struct("<6d")
 
 
-class ProcessLedger:
-    """A ledger in the memory of one process."""
+class SpendLedger:
+    """Amounts taken (spent or reserved) and amounts spent, in the memory of one process."""
 
     def __init__(self) -> None:
-        self.taken = Amount()
-        self.spent = Amount()
+        self._amounts = Amount(), Amount()
+
+    @property
+    def taken(self) -> Amount:
+        return self._read()[0]
+
+    @property
+    def spent(self) -> Amount:
+        return self._read()[1]
 
     def take(self, amount: Amount, limit: Amount) -> bool:
         """Reserve an amount and return True; return False if the limit would be exceeded."""
-        after = self.taken.plus(amount)
-        if not after.within(limit):
-            return False
-        self.taken = after
-        return True
+        with self._locked():
+            taken, spent = self._read()
+            after = taken.plus(amount)
+            if fits := after.within(limit):
+                self._write(after, spent)
+            return fits
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
         """Replace a reserved amount by the amount that was spent."""
-        self.taken = self.taken.plus(reserved, -1.0).plus(spent)
-        self.spent = self.spent.plus(spent)
+        with self._locked():
+            taken, before = self._read()
+            self._write(taken.plus(reserved, -1.0).plus(spent), before.plus(spent))
 
     def close(self) -> None:
         """Nothing to close."""
 
+    def _locked(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
-class SharedLedger:
+    def _read(self) -> tuple[Amount, Amount]:
+        return self._amounts
+
+    def _write(self, taken: Amount, spent: Amount) -> None:
+        self._amounts = taken, spent
+
+
+class SharedLedger(SpendLedger):
     """A ledger shared by all processes that open the same file.
 
     A process that dies leaves its reservations in place: its requests may have been billed.
@@ -173,26 +177,6 @@ class SharedLedger:
         # O_NOFOLLOW: another user of the machine cannot redirect the file. Mode 0600: only this user reads it.
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
-    def take(self, amount: Amount, limit: Amount) -> bool:
-        with self._locked() as (taken, spent):
-            after = taken.plus(amount)
-            if not after.within(limit):
-                return False
-            self._write(after, spent)
-            return True
-
-    def settle(self, reserved: Amount, spent: Amount) -> None:
-        with self._locked() as (taken, spent_before):
-            self._write(taken.plus(reserved, -1.0).plus(spent), spent_before.plus(spent))
-
-    @property
-    def taken(self) -> Amount:
-        return self._read()[0]
-
-    @property
-    def spent(self) -> Amount:
-        return self._read()[1]
-
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
@@ -201,11 +185,10 @@ class SharedLedger:
                 self._path.unlink(missing_ok=True)
 
     @contextmanager
-    def _locked(self) -> Iterator[tuple[Amount, Amount]]:
-        """Lock the file inside the block; yield the amounts taken and spent."""
+    def _locked(self) -> Iterator[None]:
         self._lockf(self._file, self._lock)
         try:
-            yield self._read()
+            yield
         finally:
             self._lockf(self._file, self._unlock)
 
@@ -217,8 +200,6 @@ class SharedLedger:
         os.pwrite(self._file, _COUNTS.pack(*taken, *spent), 0)
 
 
-SpendLedger: TypeAlias = ProcessLedger | SharedLedger
-"""Amounts taken (spent or reserved) and amounts spent."""
 Place = tuple[str, int]
 """Sample and repeat."""
 ArmsOf = Callable[[str, int], Iterable[str]]
@@ -231,18 +212,17 @@ class Budget:
 
     text: str
     limit: Amount
-    ledger: SpendLedger = field(default_factory=ProcessLedger)
+    ledger: SpendLedger = field(default_factory=SpendLedger)
 
     @classmethod
     def read(cls, text: str, ledger: SpendLedger | None = None) -> Budget:
         """Read a budget. Raises SpecError."""
-        return cls(text, read_budget(text), ledger or ProcessLedger())
+        return cls(text, read_budget(text), ledger or SpendLedger())
 
     def spent(self) -> Amount:
         return self.ledger.spent
 
     def __str__(self) -> str:
-        """Return how much of the limit was spent."""
         return format_spent(self.spent(), self.limit)
 
 
@@ -270,8 +250,10 @@ class Account:
         while not self._try_reserve(request, needed, dearest):
             if not self._under_way:
                 raise self._shortage(request, dearest)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
             with paused_clock():
-                await self._wait_for_settlement()
+                await waiter
         self._under_way += 1
         # Judges' requests are left out: they would inflate the expected requests of a sample.
         self._requests += not request.arm.startswith(HELPERS)
@@ -311,7 +293,7 @@ class Account:
 
     def _admit(self, request: Request, dearest: Amount) -> dict[str, Amount] | None:
         """Reserve the requests of an average sample for all arms; None if too little is left."""
-        share = self._share(dearest)
+        share = Amount().plus(dearest, max(1.0, self._requests / self._arms if self._arms else 1.0))
         arms = tuple(self.arms_of(request.sample, request.repeat)) if self.arms_of else (request.arm,)
         if not self._take(Amount().plus(share, len(arms))):
             return None
@@ -320,9 +302,6 @@ class Account:
         left = self._left.setdefault(place, {})
         left.update(dict.fromkeys(arms, share))
         return left
-
-    def _share(self, dearest: Amount) -> Amount:
-        return Amount().plus(dearest, max(1.0, self._requests / self._arms if self._arms else 1.0))
 
     def _take(self, amount: Amount) -> bool:
         """Reserve in all budgets or in none; return whether it was reserved."""
@@ -344,11 +323,6 @@ class Account:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-
-    async def _wait_for_settlement(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        await waiter
 
     def _shortage(self, request: Request, dearest: Amount) -> Spent | Refused:
         place = request.sample, request.repeat

@@ -205,7 +205,7 @@ class Cached(Wrapper):
             tally = self._policy.tally(request.experiment, request.arm)
             # Recorded per sample and repeat, so that the session can tell how many replies are missing before it fails.
             tally.missing.add((request.sample, request.repeat))
-            raise Uncached(f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache")
+            raise _uncached(request)
         return await self.inner.generate(request)
 
 
@@ -218,6 +218,8 @@ class CacheOnlyBackend:
         self.identity = identity
 
     async def generate(self, request: Request) -> Reply:
-        raise Uncached(
-            f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache, and no model may be called"
-        )
+        raise _uncached(request, ", and no model may be called")
+
+
+def _uncached(request: Request, why: str = "") -> Uncached:
+    return Uncached(f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache{why}")

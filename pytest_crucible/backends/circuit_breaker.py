@@ -35,7 +35,7 @@ class SilentRequests:
 
     def __init__(self) -> None:
         self._answers = 0
-        self._in_flight = self._peak = 0
+        self.in_flight = self._peak = 0
         self._first_sent: dict[Key, int] = {}
         """Answers of the server when a request was first sent, until it is answered itself."""
         self._silent: set[Key] = set()
@@ -48,12 +48,8 @@ class SilentRequests:
     def send(self, key: Key) -> None:
         """Record that an attempt is sent."""
         self._first_sent.setdefault(key, self._answers)
-        self._in_flight += 1
-        self._peak = max(self._peak, self._in_flight)
-
-    def end(self) -> None:
-        """Record that an attempt is over, whatever came of it."""
-        self._in_flight -= 1
+        self.in_flight += 1
+        self._peak = max(self._peak, self.in_flight)
 
     def answer(self, key: Key) -> None:
         """Record an answer, which shows that the server works."""
@@ -118,7 +114,8 @@ class Circuit:
         self._share = 0.0
         """The share of failures before this streak, without 429s."""
         self._silent = SilentRequests()
-        self._answered_before = False
+        self.answered_before = False
+        """Whether the server has answered in the run that is resumed."""
         self._probing = False
         self._probed_at = -math.inf
         self._given_up = ""
@@ -126,14 +123,10 @@ class Circuit:
     @property
     def has_answered(self) -> bool:
         """Return whether the server has answered any request, in this run or in the one that is resumed."""
-        return self._answered_before or self._answered_at > -math.inf
-
-    def note_earlier_answers(self) -> None:
-        """Record that the server has answered in an earlier run."""
-        self._answered_before = True
+        return self.answered_before or self._answered_at > -math.inf
 
     def check(self) -> None:
-        """Raises Refused when the server is given up."""
+        """Raise Refused when the server is given up."""
         if self._given_up:
             raise Refused(self._given_up)
 
@@ -144,7 +137,7 @@ class Circuit:
         try:
             yield
         finally:
-            self._silent.end()
+            self._silent.in_flight -= 1
 
     def answer(self, key: Key, now: float) -> None:
         self._answered_at = now
@@ -177,7 +170,6 @@ class Circuit:
 
     @property
     def _is_silent(self) -> bool:
-        """Return whether enough requests had no answer to say that the server does not answer."""
         return len(self._silent) >= (MIN_SILENT if self.has_answered else MIN_SILENT_AT_FIRST)
 
     @property
@@ -217,7 +209,7 @@ class Circuit:
         since = ""
         if self._answered_at > -math.inf:
             since = f" since {time.strftime('%H:%M:%S', time.localtime(time.time() - silent_s))}"
-        if self._answered_before:
+        if self.answered_before:
             since = since or " in this run"
         if self._responses:
             # It did respond, so its address is right, and "has not answered" would send the user the wrong way.
@@ -271,25 +263,22 @@ class CircuitBreaker(Wrapper):
         except Retryable as error:
             circuit.fail(error, key, sent_at, loop.time())
             raise
-        except Spent:  # the budget is exhausted: no request was sent
+        except BackendError as error:
+            # Any other error is an answer of the server, which is therefore up; Spent: no request was sent.
+            if not isinstance(error, Spent):
+                note_answer()
+                circuit.answer(key, loop.time())
             raise
-        # Any other error is an answer of the server, which is therefore up.
-        except BackendError:
-            self._note_answer(key)
-            raise
-        self._note_answer(key)
-        return reply
-
-    def _note_answer(self, key: Key) -> None:
         note_answer()
-        self.circuit.answer(key, asyncio.get_running_loop().time())
+        circuit.answer(key, loop.time())
+        return reply
 
 
 def note_earlier_answers(backend: Backend) -> None:
     """Record that the server of a backend has answered in the run that is resumed."""
     while isinstance(backend, Wrapper):
         if isinstance(backend, CircuitBreaker):
-            backend.circuit.note_earlier_answers()
+            backend.circuit.answered_before = True
         backend = backend.inner
 
 

@@ -8,12 +8,13 @@ import math
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
-from pytest_crucible.backends.protocol import Backend, Remote, Wrapper
+from pytest_crucible.backends.protocol import Backend, Remote, Wrapper, is_number, read_setting
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import Retryable, SpecError
+from pytest_crucible.records.errors import Retryable
 
 
 class TimeLimit:
@@ -99,16 +100,14 @@ class _Watch:
 
 
 class _ThreadState(threading.local):
-    """The watch of this thread: a thread runs one loop at a time."""
-
     watch: _Watch | None = None
 
 
+# A thread runs one loop at a time.
 _THREAD = _ThreadState()
 
 
 def _watch() -> _Watch:
-    """Return the watch of the running loop."""
     loop, watch = asyncio.get_running_loop(), _THREAD.watch
     if watch is None or watch.loop is not loop:
         watch = _THREAD.watch = _Watch(loop)
@@ -122,21 +121,19 @@ class Server(Protocol):
     def has_answered(self) -> bool: ...
 
 
+@dataclass(slots=True)
 class SampleClock:
     """The time limit of one sample, which can be paused."""
 
-    __slots__ = ("_left", "_limit", "_pauses", "attempts", "is_answered", "server")
-
-    def __init__(self, limit: TimeLimit) -> None:
-        self._limit = limit
-        self._pauses = 0
-        self._left = 0.0
-        self.server: Server | None = None
-        """The server that the last request was sent to; None before the first one, and for models in this process."""
-        self.attempts = 0
-        """How many requests were sent to servers."""
-        self.is_answered = False
-        """Whether any of them has been answered, if only by the beginning of a stream."""
+    _limit: TimeLimit
+    _pauses: int = 0
+    _left: float = 0.0
+    server: Server | None = None
+    """The server that the last request was sent to; None before the first one, and for models in this process."""
+    attempts: int = 0
+    """How many requests were sent to servers."""
+    is_answered: bool = False
+    """Whether any of them has been answered, if only by the beginning of a stream."""
 
     def pause(self) -> None:
         """Pause the clock. Pauses nest: a sample may wait for several requests at once."""
@@ -174,16 +171,14 @@ def set_clock(limit: TimeLimit) -> SampleClock:
 
 def note_request(server: Server) -> None:
     """Record that a request of the current sample is sent to a server."""
-    clock = _CLOCK.get()
-    if clock is not None:
+    if (clock := _CLOCK.get()) is not None:
         clock.server = server
         clock.attempts += 1
 
 
 def note_answer() -> None:
     """Record that a request of the current sample was answered."""
-    clock = _CLOCK.get()
-    if clock is not None:
+    if (clock := _CLOCK.get()) is not None:
         clock.is_answered = True
 
 
@@ -203,31 +198,26 @@ def paused_clock() -> Iterator[None]:
 
 def return_time(seconds: float) -> None:
     """Extend the current sample's limit by seconds that were not its own."""
-    clock = _CLOCK.get()
-    if clock is not None:
+    if (clock := _CLOCK.get()) is not None:
         clock.return_time(seconds)
 
 
 class Slots(Protocol):
     """Slots for as many samples as may run at a time."""
 
-    def release(self) -> None:
-        """Give a slot back."""
+    def release(self) -> None: ...
 
-    async def acquire(self) -> None:
-        """Wait for a slot."""
+    async def acquire(self) -> None: ...
 
 
+@dataclass(slots=True)
 class SampleSlot:
     """The slot of one sample, held from its start to its end except while it waits."""
 
-    __slots__ = ("_has_ended", "_is_held", "_slots", "_waits")
-
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-        self._waits = 0
-        self._is_held = True
-        self._has_ended = False
+    _slots: Slots
+    _waits: int = 0
+    _is_held: bool = True
+    _has_ended: bool = False
 
     def end(self) -> bool:
         """Record the end of the sample; return whether it held its slot then, which the caller now has."""
@@ -306,10 +296,5 @@ class Timed(Wrapper):
 def read_timeout(adapter: Adapter, backend: Backend) -> float | None:
     """Read `timeout_s` of an adapter; None for no deadline. Raises SpecError."""
     default = DEADLINE_S if isinstance(backend, Remote) else 0.0
-    timeout_s: Any = adapter.asking.get("timeout_s", default)
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s < math.inf:
-        raise SpecError(
-            f"adapter {adapter.name!r} has timeout_s = {timeout_s!r}: "
-            "expected the seconds that one request may take, or 0 for no limit"
-        )
-    return timeout_s or None
+    expected = "the seconds that one request may take, or 0 for no limit"
+    return read_setting(adapter, "timeout_s", default, lambda s: is_number(s) and s >= 0, expected) or None

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.backends.limiting.limiter import Limiter, Permit
-from pytest_crucible.backends.protocol import Backend, Wrapper
+from pytest_crucible.backends.protocol import Backend, Wrapper, is_number
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import SpecError
 
@@ -143,23 +143,23 @@ class PercentileDelay(Delay):
 
     def __init__(self, share: float, *, begin: int, initial: float = NEVER) -> None:
         """`initial` is the delay until `begin` requests have ended."""
-        self._share = share
-        self._begin = begin
-        self._initial = initial
-        self._window = LatencyWindow()
-        self._stretch = Stretch(share)
+        self._share, self._begin, self._initial = share, begin, initial
+        self._window, self._stretch = LatencyWindow(), Stretch(share)
 
     def of(self, request: Request) -> float:
         if self._window.ended < self._begin:
             return self._initial
-        return self._window.quantile(self._share) * self._stretch.factor
+        return self._expected_s(request) * self._window.quantile(self._share) * self._stretch.factor
 
     def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
-        self._window.add(latency)
+        self._window.add(Latency(latency.seconds / self._expected_s(request), latency.cut_off))
         self._stretch.learn(latency.seconds, delay)
 
+    def _expected_s(self, request: Request) -> float:
+        return 1.0
 
-class WorkloadDelay(Delay):
+
+class WorkloadDelay(PercentileDelay):
     """A quantile of latency relative to the expected latency of a request of this size.
 
     The expected latency is a line, a + b x size, fitted by recursive least squares with forgetting; the size is the length
@@ -167,20 +167,11 @@ class WorkloadDelay(Delay):
     """
 
     def __init__(self, share: float, *, begin: int) -> None:
-        self._share = share
-        self._begin = begin
+        super().__init__(share, begin=begin)
         self._line = _Line()
-        self._ratios = LatencyWindow()
-        self._stretch = Stretch(share)
-
-    def of(self, request: Request) -> float:
-        if self._ratios.ended < self._begin:
-            return NEVER
-        return self._expected_s(request) * self._ratios.quantile(self._share) * self._stretch.factor
 
     def learn(self, request: Request, latency: Latency, *, delay: float, hedged: bool) -> None:
-        self._ratios.add(Latency(latency.seconds / self._expected_s(request), latency.cut_off))
-        self._stretch.learn(latency.seconds, delay)
+        super().learn(request, latency, delay=delay, hedged=hedged)
         if not latency.cut_off:
             self._line.learn(size_of(request), latency.seconds)
 
@@ -203,10 +194,8 @@ class AdaptiveDelay(Delay):
 
     def __init__(self, *, begin: int, seed: int, price: float = 0.5) -> None:
         """`price` is the cost of a second request, in median latencies."""
-        self._begin = begin
-        self._price = price
-        self._draws = random.Random(seed)
-        self._window = LatencyWindow()
+        self._begin, self._price = begin, price
+        self._draws, self._window = random.Random(seed), LatencyWindow()
         self._stretch = {share: Stretch(share) for share in self.SHARES}
         self._beliefs = {share: [1.0, 1.0] for share in self.SHARES}
         self._chosen: dict[tuple[str, str, int, str], float] = {}
@@ -275,17 +264,15 @@ def _key(request: Request) -> tuple[str, str, int, str]:
 
 
 MAX_EXTRA, BEGIN, PERCENTILE = 0.1, 20, 95
-_COMMON = {"strategy", "max_extra"}
-_STRATEGIES: Mapping[str, frozenset[str]] = {
-    "fixed": frozenset({"delay_s"}),
-    "percentile": frozenset({"percentile", "min_samples", "initial_delay_s"}),
-    "adaptive": frozenset({"min_samples", "price"}),
-    "workload": frozenset({"percentile", "min_samples"}),
+_STRATEGIES: Mapping[str, tuple[str, ...]] = {
+    "fixed": ("delay_s",),
+    "percentile": ("percentile", "min_samples", "initial_delay_s"),
+    "adaptive": ("min_samples", "price"),
+    "workload": ("percentile", "min_samples"),
 }
 _LIMITS: Mapping[str, tuple[Callable[[float], bool], str]] = {
     "max_extra": (lambda value: 0 < value <= 1, "a share above 0 and at most 1, such as 0.1"),
-    "delay_s": (lambda value: value >= 0, "seconds, such as 0.5"),
-    "initial_delay_s": (lambda value: value >= 0, "seconds, such as 0.5"),
+    **dict.fromkeys(("delay_s", "initial_delay_s"), (lambda value: value >= 0, "seconds, such as 0.5")),
     "percentile": (lambda value: 50 <= value < 100, "a number from 50 to below 100, such as 95"),
     "min_samples": (lambda value: value >= 5 and value == int(value), "a whole number of at least 5"),
     "price": (lambda value: value >= 0, "median latencies that a second request may cost, such as 0.5"),
@@ -309,36 +296,34 @@ def read_hedge(adapter: Adapter, seed: int) -> Hedge | None:
         raise SpecError(
             f"adapter {adapter.name!r} has hedge = {table!r}: write a table with strategy = one of {', '.join(_STRATEGIES)}"
         )
+    _check(adapter, table)
+    return Hedge(_delay(table, seed), float(table.get("max_extra", MAX_EXTRA)))
+
+
+def _check(adapter: Adapter, table: Mapping[str, Any]) -> None:
     strategy = table["strategy"]
-    _check(adapter, strategy, table)
-    return Hedge(_delay(strategy, table, seed), float(table.get("max_extra", MAX_EXTRA)))
-
-
-def _check(adapter: Adapter, strategy: str, table: Mapping[str, Any]) -> None:
-    names = _COMMON | _STRATEGIES[strategy]
+    names = {"strategy", "max_extra", *_STRATEGIES[strategy]}
     for name, value in table.items():
         if name not in names:
             raise SpecError(
                 f"adapter {adapter.name!r} has hedge.{name}, which strategy {strategy!r} does not have; "
                 f"expected {', '.join(sorted(names))}"
             )
-        if name == "strategy":
-            continue
-        holds, expected = _LIMITS[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not (math.isfinite(value) and holds(value)):
-            raise SpecError(f"adapter {adapter.name!r} has hedge.{name} = {value!r}: write {expected}")
+        if name != "strategy":
+            holds, expected = _LIMITS[name]
+            if not (is_number(value) and holds(value)):
+                raise SpecError(f"adapter {adapter.name!r} has hedge.{name} = {value!r}: write {expected}")
     if strategy == "fixed" and "delay_s" not in table:
         raise SpecError(f"adapter {adapter.name!r} hedges with strategy 'fixed' but has no delay: add delay_s = 0.5")
 
 
-def _delay(strategy: str, table: Mapping[str, Any], seed: int) -> Delay:
+def _delay(table: Mapping[str, Any], seed: int) -> Delay:
     begin, share = int(table.get("min_samples", BEGIN)), table.get("percentile", PERCENTILE) / 100
-    if strategy == "fixed":
+    if table["strategy"] == "fixed":
         return FixedDelay(float(table["delay_s"]))
-    if strategy == "percentile":
-        initial = table.get("initial_delay_s", float("inf"))
-        return PercentileDelay(share, begin=begin, initial=float(initial))
-    if strategy == "adaptive":
+    if table["strategy"] == "percentile":
+        return PercentileDelay(share, begin=begin, initial=float(table.get("initial_delay_s", NEVER)))
+    if table["strategy"] == "adaptive":
         return AdaptiveDelay(begin=begin, seed=seed, price=float(table.get("price", 0.5)))
     return WorkloadDelay(share, begin=begin)
 
@@ -379,10 +364,8 @@ class Hedged(Wrapper):
 
     def __init__(self, inner: Backend, hedge: Hedge, limiter: Limiter | None, emit: Emit) -> None:
         super().__init__(inner)
-        self._delay = hedge.delay
-        self._budget = HedgeBudget(hedge.max_extra)
-        self._limiter = limiter
-        self._emit = emit
+        self._delay, self._budget = hedge.delay, HedgeBudget(hedge.max_extra)
+        self._limiter, self._emit = limiter, emit
 
     async def generate(self, request: Request) -> Reply:
         # Text that is read as it comes cannot be that of two requests.
@@ -418,7 +401,7 @@ class Hedged(Wrapper):
         return permit
 
     async def _race(self, request: Request, first: Answer, permit: Permit, started: float, delay: float) -> Reply:
-        self._publish("hedge.fired", request, {"delay_s": delay})
+        self._publish("hedge.fired", request, delay)
         second = asyncio.create_task(self._send_second(request, permit))
         try:
             winner = await _first_answer(first, second)
@@ -428,7 +411,7 @@ class Hedged(Wrapper):
         self._delay.learn(request, Latency(seconds, cut_off=winner is second), delay=delay, hedged=True)
         if winner is first:
             return reply
-        self._publish("hedge.won", request, {"delay_s": delay})
+        self._publish("hedge.won", request, delay)
         return dataclasses.replace(reply, latency_s=seconds)
 
     async def _send_second(self, request: Request, permit: Permit) -> Reply:
@@ -440,8 +423,8 @@ class Hedged(Wrapper):
         permit.release(reply)
         return reply
 
-    def _publish(self, name: str, request: Request, facts: dict[str, Any]) -> None:
-        self._emit(Event.about(name, request, facts=facts))
+    def _publish(self, name: str, request: Request, delay: float) -> None:
+        self._emit(Event.about(name, request, facts={"delay_s": delay}))
 
 
 async def _first_answer(first: Answer, second: Answer) -> Answer:

@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.lineages import read_lineage
-from pytest_crucible.backends.protocol import CHOICES, score_choices
+from pytest_crucible.backends.protocol import CHOICES, read_stops, score_choices
 from pytest_crucible.local_model.checkpoints import Adapter, load_sampler
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.local_model.sampling import Sampled, SamplingParams, TextPieces
+from pytest_crucible.local_model.sampling import SamplingParams, TextPieces
 from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError
@@ -59,15 +59,12 @@ class EngineThread:
         self._waiting: list[_QueuedRequest] = []
         self._running = False
 
-    def ask(self, sampler: Sampler, prompt: list[int], params: SamplingParams) -> Future[Sampled]:
-        """Return a future of the reply. Cancelling it before its turn saves the work."""
-        return self._enter(_QueuedRequest(sampler, prompt, params))
+    def ask(self, sampler: Sampler, prompt: list[int], params: SamplingParams | None) -> Future[Any]:
+        """Return a future of the reply; without `params`, of the log-probabilities of the prompt's tokens but the first.
 
-    def score(self, sampler: Sampler, prompt: list[int]) -> Future[list[float]]:
-        """Return a future of the log-probabilities of a prompt's tokens but the first."""
-        return self._enter(_QueuedRequest(sampler, prompt, None))
-
-    def _enter(self, request: _QueuedRequest) -> Future[Any]:
+        Cancelling it before its turn saves the work.
+        """
+        request = _QueuedRequest(sampler, prompt, params)
         with self._lock:
             self._waiting.append(request)
             if not self._running:
@@ -77,9 +74,6 @@ class EngineThread:
 
     def _run(self) -> None:
         while waiting := self._gather_requests():
-            for request in waiting:
-                if request.params is None:
-                    _score(request)
             for chunk in _chunks(waiting):
                 _answer(chunk)
 
@@ -93,35 +87,25 @@ class EngineThread:
 
 
 def _chunks(waiting: list[_QueuedRequest]) -> Iterator[list[_QueuedRequest]]:
-    # Neighbours in length share a batch, which takes as long as its longest prompt.
-    in_order = sorted(
-        (request for request in waiting if request.params is not None),
-        key=lambda request: (id(request.sampler), len(request.prompt)),
-    )
-    for _, group in groupby(in_order, key=lambda request: id(request.sampler)):
-        of_one = list(group)
-        for start in range(0, len(of_one), CHUNK):
-            yield of_one[start : start + CHUNK]
+    # Neighbours in length share a batch, which takes as long as its longest prompt. A prompt is scored alone.
+    def model(request: _QueuedRequest) -> tuple[bool, int]:
+        return request.params is not None, id(request.sampler)
 
-
-def _score(request: _QueuedRequest) -> None:
-    if not request.answer.set_running_or_notify_cancel():
-        return
-    try:
-        request.answer.set_result(request.sampler.logprobs(request.prompt).logprobs[1:].tolist())
-    except BaseException as error:  # as below
-        request.answer.set_exception(error)
+    in_order = sorted(waiting, key=lambda request: (*model(request), len(request.prompt)))
+    for (is_sampled, _), group in groupby(in_order, key=model):
+        of_one, size = list(group), CHUNK if is_sampled else 1
+        for start in range(0, len(of_one), size):
+            yield of_one[start : start + size]
 
 
 def _answer(chunk: list[_QueuedRequest]) -> None:
     requests = [request for request in chunk if request.answer.set_running_or_notify_cancel()]
     if not requests:
         return
+    sampler, prompts = requests[0].sampler, [request.prompt for request in requests]
+    params = [request.params for request in requests if request.params is not None]
     try:
-        replies = requests[0].sampler.sample(
-            [request.prompt for request in requests],
-            [request.params for request in requests if request.params is not None],
-        )
+        replies = sampler.sample(prompts, params) if params else [sampler.logprobs(prompts[0]).logprobs[1:].tolist()]
     except BaseException as error:  # every waiting request has to end, whatever was raised
         for request in requests:
             request.answer.set_exception(error)
@@ -178,11 +162,8 @@ class LocalBackend:
         trained_on: Mapping[str, str] | None = None,
     ) -> None:
         """`step` is one that the recipe kept before its end; `trained_on` are the files of the training, SHA-256 -> name."""
-        self.identity = identity
-        self.training, self.step = training, step
-        self.trained_on = trained_on or {}
-        self._sampler = sampler
-        self._name = name
+        self.identity, self.training, self.step, self.trained_on = identity, training, step, trained_on or {}
+        self._sampler, self._name = sampler, name
 
     async def generate(self, request: Request) -> Reply:
         """Return a reply. Raises Refused for invalid parameters and inputs, BackendError for a text that cannot be encoded."""
@@ -217,7 +198,7 @@ class LocalBackend:
             raise BackendError(f"a text has {len(tokens):,} tokens, and adapter {self._name!r} reads {context:,}")
         if len(tokens) < 2:
             return []
-        logprobs: list[float] = await asyncio.wrap_future(_THREAD.score(self._sampler, tokens))
+        logprobs: list[float] = await asyncio.wrap_future(_THREAD.ask(self._sampler, tokens, None))
         return logprobs
 
     def _params(self, request: Request) -> SamplingParams:
@@ -318,12 +299,7 @@ def sampling_params(parameters: Mapping[str, Any]) -> SamplingParams:
         if name != "stop" and (isinstance(value, bool) or not isinstance(value, expected)):
             raise ValueError(f"{name} must be a {'whole ' if name in _WHOLE else ''}number, not {value!r}")
     if "stop" in settings:
-        settings["stop"] = _stops(settings["stop"])
+        settings["stop"] = read_stops(settings["stop"])
+        if settings["stop"] is None:
+            raise ValueError(f"stop must be a text or a list of texts, none of them empty, not {parameters['stop']!r}")
     return SamplingParams(**settings)
-
-
-def _stops(value: Any) -> tuple[str, ...]:
-    several = [value] if isinstance(value, str) else value
-    if not isinstance(several, list | tuple) or not all(isinstance(text, str) and text for text in several):
-        raise ValueError(f"stop must be a text or a list of texts, none of them empty, not {value!r}")
-    return tuple(several)

@@ -71,25 +71,19 @@ def _build_backend(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> 
     digest = hashlib.sha256()
     for where, row in rows:
         _check(where, row)
-        reply = _reply(row)
+        logprobs = row.get("logprobs")
+        reply = Reply(
+            text=row["text"],
+            **{name: row.get(name) for name in ("input_tokens", "output_tokens", "latency_s", "cost_usd")},
+            finish=row.get("finish", "stop"),
+            logprobs=None if logprobs is None else tuple(logprobs),
+        )
         if flaw := find_flaw(reply):
             raise DatasetError(f"{where} {flaw}")
         replies[str(row["sample_id"])].append(reply)
         digest.update(json.dumps(row, sort_keys=True, default=str).encode())
     return RecordedBackend(
         {sample: tuple(several) for sample, several in replies.items()}, identity=digest.hexdigest(), name=name
-    )
-
-
-def _reply(row: Mapping[str, Any]) -> Reply:
-    return Reply(
-        text=row["text"],
-        input_tokens=row.get("input_tokens"),
-        output_tokens=row.get("output_tokens"),
-        latency_s=row.get("latency_s"),
-        finish=row.get("finish", "stop"),
-        logprobs=None if row.get("logprobs") is None else tuple(row["logprobs"]),
-        cost_usd=row.get("cost_usd"),
     )
 
 

@@ -6,13 +6,15 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, SpecError
 from pytest_crucible.records.type_names import describe_type
+
+T = TypeVar("T")
 
 
 @runtime_checkable
@@ -107,6 +109,30 @@ def find_innermost(backend: Backend) -> Backend:
     return backend
 
 
+def is_number(value: Any) -> TypeGuard[float]:
+    """Return whether a value is a finite number. A bool is an int in Python, and is none here."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def read_setting(adapter: Adapter, name: str, default: T, fits: Callable[[Any], bool], expected: str) -> T:
+    """Read a setting of an adapter's requests. Raises SpecError."""
+    value: T = adapter.asking.get(name, default)
+    if not fits(value):
+        raise SpecError(f"adapter {adapter.name!r} has {name} = {value!r}: expected {expected}")
+    return value
+
+
+def read_stops(value: Any) -> tuple[str, ...] | None:
+    """Return the texts at which a reply stops: one, or a list; None unless all are texts that are not empty."""
+    several = [value] if isinstance(value, str) else value
+    is_list = isinstance(several, list | tuple) and all(isinstance(text, str) and text for text in several)
+    return tuple(several) if is_list else None
+
+
 CHOICES = "choices"
 """The parameter of a request that scores choices and generates nothing."""
 
@@ -180,7 +206,7 @@ def find_flaw(reply: Reply) -> str:
 
 def is_count(value: Any) -> bool:
     """Return whether a value is a number of tokens, or None (unknown)."""
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MOST_TOKENS)
+    return value is None or (is_whole(value) and 0 <= value < MOST_TOKENS)
 
 
 def _is_text(value: Any) -> bool:
@@ -191,13 +217,11 @@ def _is_amount(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and 0 <= value < math.inf)
 
 
-# A bool is an int in Python and NaN a float: both would pass a plain isinstance.
-_KINDS = (
-    (("text", "finish", "model"), _is_text, "a text"),
-    (("input_tokens", "output_tokens"), is_count, "a whole number from 0, or None"),
-    (("latency_s", "first_token_s", "cost_usd"), _is_amount, "a number from 0, or None"),
+_FIELDS = (
+    *((name, _is_text, "a text") for name in ("text", "finish", "model")),
+    *((name, is_count, "a whole number from 0, or None") for name in ("input_tokens", "output_tokens")),
+    *((name, _is_amount, "a number from 0, or None") for name in ("latency_s", "first_token_s", "cost_usd")),
 )
-_FIELDS = tuple((name, fits, expected) for names, fits, expected in _KINDS for name in names)
 
 
 # A megabyte is a quarter of a million tokens, more than models write; a server that repeats itself has no end.
@@ -226,13 +250,10 @@ class ReplyLimit(Wrapper):
 
 def read_reply_limit(adapter: Adapter) -> int:
     """Read `max_reply_bytes` of an adapter. Raises SpecError."""
-    limit: Any = adapter.asking.get("max_reply_bytes", MAX_REPLY_BYTES)
-    if isinstance(limit, bool) or not isinstance(limit, int) or limit < 1:
-        raise SpecError(
-            f"adapter {adapter.name!r} has max_reply_bytes = {limit!r}: "
-            f"expected the bytes after which a reply is cut, for example {MAX_REPLY_BYTES}"
-        )
-    return limit
+    expected = f"the bytes after which a reply is cut, for example {MAX_REPLY_BYTES}"
+    return read_setting(
+        adapter, "max_reply_bytes", MAX_REPLY_BYTES, lambda limit: is_whole(limit) and limit >= 1, expected
+    )
 
 
 def limit_facts(limit: int) -> tuple[str, ...]:

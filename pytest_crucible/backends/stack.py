@@ -21,7 +21,7 @@ from pytest_crucible.backends.deadlines import Timed, read_timeout
 from pytest_crucible.backends.guarded import Protections, guard_backend
 from pytest_crucible.backends.hedging import Hedged, read_hedge
 from pytest_crucible.backends.limiting.control import read_limits
-from pytest_crucible.backends.limiting.limiter import Limited
+from pytest_crucible.backends.limiting.limiter import Limited, Limiter
 from pytest_crucible.backends.protocol import (
     Backend,
     Instant,
@@ -126,17 +126,14 @@ class Wrapping:
         return self.shared.circuits.of(self.server, self.server_name)
 
     @property
-    def is_limited(self) -> bool:
-        """A backend that calls no server has a limit only where one is set."""
-        return isinstance(self.backend, Remote) or "limit" in self.adapter.asking
+    def limiter(self) -> Limiter | None:
+        """The limiter of the server; a backend that calls no server has a limit only where one is set."""
+        is_limited = isinstance(self.backend, Remote) or "limit" in self.adapter.asking
+        return self.shared.limiters.of(self.server, read_limits(self.adapter)) if is_limited else None
 
 
-@dataclass(frozen=True)
-class WrapperRow:
-    """One wrapper. Both functions raise SpecError for invalid settings."""
-
-    applies: Callable[[Wrapping], bool]
-    wrap: Callable[[Backend, Wrapping], Backend]
+Wrap = Callable[[Backend, Wrapping], Backend]
+"""Puts one wrapper around a backend. Raises SpecError for invalid settings."""
 
 
 def wrap_backend(
@@ -154,14 +151,9 @@ def wrap_backend(
         return backend if protections is None else guard_backend(backend, protections)
     wrapping = Wrapping(backend, adapter, shared, is_free, protections)
     wrapped = backend
-    for row in WRAPPERS if shared.on_unsent is None else ESTIMATING:
-        if row.applies(wrapping):
-            wrapped = row.wrap(wrapped, wrapping)
+    for wrap in WRAPPERS if shared.on_unsent is None else ESTIMATING:
+        wrapped = wrap(wrapped, wrapping)
     return wrapped
-
-
-def _always(wrapping: Wrapping) -> bool:
-    return True
 
 
 def _cut(inner: Backend, wrapping: Wrapping) -> Backend:
@@ -178,28 +170,22 @@ def _meter(inner: Backend, wrapping: Wrapping) -> Backend:
     return Metered(inner, shared.emit, meter, starts=shared.starts)
 
 
-def _has_hedge(wrapping: Wrapping) -> bool:
-    adapter, backend = wrapping.adapter, wrapping.backend
-    if read_hedge(adapter, wrapping.shared.seed) is None:
-        return False
+def _hedge(inner: Backend, wrapping: Wrapping) -> Backend:
+    adapter, backend, shared = wrapping.adapter, wrapping.backend, wrapping.shared
+    hedge = read_hedge(adapter, shared.seed)
+    if hedge is None:
+        return inner
     if not (isinstance(backend, Remote) or backend.simulated):
         raise SpecError(
             f"adapter {adapter.name!r} has a hedge, but backend {adapter.backend!r} computes on this machine, "
             "one request after another: remove the hedge"
         )
-    return True
-
-
-def _hedge(inner: Backend, wrapping: Wrapping) -> Backend:
-    shared, hedge = wrapping.shared, read_hedge(wrapping.adapter, wrapping.shared.seed)
-    spares = shared.limiters.of(wrapping.server, read_limits(wrapping.adapter)) if wrapping.is_limited else None
-    return inner if hedge is None else Hedged(inner, hedge, spares, shared.emit)
+    return Hedged(inner, hedge, wrapping.limiter, shared.emit)
 
 
 def _limit(inner: Backend, wrapping: Wrapping) -> Backend:
-    shared = wrapping.shared
-    limiter = shared.limiters.of(wrapping.server, read_limits(wrapping.adapter))
-    return Limited(inner, limiter, shared.emit, reporter=wrapping.backend)
+    limiter = wrapping.limiter
+    return inner if limiter is None else Limited(inner, limiter, wrapping.shared.emit, reporter=wrapping.backend)
 
 
 def _break(inner: Backend, wrapping: Wrapping) -> Backend:
@@ -207,16 +193,16 @@ def _break(inner: Backend, wrapping: Wrapping) -> Backend:
 
 
 def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
-    shared, adapter, circuit = wrapping.shared, wrapping.adapter, wrapping.circuit
-    judge = shared.limiters.of(wrapping.server, read_limits(adapter)) if wrapping.is_limited else None
-    return Retried(
-        inner, shared.emit, retries=read_retries(adapter), judge=judge, has_answered=lambda: circuit.has_answered
-    )
+    adapter, circuit = wrapping.adapter, wrapping.circuit
+    retries, has_answered = read_retries(adapter), lambda: circuit.has_answered
+    return Retried(inner, wrapping.shared.emit, retries=retries, judge=wrapping.limiter, has_answered=has_answered)
 
 
 def _cache(inner: Backend, wrapping: Wrapping) -> Backend:
     cache = wrapping.shared.cache
-    return inner if cache is None else Cached(inner, cache, wrapping.shared.emit)
+    if cache is None or not is_cached(wrapping.backend, wrapping.adapter):
+        return inner
+    return Cached(inner, cache, wrapping.shared.emit)
 
 
 def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
@@ -236,29 +222,9 @@ def _guard_without_models(inner: Backend, wrapping: Wrapping) -> Backend:
     return inner if wrapping.protections is None else guard_backend(inner, wrapping.protections.without_models())
 
 
-_CACHING = WrapperRow(
-    lambda wrapping: wrapping.shared.cache is not None and is_cached(wrapping.backend, wrapping.adapter), _cache
-)
-WRAPPERS = (
-    WrapperRow(_always, _cut),
-    WrapperRow(_always, _time),
-    WrapperRow(_always, _meter),
-    WrapperRow(_has_hedge, _hedge),
-    WrapperRow(lambda wrapping: wrapping.is_limited, _limit),
-    WrapperRow(_always, _break),
-    WrapperRow(_always, _retry),
-    _CACHING,
-    WrapperRow(lambda wrapping: wrapping.protections is not None, _guard),
-)
-"""From the inside out. A guard reads every reply, cached ones too."""
-
-
-ESTIMATING = (
-    WrapperRow(_always, _stop),
-    _CACHING,
-    WrapperRow(_always, lambda inner, _: StopTogether(inner)),
-    WrapperRow(_always, _guard_without_models),
-)
+WRAPPERS: tuple[Wrap, ...] = (_cut, _time, _meter, _hedge, _limit, _break, _retry, _cache, _guard)
+"""From the inside out; one that does not apply returns what it is given. A guard reads every reply, cached ones too."""
+ESTIMATING: tuple[Wrap, ...] = (_stop, _cache, lambda inner, _: StopTogether(inner), _guard_without_models)
 """For a run that is only estimated: nothing is sent. Cached replies and texts that a guard blocks cost no request."""
 
 

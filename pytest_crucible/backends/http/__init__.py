@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from pathlib import Path
 from typing import Protocol
 
@@ -21,18 +20,26 @@ class HttpClient(Protocol):
     async def close(self) -> None: ...
 
 
-def open_default(
-    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
-) -> HttpClient:
-    """Return this package's own client."""
-    tls = tls_context(verify=verify, ca_file=ca_file) if address.scheme == "https" else None
-    return Client(address, headers, max_body, tls)
+TRANSPORTS = ("default", "httpx")
 
 
-def open_httpx(
-    address: Address, headers: Mapping[str, str], *, max_body: int, verify: bool, ca_file: Path | None, client: str
+def open_client(
+    address: Address,
+    headers: Mapping[str, str],
+    *,
+    transport: str,
+    max_body: int,
+    verify: bool = True,
+    ca_file: Path | None = None,
+    client: str = "",
 ) -> HttpClient:
-    """Return a client on httpx, or on the `httpx.AsyncClient` that the function `client` ("module:function") returns."""
+    """Return this package's own client, or one on httpx.
+
+    `client` is the function ("module:function") that returns the `httpx.AsyncClient`; empty for one of ours.
+    """
+    if transport == "default":
+        own_tls = tls_context(verify=verify, ca_file=ca_file) if address.scheme == "https" else None
+        return Client(address, headers, max_body, own_tls)
     try:
         from pytest_crucible.backends.http.httpx_client import HttpxClient, build_client
     except ModuleNotFoundError as error:
@@ -40,12 +47,5 @@ def open_httpx(
             'transport = "httpx" needs httpx, which is not installed: pip install "pytest-crucible[httpx]"'
         ) from error
     tls = tls_context(verify=verify, ca_file=ca_file)
-    return HttpxClient(
-        address,
-        headers,
-        max_body,
-        import_function("an adapter has client =", client) if client else lambda: build_client(tls),
-    )
-
-
-TRANSPORTS: Mapping[str, Callable[..., HttpClient]] = {"default": open_default, "httpx": open_httpx}
+    build = import_function("an adapter has client =", client) if client else lambda: build_client(tls)
+    return HttpxClient(address, headers, max_body, build)

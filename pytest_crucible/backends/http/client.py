@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import functools
 import ipaddress
 import re
@@ -103,6 +104,11 @@ def parse_ip(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
+def is_loopback(host: str) -> bool:
+    address = parse_ip(host)
+    return address.is_loopback if address else host == "localhost"
+
+
 def _host_name(host: str) -> str:
     """Return a host as it is looked up: an IPv6 address with its zone after a %, or a name in ASCII.
 
@@ -146,15 +152,11 @@ def _is_within(host: str, proxies: Mapping[str, str]) -> bool:
     True
     """
     address = parse_ip(host)
-    networks = map(_network, proxies.get("no", "").split(","))
-    return address is not None and any(address in network for network in networks if network is not None)
-
-
-def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
-    try:
-        return ipaddress.ip_network(text.strip(), strict=False) if "/" in text else None
-    except ValueError:
-        return None
+    for text in proxies.get("no", "").split(",") if address else ():
+        with contextlib.suppress(ValueError):
+            if "/" in text and address in ipaddress.ip_network(text.strip(), strict=False):
+                return True
+    return False
 
 
 def read_proxy(url: str) -> Proxy:
@@ -195,11 +197,11 @@ class Client:
         self, address: Address, headers: Mapping[str, str], max_body: int, tls: ssl.SSLContext | None = None
     ) -> None:
         """`max_body` is the longest body that is read, in bytes. Raises SpecError for an invalid proxy in the environment."""
-        self._address = address
-        self._max_body = max_body
-        self._tls = tls
+        self._address, self._max_body = address, max_body
+        self._tls = tls if address.scheme == "https" else None
         self._proxy = proxy_for(address)
-        self._headers = self._format_headers(headers)
+        lines = {"host": address.netloc, **headers}
+        self._headers = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
         # Formatting the request line for each request would be a measurable part of its cost.
         self._line = functools.cache(self._request_line)
         self._idle: list[Connection] = []
@@ -234,8 +236,6 @@ class Client:
             connection.close()
         return response
 
-    # -- connections --------------------------------------------------------------------------------------------
-
     async def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop, self._idle = loop, []
         self._ending = _close_with_loop(self._idle)
@@ -252,17 +252,18 @@ class Client:
         return None
 
     async def _open(self) -> Connection:
+        address, proxy = self._address, self._proxy
         try:
             async with asyncio.timeout(CONNECT_S):
-                connection = await (self._open_tunnel(self._proxy) if self._proxy else self._open_direct())
+                if proxy:
+                    connection = await self._open_tunnel(proxy)
+                else:
+                    connection = await self._connect(address.host, address.port, self._tls)
         except OSError as error:
-            raise self._connection_error(error) from None
+            where = address.origin if proxy is None else f"the proxy {proxy.host}:{proxy.port}"
+            raise connection_error(error, address.origin, where, reached=self._reached) from None
         self._reached = True
         return connection
-
-    async def _open_direct(self) -> Connection:
-        address = self._address
-        return await self._connect(address.host, address.port, self._tls if address.scheme == "https" else None)
 
     async def _open_tunnel(self, proxy: Proxy) -> Connection:
         connection = await self._connect(proxy.host, proxy.port, None)
@@ -273,9 +274,9 @@ class Client:
         answer = await connection.tunnel(opening.encode("latin-1"))
         if answer.status != 200:
             connection.close()
-            kind = Refused if answer.status in (401, 403, 407) else None
             message = f"the proxy {proxy.host}:{proxy.port} refuses to connect to {where} (status {answer.status})"
-            raise kind(message) if kind else Retryable(message, kind=str(answer.status))
+            is_final = answer.status in (401, 403, 407)
+            raise Refused(message) if is_final else Retryable(message, kind=str(answer.status))
         assert self._tls is not None
         loop, host = asyncio.get_running_loop(), self._address.host
         try:
@@ -289,23 +290,14 @@ class Client:
 
     async def _connect(self, host: str, port: int, tls: ssl.SSLContext | None) -> Connection:
         where = self._address.origin
+        # An IP address has no alternative, and looking for one takes as long as connecting.
+        delay = None if parse_ip(host) else _NEXT_ADDRESS_S
         transport, connection = await asyncio.get_running_loop().create_connection(
-            lambda: Connection(where, self._max_body), host, port, ssl=tls, happy_eyeballs_delay=_next_address_s(host)
+            lambda: Connection(where, self._max_body), host, port, ssl=tls, happy_eyeballs_delay=delay
         )
         # A connection that idles behind a NAT is dropped without notice; keep-alive finds out.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return connection
-
-    def _connection_error(self, error: OSError) -> Refused | Retryable:
-        origin, proxy = self._address.origin, self._proxy
-        where = origin if proxy is None else f"the proxy {proxy.host}:{proxy.port}"
-        return connection_error(error, origin, where, reached=self._reached)
-
-    # -- what is sent -------------------------------------------------------------------------------------------
-
-    def _format_headers(self, headers: Mapping[str, str]) -> str:
-        lines = {"host": self._address.netloc, **headers}
-        return "".join(f"{name}: {value}\r\n" for name, value in lines.items())
 
     def _request_line(self, path: str) -> bytes:
         address, proxy = self._address, self._proxy
@@ -317,17 +309,6 @@ class Client:
 
 def _authorization(proxy: Proxy) -> str:
     return f"proxy-authorization: {proxy.authorization}\r\n" if proxy.authorization else ""
-
-
-def _next_address_s(host: str) -> float | None:
-    """Return the Happy Eyeballs delay; None for an IP address.
-
-    An address has no alternative, and looking for one takes as long as connecting.
-
-    >>> [_next_address_s(host) for host in ("api.example.com", "localhost", "127.0.0.1", "::1")]
-    [0.25, 0.25, None, None]
-    """
-    return None if parse_ip(host) else _NEXT_ADDRESS_S
 
 
 async def _close_with_loop(idle: list[Connection]) -> AsyncGenerator[None, None]:

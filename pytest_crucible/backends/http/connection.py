@@ -81,9 +81,7 @@ class HeldBytes:
     """The bytes that are held of the replies that a server is sending."""
 
     def __init__(self, where: str, limit: int = MAX_HELD) -> None:
-        self._where = where
-        self._limit = limit
-        self._held = 0
+        self._where, self._limit, self._held = where, limit, 0
         self._holdings: set[Holding] = set()
 
     def open(self, drop: Callable[[BackendError], None]) -> Holding:
@@ -99,18 +97,15 @@ class HeldBytes:
         while self._held > self._limit and len(self._holdings) > 1:
             longest = max(self._holdings, key=lambda holding: holding.size)
             longest.close()
-            longest.drop(self._error())
+            message = (
+                f"{self._where} sent more than {self._limit / 1e6:,.0f} MB of replies at the same time; the longest of them was "
+                "not read: lower max_reply_bytes of the adapter, or --crucible-concurrency"
+            )
+            longest.drop(Retryable(message, kind="garbage"))
 
     def remove(self, holding: Holding) -> None:
         self._holdings.discard(holding)
         self._held -= holding.size
-
-    def _error(self) -> BackendError:
-        return Retryable(
-            f"{self._where} sent more than {self._limit / 1e6:,.0f} MB of replies at the same time; the longest of them was not "
-            "read: lower max_reply_bytes of the adapter, or --crucible-concurrency",
-            kind="garbage",
-        )
 
 
 class Holding:
@@ -225,9 +220,8 @@ class Connection(asyncio.Protocol):
         if not self.open:
             raise self._connection_error("closed the connection")
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._answer = answer
-        self._headers, self._body, self._size, self._watch, self._head_came = {}, bytearray(), 0, watch, False
-        self._head_size = self._unread = 0
+        self._answer, self._watch, self._head_came = answer, watch, False
+        self._headers, self._body, self._size, self._head_size, self._unread = {}, bytearray(), 0, 0, 0
         self._holding = self._held.open(self._fail)
         self._started = time.perf_counter()
         self.transport.write(request)
@@ -253,7 +247,7 @@ class Connection(asyncio.Protocol):
         self._answer = None
         self.transport.abort()
 
-    # -- asyncio.Protocol: called by the transport --------------------------------------------------------------
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -286,7 +280,7 @@ class Connection(asyncio.Protocol):
         else:
             self._fail(self._connection_error("reset the connection" if exc else "closed the connection"))
 
-    # -- httptools: called by the parser ------------------------------------------------------------------------
+    # Called by httptools' parser.
 
     def on_message_begin(self) -> None:
         if self._answer is None:

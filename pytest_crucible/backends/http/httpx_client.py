@@ -50,10 +50,7 @@ class HttpxClient:
         self, address: Address, headers: Mapping[str, str], max_body: int, build: Callable[[], httpx.AsyncClient]
     ) -> None:
         """`max_body` is the longest body that is read, in bytes. `build` is called once for each loop that sends requests."""
-        self._address = address
-        self._headers = dict(headers)
-        self._max_body = max_body
-        self._build = build
+        self._address, self._headers, self._max_body, self._build = address, dict(headers), max_body, build
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: AsyncGenerator[httpx.AsyncClient, None] | None = None
         self._reached = False

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.deadlines import note_answer
-from pytest_crucible.backends.http import TRANSPORTS
+from pytest_crucible.backends.http import open_client
+from pytest_crucible.backends.http.client import is_loopback
 from pytest_crucible.backends.http.connection import Response, is_event_stream
 from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.openai.responses import (
@@ -43,7 +44,10 @@ def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
         # Token ids need completions, texts and messages use chat.
         mode = settings.mode or ("completions" if _is_tokens(request.input) else "chat")
         prompt = _chat(settings, request.input) if mode == "chat" else _prompt(settings, request.input)
-        body = {"model": settings.model, **prompt, **_sampling(request, mode), **_streaming(settings, request)}
+        streaming = (
+            {"stream": True, "stream_options": {"include_usage": True}} if is_streamed(settings, request) else {}
+        )
+        body = {"model": settings.model, **prompt, **_sampling(request, mode), **streaming}
         return PATHS[mode], _ENCODER.encode({**body, **settings.extra_body}).encode()
     except UnicodeEncodeError as error:
         raise BackendError(f"{message}: its text is not valid Unicode ({error.reason})") from None
@@ -118,10 +122,6 @@ def is_streamed(settings: Settings, request: Request) -> bool:
     return settings.stream or request.open_stream is not None
 
 
-def _streaming(settings: Settings, request: Request) -> dict[str, Any]:
-    return {"stream": True, "stream_options": {"include_usage": True}} if is_streamed(settings, request) else {}
-
-
 def echo_body(settings: Settings, text: str) -> tuple[str, bytes]:
     """Return the path and the body of a request that repeats the prompt, with the log-probabilities of its tokens."""
     # One token is generated, because servers refuse none; it is left out below.
@@ -145,7 +145,6 @@ def parse_echo(answer: Mapping[str, Any], where: str) -> list[float]:
 
 # The path of Tinker's endpoint in OpenAI's format; a local server is the only one at this path on the loopback interface.
 _PATH = "/oai/api/v1"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # The list of models of a local server takes milliseconds; a busy machine may need longer.
 _PATIENCE_S = 2.0
 
@@ -153,7 +152,7 @@ _PATIENCE_S = 2.0
 def is_stand_in(settings: Settings) -> bool:
     """Return whether a server lists the model as a stand-in. Only servers on this machine are queried. False without an answer."""
     address = settings.address
-    if address.host not in _LOOPBACK or address.path.rstrip("/") != _PATH or address.scheme != "http":
+    if not is_loopback(address.host) or address.path.rstrip("/") != _PATH or address.scheme != "http":
         return False
     connection = http.client.HTTPConnection(address.host, address.port, timeout=_PATIENCE_S)
     try:
@@ -178,16 +177,13 @@ class OpenAIBackend:
 
         Raises SpecError for unreadable certificates and for an invalid proxy.
         """
-        self.identity = settings.identity
-        self.server = settings.server
-        self.simulated = simulated
-        self.model = settings.model
-        self.system = settings.system or ""
-        self._settings = settings
-        self._where = settings.address.origin
-        self._client = TRANSPORTS[settings.transport](
+        self.identity, self.simulated, self.system = settings.identity, simulated, settings.system or ""
+        self.server, self.model = settings.server, settings.model
+        self._settings, self._where = settings, settings.address.origin
+        self._client = open_client(
             settings.address,
             settings.headers,
+            transport=settings.transport,
             max_body=longest_body(settings.max_reply_bytes, stream=settings.stream),
             verify=settings.verify,
             ca_file=settings.ca_file,
@@ -238,11 +234,9 @@ class OpenAIBackend:
 
     def _handle_error(self, response: Response, request: Request, body: Mapping[str, Any] | None = None) -> Reply:
         settings = self._settings
-        sent = {
-            *request.parameters,
-            *settings.extra_body,
-            *(("stream", "stream_options") if is_streamed(settings, request) else ()),
-        }
+        sent = {*request.parameters, *settings.extra_body}
+        if is_streamed(settings, request):
+            sent |= {"stream", "stream_options"}
         outcome = reply_or_error(response, settings, sent, body)
         if isinstance(outcome, Reply):
             return outcome

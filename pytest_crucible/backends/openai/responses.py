@@ -20,14 +20,9 @@ from pytest_crucible.records.errors import BackendError, Refused, Retryable
 # Finish reasons of other servers, in OpenAI's terms.
 _FINISH = {
     "function_call": "tool_calls",
-    "max_tokens": "length",
-    "model_length": "length",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
+    **dict.fromkeys(("max_tokens", "model_length"), "length"),
+    **dict.fromkeys(("eos", "end_turn", "stop_sequence"), "stop"),
 }
-
-
 _ABORTED = ("abort", "error")
 # Characters kept of an unknown finish reason.
 _MAX_FINISH = 16
@@ -42,10 +37,11 @@ def parse_reply(answer: Mapping[str, Any], *, seconds: float, first_token_s: flo
         raise Retryable(f"{where} responded without a choice", kind="garbage") from None
     usage = answer.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
+    read, written = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
     return Reply(
         **first,
-        input_tokens=_whole(usage.get("prompt_tokens")),
-        output_tokens=_whole(usage.get("completion_tokens")),
+        input_tokens=read if is_count(read) else None,
+        output_tokens=written if is_count(written) else None,
         latency_s=seconds,
         first_token_s=first_token_s,
         alternatives=tuple(Reply(**other) for other in others),
@@ -74,20 +70,16 @@ def _choice_fields(choice: Mapping[str, Any]) -> dict[str, Any]:
     finish = choice.get("finish_reason") or "stop"
     if finish in _ABORTED:
         raise Retryable(f"the server broke off its response ({finish})", kind="half")
+    # `reasoning_content` of vLLM and DeepSeek, `reasoning` of others.
+    reasoning = message and (message.get("reasoning_content") or message.get("reasoning"))
     calls = [dict(call) for call in (message.get("tool_calls") if message else None) or ()]
     return {
         "text": content if isinstance(content, str) else _text(content),
         "finish": _FINISH.get(finish, finish[:_MAX_FINISH]),
         "logprobs": _logprobs(choice.get("logprobs")),
         "tool_calls": tuple(calls),
-        "reasoning": _reasoning(message or {}),
+        "reasoning": reasoning if isinstance(reasoning, str) else "",
     }
-
-
-def _reasoning(message: Mapping[str, Any]) -> str:
-    """Return the reasoning text beside the answer: `reasoning_content` of vLLM and DeepSeek, `reasoning` of others."""
-    text = message.get("reasoning_content") or message.get("reasoning")
-    return text if isinstance(text, str) else ""
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -110,11 +102,6 @@ def _logprobs(logprobs: Any) -> tuple[float, ...] | None:
         else logprobs.get("token_logprobs")
     )
     return tuple(float(value) for value in values or () if value is not None and not math.isnan(value)) or None
-
-
-def _whole(value: Any) -> int | None:
-    """Return a number of tokens, or None if the server sent something else."""
-    return value if is_count(value) else None
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -166,28 +153,19 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
         seconds = _seconds_until(header)
     if seconds is None:
         seconds = _reset(read_headers(headers))
-    return seconds if seconds is not None else _reset_of_exhausted(headers)
+    if seconds is None:
+        texts = [headers.get(name.replace("remaining", "reset"), "") for name in exhausted_quotas(headers)]
+        seconds = max((reset for reset in map(parse_seconds, texts) if reset is not None), default=None)
+    return seconds
 
 
-def has_exhausted_quota(headers: Mapping[str, str]) -> bool:
-    """Return whether a response's headers report a quota of which nothing is left.
+def exhausted_quotas(headers: Mapping[str, str]) -> list[str]:
+    """Return the names of the headers that say that nothing is left of a quota.
 
-    >>> has_exhausted_quota({"x-ratelimit-remaining-requests": "12", "x-ratelimit-remaining-tokens": "0"})
-    True
+    >>> exhausted_quotas({"x-ratelimit-remaining-requests": "12", "x-ratelimit-remaining-tokens": "0"})
+    ['x-ratelimit-remaining-tokens']
     """
-    return bool(_find_exhausted(headers))
-
-
-def _find_exhausted(headers: Mapping[str, str]) -> list[str]:
-    """Return the names of the headers that say that nothing is left."""
     return [name for name, value in headers.items() if value.strip() == "0" and _REMAINING.fullmatch(name)]
-
-
-def _reset_of_exhausted(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until the last exhausted quota is renewed."""
-    texts = [headers.get(name.replace("remaining", "reset"), "") for name in _find_exhausted(headers)]
-    resets = [parse_seconds(text) for text in texts]
-    return max((reset for reset in resets if reset is not None), default=None)
 
 
 def parse_seconds(text: str) -> float | None:
@@ -284,7 +262,7 @@ def _error(response: Response, body: Mapping[str, Any], settings: Settings) -> B
             f"{_model(settings)}: {description}",
             kind=str(status),
             retry_after_s=retry_after(response.headers),
-            quota_exhausted=has_exhausted_quota(response.headers),
+            quota_exhausted=bool(exhausted_quotas(response.headers)),
         )
     return BackendError(f"{_model(settings)}: {description}", kind=str(status))
 

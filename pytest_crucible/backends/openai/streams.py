@@ -99,13 +99,6 @@ class StreamedChoice:
         self._logprobs["token_logprobs"] += logprobs.get("token_logprobs") or ()
 
 
-def piece_text(piece: Mapping[str, Any]) -> str | None:
-    """Return a piece's part of the reply's text, in either endpoint's form."""
-    delta = piece.get("delta")
-    text: str | None = piece.get("text") if delta is None else delta.get("content")
-    return text
-
-
 def _whole_call(call: Mapping[str, Any]) -> Json:
     function = {"name": call["name"], "arguments": "".join(call["arguments"])}
     return {"id": call["id"], "type": "function", "function": function}
@@ -129,16 +122,12 @@ class Stream:
 
         `receive` is called with each piece of the first choice's text, `begin` when the reply begins.
         """
-        self._begin = begin
-        self._limit = max_reply_bytes
-        self._expected = choices
-        self._receive = receive
+        self._limit, self._expected, self._receive, self._begin = max_reply_bytes, choices, receive, begin
         self._rest: list[bytes] = []
         self._waiting = 0
         self._fields: Json = {}
         self._choices: dict[Any, StreamedChoice] = {}
-        self._done = False
-        self._is_broken = False
+        self._done = self._is_broken = False
         self.first_token_at: float | None = None
         """Time by `time.perf_counter`."""
 
@@ -149,7 +138,9 @@ class Stream:
         self._rest.append(end)
         self._waiting += len(end)
         for line in lines:
-            self._line(b"".join(self._rest))
+            name, _, value = b"".join(self._rest).strip().partition(b":")
+            if name == b"data":
+                self._event(value.strip())
             self._rest, self._waiting = [line], len(line)
         return not (self._is_broken or self._is_too_long() or self._is_cut())
 
@@ -185,11 +176,6 @@ class Stream:
         choices = self._choices.values()
         return any(choice.is_cut for choice in choices) and len(choices) >= self._expected and self._has_ended()
 
-    def _line(self, line: bytes) -> None:
-        name, _, value = line.strip().partition(b":")
-        if name == b"data":
-            self._event(value.strip())
-
     def _event(self, data: bytes) -> None:
         if data == b"[DONE]":
             self._done = True
@@ -215,5 +201,7 @@ class Stream:
         if self.first_token_at is None:
             self.first_token_at = time.perf_counter()
             self._begin()
-        if self._receive is not None and index == 0 and (text := piece_text(choice)):
-            self._receive(text)
+        if self._receive is not None and index == 0:
+            delta = choice.get("delta")
+            if text := choice.get("text") if delta is None else delta.get("content"):
+                self._receive(text)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time
 
-from pytest_crucible.backends.budget import UNLIMITED, Amount, ProcessLedger, SharedLedger, read_budget
+from pytest_crucible.backends.budget import UNLIMITED, Amount, SharedLedger, SpendLedger, read_budget
 from pytest_crucible.backends.spending import Metered, Prices, Spending, packaged_prices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Spent
@@ -107,7 +107,7 @@ def test_amount_within_other_plus_excess(first, other):
 def purses(request, tmp_path):
     """Two who count together."""
     if request.param == "own":
-        ledger = ProcessLedger()
+        ledger = SpendLedger()
         yield ledger, ledger
         return
     both = SharedLedger(tmp_path / "ledger", removes_file=True), SharedLedger(tmp_path / "ledger")

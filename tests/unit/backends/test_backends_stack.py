@@ -8,7 +8,7 @@ from pytest_crucible.backends import ScriptedBackend, recorded_rows, stack
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import Backend, Wrapper
-from pytest_crucible.backends.stack import WRAPPERS, WrapperRow, wrap_backend
+from pytest_crucible.backends.stack import WRAPPERS, wrap_backend
 from pytest_crucible.records import Adapter
 
 
@@ -62,8 +62,10 @@ def test_guard_is_the_outermost_wrapper(monkeypatch):
     class Guard(Wrapper):
         pass
 
-    row = WrapperRow(lambda wrapping: wrapping.adapter.name == "v2", lambda inner, wrapping: Guard(inner))
-    monkeypatch.setattr(stack, "WRAPPERS", (*WRAPPERS, row))
+    def guard(inner, wrapping):
+        return Guard(inner) if wrapping.adapter.name == "v2" else inner
+
+    monkeypatch.setattr(stack, "WRAPPERS", (*WRAPPERS, guard))
 
     guarded, other = (
         names_of_wrappers(wrap_backend(ScriptedBackend(str), Adapter(name=name, backend="scripted"), BackendContext()))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.http import TRANSPORTS
+from pytest_crucible.backends.http import open_client
 from pytest_crucible.backends.http.client import parse_address
 from pytest_crucible.backends.http.connection import MAX_HEADERS, HeldBytes, Response
 from pytest_crucible.backends.openai.streams import Stream
@@ -56,9 +56,7 @@ def posted(transport: str, answer, *, requests: int = 1, max_body: int = 64 * MB
 
     async def run() -> list[Response | BaseException]:
         async with serving(answer) as url:
-            client = TRANSPORTS[transport](
-                parse_address(url), {}, max_body=max_body, verify=True, ca_file=None, client=""
-            )
+            client = open_client(parse_address(url), {}, transport=transport, max_body=max_body)
             try:
                 posts = (client.post("/completions", b"{}", watch and watch()) for _ in range(requests))
                 return await asyncio.wait_for(asyncio.gather(*posts, return_exceptions=True), 60)

@@ -18,7 +18,7 @@ import httpx
 import pytest
 from openai_server import CERTIFICATE, OpenAIServer
 
-from pytest_crucible.backends.http import TRANSPORTS
+from pytest_crucible.backends.http import open_client
 from pytest_crucible.backends.http.client import parse_address
 from pytest_crucible.backends.http.httpx_client import _keeps_secrets
 from pytest_crucible.backends.openai.backend import open_openai
@@ -31,8 +31,8 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 def httpx_client(url: str, *, verify: bool = True, ca_file: Path | None = None, client: str = ""):
     headers = {"content-type": "application/json", "x-team": "blue"}
-    return TRANSPORTS["httpx"](
-        parse_address(url), headers, max_body=10**6, verify=verify, ca_file=ca_file, client=client
+    return open_client(
+        parse_address(url), headers, transport="httpx", max_body=10**6, verify=verify, ca_file=ca_file, client=client
     )
 
 
@@ -220,7 +220,7 @@ def test_refused_connection_reads_as_with_the_default_client():
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
         sentences = []
         for transport in ("default", "httpx"):
-            client = TRANSPORTS[transport](parse_address(url), {}, max_body=10**6, verify=True, ca_file=None, client="")
+            client = open_client(parse_address(url), {}, transport=transport, max_body=10**6)
             with pytest.raises(Retryable, match="nothing listens at") as caught:
                 asyncio.run(client.post("/completions", b"{}"))
             sentences.append(str(caught.value))

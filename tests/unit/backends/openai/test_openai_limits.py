@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.backends.limiting.limiter import ReportedLimits
 from pytest_crucible.backends.openai.responses import (
-    has_exhausted_quota,
+    exhausted_quotas,
     parse_seconds,
     read_headers,
     retry_after,
@@ -129,5 +129,5 @@ def test_missing_and_invalid_limit_headers_are_ignored(headers):
     ],
 )
 def test_quota_is_exhausted_when_nothing_remains(headers, exhausted, seconds):
-    assert has_exhausted_quota(headers) is exhausted
+    assert bool(exhausted_quotas(headers)) is exhausted
     assert retry_after(headers) == seconds
