@@ -80,10 +80,10 @@ def own_scores(outcome: Outcome, *, passed: bool) -> Scored:
     kind, fills in the worst value of every other metric.
     """
     if outcome.lost:
-        return [], [_lost(outcome, None, outcome.detail)]
+        return [], [Lost(outcome.unit, None, outcome.lost, outcome.detail)]
     observations = [Observation(outcome.unit, *pair) for pair in outcome.scores.items()]
     if passed and not outcome.skipped and "passed" not in outcome.scores:
-        observations.append(_observation(outcome, "passed", outcome.failure is None))
+        observations.append(Observation(outcome.unit, "passed", outcome.failure is None, ""))
     return observations, []
 
 
@@ -128,19 +128,17 @@ async def apply_metrics(
             value = metric.function(reply, sample)
             if inspect.isawaitable(value):
                 value = await value
-            observations.append(_observation(outcome, metric.name, *check_score(value, metric.facts)))
+            observations.append(Observation(outcome.unit, metric.name, *check_score(value, metric.facts)))
         except (Refused, Spent, Uncached):
             raise
         except Exception as error:
             # an error of the scorer is not an error of the model
-            lost.append(_lost(outcome, metric.name, _describe_error(error, metric.name)))
+            verb = str(error) if isinstance(error, BadScore) else f"raised {type(error).__name__}: {error}"
+            lost.append(Lost(outcome.unit, metric.name, outcome.lost or "scorer", f"metric {metric.name!r} {verb}"))
 
 
 def check_score(value: Any, facts: MetricFacts) -> tuple[Value | None, str]:
-    """Return a value that can be stored and counted, with the reason when it is None.
-
-    Raises BadScore for NaN, infinities, values outside the declared bounds and other types.
-    """
+    """Return a value that can be stored, with the reason when it is None. Raises BadScore for an invalid one."""
     # Before the numbers: a bool is an int, but it makes the metric a yes-or-no metric.
     if value is True or value is False:
         return value, ""
@@ -170,17 +168,3 @@ def _within(value: float, facts: MetricFacts) -> float:
             f"returned {value:g}, outside its bounds [{facts.low:g}, {facts.high:g}]: correct the metric or its bounds"
         )
     return value
-
-
-def _observation(outcome: Outcome, metric: str, value: Value | None, reason: str = "") -> Observation:
-    return Observation(outcome.unit, metric, value, reason)
-
-
-def _lost(outcome: Outcome, metric: str | None, detail: str) -> Lost:
-    reason = outcome.lost or "scorer"
-    return Lost(outcome.unit, metric, reason, detail)
-
-
-def _describe_error(error: Exception, metric: str) -> str:
-    verb = str(error) if isinstance(error, BadScore) else f"raised {type(error).__name__}: {error}"
-    return f"metric {metric!r} {verb}"

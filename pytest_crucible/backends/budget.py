@@ -45,11 +45,7 @@ class Amount(NamedTuple):
         return Amount(*(own + times * more for own, more in zip(self, other, strict=True)))
 
     def beyond(self, other: Amount) -> Amount:
-        """Return the part of each unit that exceeds the other amount.
-
-        >>> Amount(3, 100, 1).beyond(Amount(1, 200, 1))
-        Amount(usd=2, tokens=0.0, requests=0.0)
-        """
+        """Return the part of each unit that exceeds the other amount."""
         return Amount(*(max(0.0, own - less) for own, less in zip(self, other, strict=True)))
 
     def within(self, limit: Amount) -> bool:
@@ -137,7 +133,6 @@ class SpendLedger:
             return fits
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace a reserved amount by the amount that was spent."""
         with self._locked():
             taken, before = self._read()
             self._write(taken.plus(reserved, -1.0).plus(spent), before.plus(spent))
@@ -156,16 +151,10 @@ class SpendLedger:
 
 
 class SharedLedger(SpendLedger):
-    """A ledger shared by all processes that open the same file.
-
-    A process that dies leaves its reservations in place: its requests may have been billed.
-    """
+    """A ledger in a file. A process that dies leaves its reservations: its requests may have been billed."""
 
     def __init__(self, path: Path, *, removes_file: bool = False) -> None:
-        """Open the file; the ledger with `removes_file` deletes it at the end.
-
-        Raises SpecError if files cannot be locked on this system.
-        """
+        """The ledger with `removes_file` deletes it at the end. Raises SpecError if files cannot be locked on this system."""
         try:
             import fcntl
         except ImportError:
@@ -201,7 +190,6 @@ class SharedLedger(SpendLedger):
 
 
 Place = tuple[str, int]
-"""Sample and repeat."""
 ArmsOf = Callable[[str, int], Iterable[str]]
 """Return the arms that will send requests for a sample and repeat."""
 
@@ -216,7 +204,6 @@ class Budget:
 
     @classmethod
     def read(cls, text: str, ledger: SpendLedger | None = None) -> Budget:
-        """Read a budget. Raises SpecError."""
         return cls(text, read_budget(text), ledger or SpendLedger())
 
     def spent(self) -> Amount:
@@ -243,10 +230,7 @@ class Account:
     _requests: int = 0
 
     async def reserve(self, request: Request, needed: Amount, dearest: Amount) -> None:
-        """Reserve what a request may cost; `dearest` is its cost in the most expensive arm.
-
-        Raises Spent if too little is left, Refused if the budget never was enough for one sample.
-        """
+        """Reserve what a request may cost; `dearest` is its cost in the most expensive arm. Raises Spent and Refused."""
         while not self._try_reserve(request, needed, dearest):
             if not self._under_way:
                 raise self._shortage(request, dearest)
@@ -259,7 +243,6 @@ class Account:
         self._requests += not request.arm.startswith(HELPERS)
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace the reservation of a finished request by its cost."""
         self._under_way -= 1
         self._release(reserved, spent)
 
@@ -304,7 +287,6 @@ class Account:
         return left
 
     def _take(self, amount: Amount) -> bool:
-        """Reserve in all budgets or in none; return whether it was reserved."""
         if not any(amount):
             return True
         for number, budget in enumerate(self.budgets):

@@ -40,13 +40,11 @@ class SilentRequests:
         """Answers of the server when a request was first sent, until it is answered itself."""
         self._silent: set[Key] = set()
         self.attempts = 0
-        """How often they were sent."""
 
     def __len__(self) -> int:
         return len(self._silent)
 
     def send(self, key: Key) -> None:
-        """Record that an attempt is sent."""
         self._first_sent.setdefault(key, self._answers)
         self.in_flight += 1
         self._peak = max(self._peak, self.in_flight)
@@ -103,7 +101,6 @@ class Circuit:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        """The server's name in messages."""
         self._answered_at = -math.inf
         self._failures = 0
         self._errors = 0
@@ -181,10 +178,7 @@ class Circuit:
         return self._errors >= DOUBT_AFTER and is_rare and now - self._silent_since >= DOUBT_AFTER_S
 
     async def wait_to_probe(self) -> bool:
-        """Wait until this request may be the probe; False if the server has answered since.
-
-        Raises Refused if the server is given up.
-        """
+        """Wait until this request may be the probe; False if the server has answered since. Raises Refused."""
         loop = asyncio.get_running_loop()
         with paused_clock():
             while self.is_doubtful(loop.time()):
@@ -212,25 +206,18 @@ class Circuit:
         if self.answered_before:
             since = since or " in this run"
         if self._responses:
+            is_limit = error.kind == "429"
+            advice = (
+                "its limit or quota is used up: lower the adapter's limit or wait" if is_limit else "look into its log"
+            )
             # It did respond, so its address is right, and "has not answered" would send the user the wrong way.
-            return f"{self.name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
+            return f"{self.name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {advice}, then {_RESUME}"
         if since:
             return f"{self.name} has not answered{since} ({facts}): {_NO_MORE}; {_RESUME} when it is back"
         return f"{self.name} has never answered ({facts}): {_NO_MORE}; check its URL, and that it runs"
 
 
 _NO_MORE, _RESUME = "no more requests are sent", "resume with --crucible-resume"
-
-
-def _advice(error: Retryable) -> str:
-    """Return what to do about a server that responds with errors only.
-
-    >>> _advice(Retryable("slow down", kind="429"))
-    "its limit or quota is used up: lower the adapter's limit or wait, then resume with --crucible-resume"
-    """
-    if error.kind == "429":
-        return f"its limit or quota is used up: lower the adapter's limit or wait, then {_RESUME}"
-    return f"look into its log, then {_RESUME}"
 
 
 class CircuitBreaker(Wrapper):
@@ -283,8 +270,6 @@ def note_earlier_answers(backend: Backend) -> None:
 
 
 class Circuits:
-    """The circuits of a session, by server."""
-
     def __init__(self) -> None:
         self.circuits: dict[str, Circuit] = {}
 

@@ -38,14 +38,11 @@ class QueueState:
 
 
 class QueueStates:
-    """The queue states of all clients of a session."""
-
     def __init__(self) -> None:
         self._states: list[QueueState] = []
         self._listeners: list[Callable[[str], None]] = []
 
     def open(self) -> QueueState:
-        """Return the state of a new client."""
         state = QueueState(self._emit)
         self._states.append(state)
         return state
@@ -70,8 +67,6 @@ class QueueStates:
 
 @dataclass(frozen=True, slots=True)
 class UnsentRequest:
-    """A request that a run would have sent, and the price of its model; None if that is not known."""
-
     request: Request
     adapter: str
     price: Price | None
@@ -93,12 +88,10 @@ class BackendContext:
     starts: bool = True
     """True when a listener needs an event for the start of each request."""
     seed: int = 0
-    """Seed of random delays."""
     limiters: Limiters = field(default_factory=Limiters)
     circuits: Circuits = field(default_factory=Circuits)
     queues: QueueStates = field(default_factory=QueueStates)
     cache: CachePolicy | None = None
-    """None if replies are neither read nor cached."""
     spending: Spending = field(default_factory=Spending)
     on_unsent: Callable[[UnsentRequest], None] | None = None
     """Receives each request that would be sent, where a run is only estimated; None if requests are sent."""

@@ -26,7 +26,6 @@ class TimeLimit:
     __slots__ = ("_cancelling", "_has_expired", "_is_open", "_seconds", "_task", "_watch", "when")
 
     def __init__(self, seconds: float | None) -> None:
-        """`seconds`: the limit; None for no limit."""
         self.when = math.inf
         """When it expires, by the loop's clock; infinite for never."""
         self._seconds = seconds
@@ -115,8 +114,6 @@ def _watch() -> _Watch:
 
 
 class Server(Protocol):
-    """A server, as far as a sample asks whether it works."""
-
     @property
     def has_answered(self) -> bool: ...
 
@@ -131,7 +128,6 @@ class SampleClock:
     server: Server | None = None
     """The server that the last request was sent to; None before the first one, and for models in this process."""
     attempts: int = 0
-    """How many requests were sent to servers."""
     is_answered: bool = False
     """Whether any of them has been answered, if only by the beginning of a stream."""
 
@@ -170,21 +166,18 @@ def set_clock(limit: TimeLimit) -> SampleClock:
 
 
 def note_request(server: Server) -> None:
-    """Record that a request of the current sample is sent to a server."""
     if (clock := _CLOCK.get()) is not None:
         clock.server = server
         clock.attempts += 1
 
 
 def note_answer() -> None:
-    """Record that a request of the current sample was answered."""
     if (clock := _CLOCK.get()) is not None:
         clock.is_answered = True
 
 
 @contextlib.contextmanager
 def paused_clock() -> Iterator[None]:
-    """Pause the sample's clock inside the block."""
     clock = _CLOCK.get()
     if clock is None:
         yield
@@ -203,8 +196,6 @@ def return_time(seconds: float) -> None:
 
 
 class Slots(Protocol):
-    """Slots for as many samples as may run at a time."""
-
     def release(self) -> None: ...
 
     async def acquire(self) -> None: ...
@@ -259,7 +250,6 @@ def set_slot(slot: SampleSlot) -> None:
 
 @contextlib.asynccontextmanager
 async def released_slot() -> AsyncIterator[None]:
-    """Release the sample's slot inside the block."""
     slot = _SLOT.get()
     if slot is None:
         yield

@@ -67,15 +67,12 @@ def quantile(curve: Iterable[tuple[float, float]], share: float) -> float:
 
 
 class LatencyWindow:
-    """The most recent latencies, and their quantiles."""
-
     def __init__(self, size: int = WINDOW) -> None:
         self._latencies: deque[Latency] = deque(maxlen=size)
         self._curve: list[tuple[float, float]] = []
         self._quantiles: dict[float, float] = {}
         self._new = 0
         self.ended = 0
-        """Number of requests that were not cut off, ever."""
 
     def add(self, latency: Latency) -> None:
         self._latencies.append(latency)
@@ -129,8 +126,6 @@ class Stretch:
 
 
 class FixedDelay(Delay):
-    """The same delay for each request."""
-
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
 
@@ -248,15 +243,12 @@ class _Line:
 def size_of(request: Request) -> float:
     """Return the size of a request: characters of the prompt and of the allowed answer (four a token), in thousands."""
     allowed = request.parameters.get("max_tokens") or 0
-    return (_count_characters(request.input) + 4 * float(allowed)) / 1000
-
-
-def _count_characters(prompt: Any) -> int:
+    prompt, characters = request.input, 0
     if isinstance(prompt, str):
-        return len(prompt)
-    if isinstance(prompt, Sequence):
-        return sum(len(str(message.get("content", ""))) if isinstance(message, dict) else 1 for message in prompt)
-    return 0
+        characters = len(prompt)
+    elif isinstance(prompt, Sequence):
+        characters = sum(len(str(part.get("content", ""))) if isinstance(part, dict) else 1 for part in prompt)
+    return (characters + 4 * float(allowed)) / 1000
 
 
 def _key(request: Request) -> tuple[str, str, int, str]:
@@ -281,8 +273,6 @@ _LIMITS: Mapping[str, tuple[Callable[[float], bool], str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Hedge:
-    """A strategy, and the largest share of second requests."""
-
     delay: Delay
     max_extra: float
 
@@ -333,38 +323,14 @@ Answer = asyncio.Task[Reply]
 MOST_SAVED = 10.0
 
 
-class HedgeBudget:
-    """Each request earns a share of a second request."""
-
-    def __init__(self, share: float) -> None:
-        self._share = share
-        self._saved = 0.0
-
-    def earn(self) -> None:
-        self._saved = min(MOST_SAVED, self._saved + self._share)
-
-    def spend(self) -> bool:
-        """Spend one second request, if a whole one was earned; return whether it was.
-
-        >>> budget = HedgeBudget(0.5)
-        >>> budget.earn(), budget.spend(), budget.earn(), budget.spend(), budget.spend()
-        (None, False, None, True, False)
-        """
-        if self._saved < 1.0:
-            return False
-        self._saved -= 1.0
-        return True
-
-
 class Hedged(Wrapper):
-    """Only slow requests are hedged: a request that fails before the delay is left to the retry wrapper.
-
-    A second request is sent only within `max_extra`, and if the limiter has room to spare.
-    """
+    """Hedges slow requests, within `max_extra` and if the limiter has room; failed ones are left to the retry wrapper."""
 
     def __init__(self, inner: Backend, hedge: Hedge, limiter: Limiter | None, emit: Emit) -> None:
         super().__init__(inner)
-        self._delay, self._budget = hedge.delay, HedgeBudget(hedge.max_extra)
+        self._delay, self._max_extra = hedge.delay, hedge.max_extra
+        self._saved = 0.0
+        """Second requests that may be sent: each request earns a share of one."""
         self._limiter, self._emit = limiter, emit
 
     async def generate(self, request: Request) -> Reply:
@@ -372,7 +338,7 @@ class Hedged(Wrapper):
         if request.open_stream is not None:
             return await self.inner.generate(request)
         delay = self._delay.of(request)
-        self._budget.earn()
+        self._saved = min(MOST_SAVED, self._saved + self._max_extra)
         started = _now()
         if math.isinf(delay):
             return self._finish_first(request, await self.inner.generate(request), started, delay)
@@ -392,12 +358,10 @@ class Hedged(Wrapper):
         return reply
 
     def _second_permit(self) -> Permit | None:
-        """Return a permit to send a second request now, if there is one."""
-        permit = Permit() if self._limiter is None else self._limiter.try_spare()
-        # The permit is returned when the hedge budget is used up: it would be lost otherwise.
-        if permit is not None and not self._budget.spend():
-            permit.release()
+        if self._saved < 1.0:
             return None
+        permit = Permit() if self._limiter is None else self._limiter.try_spare()
+        self._saved -= permit is not None
         return permit
 
     async def _race(self, request: Request, first: Answer, permit: Permit, started: float, delay: float) -> Reply:

@@ -32,15 +32,12 @@ from pytest_crucible.records.errors import BackendError, Refused, SpecError
 from pytest_crucible.records.type_names import describe_type
 
 CHUNK = 32
-"""Replies in one batch."""
 GATHER_S = 0.002
 """Time to wait for further requests of the same moment, so that they share a batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _QueuedRequest:
-    """One request that waits for its reply."""
-
     sampler: Sampler
     prompt: list[int]
     params: SamplingParams | None
@@ -49,10 +46,7 @@ class _QueuedRequest:
 
 
 class EngineThread:
-    """Starts with the first request and ends when none is left.
-
-    Requests that arrive while it computes are answered next, in batches by model and length of at most `CHUNK`.
-    """
+    """Starts with the first request, ends when none is left, and answers in batches by model and length."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -129,14 +123,10 @@ class TokenStream:
         self.first_at = self.first_at or time.perf_counter()
         # A closed loop needs no text, and an error at this point would end the replies of the whole batch.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._deliver, token)
-
-    def _deliver(self, token: int) -> None:
-        self._receive(self._pieces.add(token))
+            self._loop.call_soon_threadsafe(lambda: self._receive(self._pieces.add(token)))
 
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
-"""The names that `parameters` of an adapter may have."""
 _WHOLE = ("max_tokens", "top_k", "seed")
 _THREAD = EngineThread()
 """One for all adapters of a process: they share a base, whose buffers only one thread may use at a time."""
@@ -170,7 +160,11 @@ class LocalBackend:
         if CHOICES in request.parameters:
             return await score_choices(self, request)
         started = time.perf_counter()
-        params = self._params(request)
+        try:
+            params = sampling_params(request.parameters)
+        except ValueError as error:
+            raise Refused(f"adapter {self._name!r} has invalid parameters: {error}") from None
+        params = replace(params, seed=reply_seed(params.seed or 0, request))
         prompt = self._prompt(request)
         # One token of the context has to be left for the reply.
         if len(prompt) >= self._sampler.engine.shape.context:
@@ -201,13 +195,6 @@ class LocalBackend:
         logprobs: list[float] = await asyncio.wrap_future(_THREAD.ask(self._sampler, tokens, None))
         return logprobs
 
-    def _params(self, request: Request) -> SamplingParams:
-        try:
-            params = sampling_params(request.parameters)
-        except ValueError as error:
-            raise Refused(f"adapter {self._name!r} has invalid parameters: {error}") from None
-        return replace(params, seed=reply_seed(params.seed or 0, request))
-
     def _prompt(self, request: Request) -> list[int]:
         tokenizer = self._sampler.engine.tokenizer
         try:
@@ -225,11 +212,7 @@ def reply_seed(seed: int, request: Request) -> int:
 
 
 def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBackend:
-    """Return the base as a backend, or the base with a checkpoint: a file, or the directory of a trained adapter.
-
-    The identity is made of the base's hash and of the adapter's values, not of the file, whose header may be in any order.
-    Raises SpecError for a checkpoint that is missing or does not fit the base.
-    """
+    """Return the base as a backend, or with a checkpoint (a file, or a trained adapter's directory). Raises SpecError."""
     if checkpoint is None:
         return LocalBackend(engine.sampler(), identity=engine.base_sha256, name=name)
     try:

@@ -51,10 +51,7 @@ class RecordedBackend:
 
 
 def load_recorded(path: Path) -> RecordedBackend:
-    """Open a file of recorded replies. The identity is the hash of its content.
-
-    Raises DatasetError, with the line, for a missing, empty or malformed file.
-    """
+    """Open a file of recorded replies, identified by its content. Raises DatasetError, with the line."""
     # Logarithms of probabilities may be infinite.
     rows = read_rows(path, what="recorded replies", allow_nan=True)
     return _build_backend(((f"line {line} of {path}", row) for line, row in rows), path.name)
@@ -74,7 +71,10 @@ def _build_backend(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> 
         logprobs = row.get("logprobs")
         reply = Reply(
             text=row["text"],
-            **{name: row.get(name) for name in ("input_tokens", "output_tokens", "latency_s", "cost_usd")},
+            input_tokens=row.get("input_tokens"),
+            output_tokens=row.get("output_tokens"),
+            latency_s=row.get("latency_s"),
+            cost_usd=row.get("cost_usd"),
             finish=row.get("finish", "stop"),
             logprobs=None if logprobs is None else tuple(logprobs),
         )

@@ -75,17 +75,11 @@ class ScoresPrompts(Protocol):
     """A backend that returns how probable a text is to its model."""
 
     async def score_prompt(self, text: str) -> Sequence[float]:
-        """Return the natural log-probability of each token of a text but the first, given those before it.
-
-        Raises BackendError for a text that does not fit into the model's context, and where the server returns none.
-        """
+        """Return the natural log-probability of each token of a text but the first. Raises BackendError."""
 
 
 class Wrapper:
-    """A Backend around another one. A wrapper changes when and how often requests are sent, never the replies.
-
-    The exception is the reply limit, which cuts a reply and changes the identity.
-    """
+    """A Backend around another one: it changes when and how often requests are sent; the reply limit alone cuts replies."""
 
     def __init__(self, inner: Backend) -> None:
         self.inner = inner
@@ -103,7 +97,6 @@ class Wrapper:
 
 
 def find_innermost(backend: Backend) -> Backend:
-    """Return the backend inside all wrappers."""
     while isinstance(backend, Wrapper):
         backend = backend.inner
     return backend

@@ -125,10 +125,7 @@ class Retried(Wrapper):
         judge: Limiter | None = None,
         has_answered: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`judge` tells which refusals are chance and do not count; None counts all.
-
-        `has_answered` returns whether the server has answered any request.
-        """
+        """`judge` tells which refusals are chance; `has_answered` returns whether the server has answered any request."""
         super().__init__(inner)
         self._has_answered = has_answered
         self._emit = emit

@@ -111,14 +111,10 @@ class Spending:
         self._prices = prices or Prices()
         self._unpriced: dict[str, str] = {}
         self.dearest = Price(0.0, 0.0)
-        """The highest prices of the session's adapters."""
         self._accounts: dict[str, Account | None] = {}
 
     def meter(self, adapter: Adapter, model: str, *, is_free: bool = False) -> CostMeter:
-        """Return the meter of an adapter's requests.
-
-        Raises SpecError for a budget in dollars with a model of unknown price.
-        """
+        """Return the meter of an adapter's requests. Raises SpecError for a budget in dollars with an unknown price."""
         price = self._prices.of(adapter, model, is_free=is_free)
         if price is None:
             self._unpriced[adapter.name] = model
@@ -182,7 +178,6 @@ class CostMeter:
     def __init__(self, spending: Spending, price: Price | None) -> None:
         self._spending = spending
         self.price = price
-        """The price of the adapter's model; None if it is not known."""
         self._answers, self._written = 0, 0
 
     async def reserve(self, request: Request) -> Amount | None:
@@ -306,7 +301,6 @@ def _usage_facts(reply: Reply, cost: float | None) -> dict[str, Any]:
 
 
 def _complete(reply: Reply, seconds: float, cost: float | None) -> Reply:
-    """Add the latency and cost that the backend did not report."""
     # A backend that knows its latency better (a stream, a replay) reports its own.
     if reply.latency_s is None:
         return dataclasses.replace(reply, latency_s=seconds, cost_usd=cost)

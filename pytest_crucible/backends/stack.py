@@ -37,7 +37,6 @@ from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import SpecError
 
 _Unit = tuple[str, str, str, int]
-"""Experiment, arm, sample and repeat."""
 
 
 class NotSent(BaseException):
@@ -115,15 +114,11 @@ class Wrapping:
         return self.backend.server if isinstance(self.backend, Remote) else f"adapter {self.adapter.name}"
 
     @property
-    def server_name(self) -> str:
-        """The server's name in messages, without the digest of the key."""
-        is_remote = isinstance(self.backend, Remote)
-        return f"server {self.server.split()[0]}" if is_remote else f"adapter {self.adapter.name!r}"
-
-    @property
     def circuit(self) -> Circuit:
-        """The circuit of the server, which its backends share."""
-        return self.shared.circuits.of(self.server, self.server_name)
+        """The circuit of the server, which its backends share. Its name is without the digest of the key."""
+        is_remote = isinstance(self.backend, Remote)
+        name = f"server {self.server.split()[0]}" if is_remote else f"adapter {self.adapter.name!r}"
+        return self.shared.circuits.of(self.server, name)
 
     @property
     def limiter(self) -> Limiter | None:
@@ -147,7 +142,11 @@ def wrap_backend(
     """Return the backend with the wrappers that apply to its adapter. Raises SpecError for invalid settings."""
     # Replies in a file are neither slow nor limited nor paid for.
     if isinstance(backend, KnowsItsSamples):
-        _refuse_settings(adapter)
+        if adapter.asking:
+            raise SpecError(
+                f"adapter {adapter.name!r} has {min(adapter.asking)!r}, but backend {adapter.backend!r} reads its replies "
+                "from a file and sends no requests: remove it"
+            )
         return backend if protections is None else guard_backend(backend, protections)
     wrapping = Wrapping(backend, adapter, shared, is_free, protections)
     wrapped = backend
@@ -236,11 +235,3 @@ def is_cached(backend: Backend, adapter: Adapter) -> bool:
     if is_wanted and backend.simulated:
         raise SpecError(f"adapter {adapter.name!r} has cache = true, but its replies come from no model: remove it")
     return is_wanted and not isinstance(backend, KnowsItsSamples)
-
-
-def _refuse_settings(adapter: Adapter) -> None:
-    if adapter.asking:
-        raise SpecError(
-            f"adapter {adapter.name!r} has {min(adapter.asking)!r}, but backend {adapter.backend!r} reads its replies "
-            "from a file and sends no requests: remove it"
-        )

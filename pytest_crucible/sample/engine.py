@@ -40,17 +40,10 @@ class Deadline:
         return Outcome(outcome.unit, lost="deadline", detail=detail, calls=list(outcome.calls), sample=outcome.sample)
 
 
-def cut_off_by(deadline: Deadline | None, outcome: Outcome, work: Work) -> Awaitable[Outcome]:
+async def cut_off_by(deadline: Deadline | None, outcome: Outcome, work: Work) -> Outcome:
     """Finish a unit under the deadline. Work that never waits is finished even after it."""
-    return work(outcome) if deadline is None else _cut_off_by(deadline, outcome, work)
-
-
-def ask_before(deadline: Deadline | None, outcome: Outcome, ask: Work) -> Awaitable[Outcome]:
-    """Run one unit, unless the deadline has passed."""
-    return ask(outcome) if deadline is None else _ask_before(deadline, outcome, ask)
-
-
-async def _cut_off_by(deadline: Deadline, outcome: Outcome, work: Work) -> Outcome:
+    if deadline is None:
+        return await work(outcome)
     try:
         async with asyncio.timeout_at(deadline.at):
             return await work(outcome)
@@ -58,8 +51,10 @@ async def _cut_off_by(deadline: Deadline, outcome: Outcome, work: Work) -> Outco
         return deadline.lose(outcome)
 
 
-async def _ask_before(deadline: Deadline, outcome: Outcome, ask: Work) -> Outcome:
-    return deadline.lose(outcome) if deadline.has_passed() else await _cut_off_by(deadline, outcome, ask)
+async def ask_before(deadline: Deadline | None, outcome: Outcome, ask: Work) -> Outcome:
+    """Run one unit, unless the deadline has passed."""
+    has_passed = deadline is not None and deadline.has_passed()
+    return deadline.lose(outcome) if deadline and has_passed else await cut_off_by(deadline, outcome, ask)
 
 
 # Open units, waiting ones with them, for each that may run: refused requests of a server that asks for a pause of a second must not
@@ -79,7 +74,6 @@ class WorkerSlots:
         self._workers = 0
 
     def start_worker(self) -> None:
-        """Start a worker, which has a slot."""
         self._workers += 1
         self._start()
 
@@ -106,7 +100,6 @@ class WorkerSlots:
         return False
 
     def release(self) -> None:
-        """Give a slot back."""
         if self.hand_over():
             return
         if self._has_units and self._workers < self._most_workers:
@@ -115,7 +108,6 @@ class WorkerSlots:
             self._free += 1
 
     async def acquire(self) -> None:
-        """Wait for a slot."""
         if self._free:
             self._free -= 1
             return
@@ -155,6 +147,13 @@ class Progress:
     last_reply: float = 0.0
     started: float = field(default_factory=time.perf_counter)
 
+    def count(self, outcome: Outcome) -> None:
+        self.last_reply = time.perf_counter()
+        self.first_reply = self.first_reply or self.last_reply
+        self.done += 1
+        self.lost += outcome.lost is not None
+        self.is_cut_short |= outcome.lost in CUT_SHORT
+
 
 @dataclass(slots=True)
 class _Watch:
@@ -181,23 +180,6 @@ class _Watch:
             )
 
 
-@dataclass(slots=True)
-class _LoopYield:
-    """Yields to the event loop regularly, because a backend that never waits would block it."""
-
-    last: float = 0.0
-
-    def due(self) -> bool:
-        return time.perf_counter() - self.last >= YIELD_EVERY_S
-
-    async def take(self) -> None:
-        """Yield to the loop. Until it has run, this is due for every worker at once, not for each in turn."""
-        before = self.last
-        await asyncio.sleep(0)
-        if self.last == before:
-            self.last = time.perf_counter()
-
-
 async def run_units(
     units: Iterator[Unit],
     ask: Callable[[Unit], Awaitable[Outcome]],
@@ -217,24 +199,29 @@ async def run_units(
     run. While `behind()`, no unit is started: a model can be faster than a disk. Raises AllLost, and any error of `ask` and
     `keep`. Then, and when it is cancelled itself, it cancels the units in flight.
     """
-    breath = _LoopYield()
+    yielded_at = 0.0
     watch = _Watch(arms, planned, [0] * len(arms), list(answered) or [False] * len(arms))
 
     async def worker() -> None:
+        nonlocal yielded_at
         # One iterator for all workers: each unit is pulled once.
         for unit in units:
             slot = SampleSlot(slots)
             set_slot(slot)
             outcome = await ask(unit)
-            _count(progress, outcome)
+            progress.count(outcome)
             keep(outcome)
             watch.see(outcome)
             # A sample that has waited goes on before a new one starts.
             if not slot.end() or slots.hand_over():
                 slots.end_without_slot()
                 return
-            if breath.due():
-                await breath.take()
+            if time.perf_counter() - yielded_at >= YIELD_EVERY_S:
+                # Until the loop has run, this is due for every worker at once, not for each in turn.
+                before = yielded_at
+                await asyncio.sleep(0)
+                if yielded_at == before:
+                    yielded_at = time.perf_counter()
             while behind():
                 await asyncio.sleep(PAUSE_S)
         slots.end_worker()
@@ -252,11 +239,3 @@ async def run_units(
                 await asyncio.sleep(0)
     except BaseExceptionGroup as several:
         raise several.exceptions[0] from None
-
-
-def _count(progress: Progress, outcome: Outcome) -> None:
-    progress.last_reply = time.perf_counter()
-    progress.first_reply = progress.first_reply or progress.last_reply
-    progress.done += 1
-    progress.lost += outcome.lost is not None
-    progress.is_cut_short |= outcome.lost in CUT_SHORT

@@ -60,7 +60,6 @@ class DaemonThreads(Executor):
         self._work: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = queue.SimpleQueue()
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Run a function in some thread."""
         future: Future[Any] = Future()
         self._work.put((future, lambda: fn(*args, **kwargs)))
         if not self._idle.acquire(blocking=False) and self._started < self._most:
@@ -103,10 +102,7 @@ ALLOCATED = 10_000
 
 @contextlib.contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Let the collector run seldom, and only on new objects; restore its state afterwards.
-
-    A process that has frozen objects, or collects more seldom or never, keeps its settings.
-    """
+    """Let the collector run seldom, and only on new objects, unless the process has such settings of its own."""
     first, *others = gc.get_threshold()
     if not 0 < first < ALLOCATED:
         yield

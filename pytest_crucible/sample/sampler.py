@@ -151,18 +151,7 @@ T = TypeVar("T")
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = (
-        "_arm",
-        "_backend",
-        "_calls",
-        "_draw",
-        "_experiment",
-        "_repeat",
-        "_sample",
-        "_sent",
-        "_streams",
-        "_system",
-    )
+    __slots__ = ("_arm", "_backend", "_calls", "_experiment", "_sent", "_streams", "_system", "_unit")
 
     def __init__(
         self,
@@ -175,13 +164,9 @@ class Sampler:
         draw: int | str | None = None,
     ) -> None:
         """`calls` receives a record of each call; `draw` is the repeat in the reply cache's key, if that differs."""
-        self._backend = backend
+        self._backend, self._system, self._arm, self._experiment = backend, system_prompt(backend), arm, experiment
+        self._unit = sample, repeat, draw
         self._calls = [] if calls is None else calls
-        self._system = system_prompt(backend)
-        self._arm = arm
-        self._sample = sample
-        self._repeat, self._draw = repeat, draw
-        self._experiment = experiment
         self._sent: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
         self._streams: list[ReplyStream] = []
@@ -197,10 +182,7 @@ class Sampler:
         return {name: value for name, value in self._arm.variables.items() if name != "prompt"}
 
     async def generate(self, input: Any, /, **parameters: Any) -> Reply:
-        """Send a request and return the reply. Parameters given here override the adapter's.
-
-        Raises BackendError when there is no reply: the sample is then lost, not wrong.
-        """
+        """Send a request and return the reply; parameters override the adapter's. Raises BackendError: the sample is lost."""
         return await self._send(input, parameters)
 
     def stream(self, input: Any, /, **parameters: Any) -> ReplyStream:
@@ -222,11 +204,12 @@ class Sampler:
     async def _send(self, input: Any, parameters: Mapping[str, Any], open_stream: OpenStream | None = None) -> Reply:
         merged = {**self._arm.parameters, **parameters} if parameters else self._arm.parameters
         call = self._record(input, merged)
+        sample, repeat, draw = self._unit
         request = Request(
             input=input,
-            sample=self._sample,
-            repeat=self._repeat,
-            draw=self._draw,
+            sample=sample,
+            repeat=repeat,
+            draw=draw,
             parameters=merged,
             experiment=self._experiment,
             arm=self._arm.name,
@@ -241,11 +224,7 @@ class Sampler:
         return call.reply
 
     async def choose(self, prompt: str, choices: Sequence[str], /) -> Reply:
-        """Return the most probable of several choices after a prompt, with the probabilities of all of them as its `value`.
-
-        Nothing is generated: the backend scores the prompt with each choice. Raises BackendError as `generate` does, and Refused
-        for a backend that cannot score prompts.
-        """
+        """Return the most probable of several choices after a prompt; its `value` has their probabilities. Nothing is generated."""
         reply = await self.generate(prompt, choices=list(choices))
         if not isinstance(reply.value, Mapping):
             raise Refused(
@@ -271,20 +250,13 @@ class Sampler:
         is_json = not isinstance(input, str)
         try:
             text = canonical(input) if is_json else input
-            number = self._count(hash((text, is_json, None if own is None else canonical(own))))
-        except (
-            TypeError,
-            ValueError,
+            digest = hash((text, is_json, None if own is None else canonical(own)))
+            number = self._sent[digest] = self._sent.get(digest, 0) + 1
+        except (TypeError, ValueError):
             # JSON has no form for it: it is not cached either, and its draws need no numbers.
-        ):
             text, number, own = canonical(repr(input)) if is_json else input, 1, None
-        call = ModelCall(text, is_json, number, own, self._system)
-        self._calls.append(call)
-        return call
-
-    def _count(self, digest: int) -> int:
-        number = self._sent[digest] = self._sent.get(digest, 0) + 1
-        return number
+        self._calls.append(ModelCall(text, is_json, number, own, self._system))
+        return self._calls[-1]
 
 
 class BlockingSampler:

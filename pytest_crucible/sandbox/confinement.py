@@ -45,8 +45,6 @@ io_setup 206 0
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The system call numbers of one kind of machine."""
-
     audit: int
     """The kernel's code for the machine (AUDIT_ARCH_*)."""
     landlock: int
@@ -73,7 +71,7 @@ MACHINES: Mapping[str, Machine] = {
 }
 
 
-PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS, PR_CAPBSET_DROP = 1, 38, 39, 24
+PR_SET_PDEATHSIG, PR_SET_NO_NEW_PRIVS, PR_GET_NO_NEW_PRIVS = 1, 38, 39
 _CAPABILITY_VERSION_3 = 0x20080522
 
 
@@ -91,15 +89,13 @@ def _libc() -> ctypes.CDLL:
 def call(number: int, *arguments: int | bytes | None) -> int:
     """Make a system call; raises OSError on failure."""
     c_arguments = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    result: int = _libc().syscall(ctypes.c_long(number), *c_arguments)
-    return _raise_on_error(result)
+    return _checked(_libc().syscall(ctypes.c_long(number), *c_arguments))
 
 
 def prctl(option: int, *arguments: int) -> int:
     """Make a `prctl` call; raises OSError on failure."""
     c_arguments = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
-    result: int = _libc().prctl(option, *c_arguments)
-    return _raise_on_error(result)
+    return _checked(_libc().prctl(option, *c_arguments))
 
 
 def address(data: bytes) -> int:
@@ -108,12 +104,11 @@ def address(data: bytes) -> int:
 
 
 def drop_capabilities(numbers: Machine) -> None:
-    """Drop all capabilities: from here on root is an ordinary user."""
     header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
     call(numbers.capset, header, bytes(24))
 
 
-def _raise_on_error(result: int) -> int:
+def _checked(result: int) -> int:
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))
@@ -197,10 +192,7 @@ def load_word(offset: int) -> Instruction:
 
 
 def argument(number: int) -> Instruction:
-    """Return the load of an argument's lower half.
-
-    All arguments that are checked are C ints, or have their flags in the lower half.
-    """
+    """Return the load of an argument's lower half, where C ints and flags are."""
     return load_word(16 + 8 * number)
 
 
@@ -217,33 +209,19 @@ def at_least(value: int, *, skip: int) -> Instruction:
     return 0x35, 0, skip, value
 
 
-def has_bits(bits: int, *, skip: int) -> Instruction:
-    return 0x45, 0, skip, bits
-
-
 def filter_program(numbers: Machine, own: int) -> list[Instruction]:
     """Return the filter for the process `own`."""
     denied = return_action(refuse(errno.EPERM))
-    instructions = [
-        load_word(ARCHITECTURE),
-        equal(numbers.audit, skip=1),
-        (0x05, 0, 0, 1),
-        return_action(KILL),
-        load_word(NUMBER),
-    ]
+    instructions = [load_word(ARCHITECTURE), equal(numbers.audit, skip=1), (0x05, 0, 0, 1), return_action(KILL)]
+    instructions += [load_word(NUMBER)]
     instructions += [at_least(_X32, skip=1), return_action(KILL)]
     # ENOSYS, so that programs fall back to the older call (clone3 to clone).
     instructions += [at_least(FIRST_OF_2019, skip=1), return_action(refuse(errno.ENOSYS))]
     for number in numbers.refused:
         instructions += [equal(number, skip=1), denied]
     # Threads are allowed, processes are not.
-    instructions += [
-        equal(numbers.clone, skip=4),
-        argument(0),
-        has_bits(CLONE_THREAD, skip=1),
-        return_action(ALLOW),
-        denied,
-    ]
+    is_thread = 0x45, 0, 1, CLONE_THREAD
+    instructions += [equal(numbers.clone, skip=4), argument(0), is_thread, return_action(ALLOW), denied]
     for number in (numbers.kill, numbers.tgkill):
         instructions += [equal(number, skip=4), argument(0), equal(own, skip=1), return_action(ALLOW), denied]
     to_itself = [equal(0, skip=1), return_action(ALLOW), equal(own, skip=1), return_action(ALLOW), denied]
@@ -287,11 +265,7 @@ class Containment:
 
 
 def containment() -> Containment:
-    """Return the confinement that the kernel offers.
-
-    >>> containment().complete in (True, False)
-    True
-    """
+    """Return the confinement that the kernel offers."""
     return Containment(files=landlock_version() >= LEAST_LANDLOCK, calls=_filters())
 
 

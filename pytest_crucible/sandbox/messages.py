@@ -203,16 +203,13 @@ def _plain_arguments(error: BaseException) -> list[Any] | None:
 
 
 def _listed(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[type[BaseException]]:
+    # Classes that a test runner does not take for a failure.
+    skipped = getattr(sys.modules.get("unittest"), "SkipTest", ())
+    quiet = (*_CONTROL_FLOW, skipped) if skipped else _CONTROL_FLOW
     for name in names:
         for known in (namespace.get(name), _KNOWN.get(name)):
-            if isinstance(known, type) and issubclass(known, (Exception, SystemExit)) and not _ends_quietly(known):
+            if isinstance(known, type) and issubclass(known, (Exception, SystemExit)) and not issubclass(known, quiet):
                 yield known
-
-
-def _ends_quietly(kind: type[BaseException]) -> bool:
-    """Return True for classes that the interpreter or a test runner does not take for a failure."""
-    skipped = getattr(sys.modules.get("unittest"), "SkipTest", ())
-    return issubclass(kind, (*_CONTROL_FLOW, skipped) if skipped else _CONTROL_FLOW)
 
 
 def _build(kind: type[BaseException], text: str, arguments: Any) -> Iterator[BaseException]:

@@ -41,10 +41,7 @@ File = tuple[int, int]
 
 
 def check_disk(folder: str, processes: Iterable[int], limits: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Return the reason to stop processes that wrote too much, or None.
-
-    There are no directories in their directory: they cannot make any.
-    """
+    """Return the reason to stop processes that wrote too much, or None. They cannot make directories."""
     sizes: dict[File, int] = {}
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for count, entry in enumerate(entries, start=1):
@@ -91,7 +88,6 @@ LOOK_S = 0.05
 # A job that would take longer than this many times its limit is not judged: its sample is lost.
 MOST_STRETCH = 6
 Thread = tuple[str, int, int]
-"""Its directory, and its nanoseconds on a processor and waiting for one."""
 
 
 @dataclass(slots=True)
@@ -239,7 +235,11 @@ def outcome(children: Children, job: Mapping[str, Any], ends: Sequence[tuple[int
     if signalled == signal.SIGXCPU or used >= job["limits"]["cpu_s"]:
         return {"status": "timeout", "detail": f"not done after {job['limits']['cpu_s']} s of processor time"}
     if signalled:
-        return {"status": "killed", "detail": f"by {_name(signalled)}"}
+        is_named = signalled in {*signal.Signals}
+        return {
+            "status": "killed",
+            "detail": f"by {signal.Signals(signalled).name if is_named else f'signal {signalled}'}",
+        }
     return {"status": "failed", "detail": "ended the process before its end"}
 
 
@@ -254,13 +254,6 @@ def _parse_report(report: bytes, token: str) -> dict[str, str] | None:
     except (ValueError, KeyError, TypeError):
         pass
     return None
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def serve_job(client_in: int, client_out: int, missing: str, libraries: tuple[str, ...]) -> None:

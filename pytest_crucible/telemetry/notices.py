@@ -78,8 +78,6 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One message to one destination."""
-
     variable: str
     title: str
     body: str

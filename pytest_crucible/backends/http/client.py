@@ -110,10 +110,7 @@ def is_loopback(host: str) -> bool:
 
 
 def _host_name(host: str) -> str:
-    """Return a host as it is looked up: an IPv6 address with its zone after a %, or a name in ASCII.
-
-    Raises ValueError.
-    """
+    """Return a host as it is looked up: an IPv6 address with its zone after a %, or a name in ASCII. Raises ValueError."""
     if ":" in host:
         return host.replace("%25", "%")
     try:
@@ -130,7 +127,6 @@ class Proxy:
     host: str
     port: int
     authorization: str = ""
-    """The value of the `proxy-authorization` header, or empty."""
 
 
 def proxy_for(address: Address) -> Proxy | None:
@@ -146,11 +142,7 @@ def proxy_for(address: Address) -> Proxy | None:
 
 
 def _is_within(host: str, proxies: Mapping[str, str]) -> bool:
-    """Return whether NO_PROXY contains a network of the host's address; Python itself only reads names and addresses.
-
-    >>> _is_within("10.1.2.3", {"no": "localhost, 10.0.0.0/8"})
-    True
-    """
+    """Return whether NO_PROXY contains a network of the host's address; Python itself only reads names and addresses."""
     address = parse_ip(host)
     for text in proxies.get("no", "").split(",") if address else ():
         with contextlib.suppress(ValueError):
@@ -188,10 +180,7 @@ _NEXT_ADDRESS_S = 0.25
 
 
 class Client:
-    """Sends requests with the same headers to one server, each on a connection of its own.
-
-    It may be used from several loops, one after the other; connections are closed when their loop ends, or by `close`.
-    """
+    """Sends requests to one server, each on its own connection; from several loops, one after the other."""
 
     def __init__(
         self, address: Address, headers: Mapping[str, str], max_body: int, tls: ssl.SSLContext | None = None
@@ -210,21 +199,19 @@ class Client:
         self._reached = False
 
     def post(self, path: str, body: bytes, watch: Watch | None = None) -> Awaitable[Response]:
-        """Send a POST request and return the response, whatever its status. `watch` receives an event stream as it arrives.
-
-        Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
-        """
+        """Send a POST request and return the response of any status; `watch` receives an event stream. Raises BackendError."""
         return self._exchange(self._line(path) + b"%d\r\n\r\n%b" % (len(body), body), watch)
 
     async def close(self) -> None:
-        """Close idle connections."""
         if self._ending is not None and self._loop is asyncio.get_running_loop():
             ending, self._ending, self._loop = self._ending, None, None
             await ending.aclose()
 
     async def _exchange(self, request: bytes, watch: Watch | None) -> Response:
         if self._loop is not asyncio.get_running_loop():
-            await self._enter_loop(asyncio.get_running_loop())
+            self._loop, self._idle = asyncio.get_running_loop(), []
+            self._ending = _close_with_loop(self._idle)
+            await anext(self._ending)
         idle = self._idle
         # One request at a time on a connection: no pipelining, which many servers handle badly.
         connection = self._pop_idle() or await self._open()
@@ -235,11 +222,6 @@ class Client:
         else:
             connection.close()
         return response
-
-    async def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop, self._idle = loop, []
-        self._ending = _close_with_loop(self._idle)
-        await anext(self._ending)
 
     def _pop_idle(self) -> Connection | None:
         """Return the connection that was used last: older ones may time out unused."""

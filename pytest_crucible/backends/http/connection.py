@@ -19,10 +19,7 @@ from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spe
 
 
 def tls_context(*, verify: bool = True, ca_file: Path | None = None) -> ssl.SSLContext:
-    """Return a TLS context. It trusts the system's authorities, those of a PEM file, or (verify=False) any server.
-
-    Raises SpecError.
-    """
+    """Return a context that trusts the system's authorities, those of a PEM file, or any server. Raises SpecError."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
@@ -36,7 +33,6 @@ def tls_context(*, verify: bool = True, ca_file: Path | None = None) -> ssl.SSLC
 
 
 def explain_tls_error(error: ssl.SSLError, where: str) -> str:
-    """Return what failed and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f'the certificate of {where} cannot be verified ({error.verify_message}): give ca_file = "FILE" with the '
@@ -109,8 +105,6 @@ class HeldBytes:
 
 
 class Holding:
-    """The bytes that are held of one reply."""
-
     __slots__ = ("_all", "_is_open", "drop", "size")
 
     def __init__(self, all_replies: HeldBytes, drop: Callable[[BackendError], None]) -> None:
@@ -164,8 +158,6 @@ _FRAMING_HEADERS = ("content-length", "transfer-encoding")
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A complete response."""
-
     status: int
     headers: dict[str, str]
     """Headers by lower-case name; of repeated headers, the last."""
@@ -212,10 +204,7 @@ class Connection(asyncio.Protocol):
         self._head_came = self._is_tunnel = False
 
     async def send(self, request: bytes, watch: Watch | None = None) -> Response:
-        """Send a request and wait for the complete response. If cancelled, the connection is closed.
-
-        Raises Retryable, and BackendError for a response without end.
-        """
+        """Send a request and wait for the complete response; a cancelled one closes the connection. Raises BackendError."""
         self.reusable = False
         if not self.open:
             raise self._connection_error("closed the connection")
@@ -242,7 +231,6 @@ class Connection(asyncio.Protocol):
         return answer
 
     def close(self) -> None:
-        """Close the connection at once."""
         self.open = self.reusable = False
         self._answer = None
         self.transport.abort()

@@ -56,10 +56,7 @@ class HttpxClient:
         self._reached = False
 
     async def post(self, path: str, body: bytes, watch: Watch | None = None) -> Response:
-        """Send a POST request and return the response, whatever its status. `watch` receives an event stream as it arrives.
-
-        Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
-        """
+        """Send a POST request and return the response of any status; `watch` receives an event stream. Raises BackendError."""
         url = self._address.origin + self._address.target(path)
         head_came, started = False, time.perf_counter()
         try:

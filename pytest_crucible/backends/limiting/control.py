@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any
 
 from pytest_crucible.backends.limiting.rate import ROUNDING, CubicLimit, Pacing
+from pytest_crucible.backends.protocol import is_number, is_whole
 from pytest_crucible.records import Adapter, Reply
 from pytest_crucible.records.errors import REFUSALS, BackendError, Retryable, SpecError
 
@@ -45,7 +45,6 @@ class Window:
         self.size = self.most
 
     def allow(self, most: float) -> None:
-        """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
         self._update()
 
@@ -77,14 +76,11 @@ class Window:
         # Half a request more than ever accepted: the maximum fades, so it is not a whole number.
         is_beyond = self.most_accepted > 0 and crowd > self.most_accepted + 0.5
         self.beyond = self.beyond + 1 if is_beyond else 0.0
-        return self.beyond >= BEYOND_REFUSALS and self._accepted < self.size
-
-    def cut_to_accepted(self, now: float) -> None:
-        """Limit the window to the largest number that was accepted."""
-        self._cut(now, self._accepted)
+        return self.beyond >= BEYOND_REFUSALS and self.accepted < self.size
 
     @property
-    def _accepted(self) -> float:
+    def accepted(self) -> float:
+        """The largest number that was accepted."""
         return max(1.0, math.floor(self.most_accepted), self.held)
 
     def overload(self, now: float, sent_at: float) -> None:
@@ -98,11 +94,11 @@ class Window:
             self.before = min(self.size, self.held + 1)
         to = max(1.0, math.floor(self.before * (1 - self.strain / 2)))
         if self.strain > STRAINED and to < self.size:
-            self._cut(now, to)
+            self.cut(now, to)
         elif self.strain > HELD:
             self.cubic.hold(self._plateau())
 
-    def _cut(self, now: float, to: float) -> None:
+    def cut(self, now: float, to: float) -> None:
         self.cubic.cut(now, self.size, to)
         self._update()
 
@@ -124,7 +120,6 @@ class Sent:
     paced: bool
     """Whether the next request had to wait for the rate: only then does its acceptance show what the server allows."""
     charged: float
-    """The tokens it is expected to use."""
     spare: bool
     settled: bool = False
     """Whether it is known to be accepted, or has ended."""
@@ -133,8 +128,6 @@ class Sent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """The limits of a server: infinite where none is set."""
-
     concurrency: float = math.inf
     requests_per_second: float = math.inf
     tokens_per_minute: float = math.inf
@@ -159,16 +152,12 @@ def read_limits(adapter: Adapter) -> Limits:
     if unknown := sorted(set(table) - set(NAMES)):
         raise SpecError(f"adapter {adapter.name!r} has an unknown limit {unknown[0]!r}; expected {', '.join(NAMES)}")
     for name, value in table.items():
-        _check(adapter.name, name, value)
+        fits, expected = (
+            (is_whole, "a whole number from 1") if name == "concurrency" else (is_number, "a number above 0")
+        )
+        if not (fits(value) and value > 0):
+            raise SpecError(f"adapter {adapter.name!r} has a limit of {name} = {value!r}: write {expected}")
     return Limits(**table)
-
-
-def _check(adapter: str, name: str, value: Any) -> None:
-    whole = name == "concurrency"
-    is_number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
-    if not (is_number and 0 < value < math.inf):
-        expected = "a whole number from 1" if whole else "a number above 0"
-        raise SpecError(f"adapter {adapter!r} has a limit of {name} = {value!r}: write {expected}")
 
 
 # Assumed tokens of a request before the first answer.
@@ -182,7 +171,6 @@ class TokenMeter:
     """A balance of tokens that grows at a rate and may be overdrawn: nothing is sent while it is negative."""
 
     most: float = math.inf
-    """Tokens per minute that the user allows."""
     server_limit: float = math.inf
     """Tokens per minute that the server reports as its limit."""
     balance: float = 0.0
@@ -200,7 +188,6 @@ class TokenMeter:
         return 0.0 if self.balance >= -ROUNDING else -self.balance * 60 / a_minute
 
     def take(self) -> float:
-        """Charge the expected tokens of a request."""
         self.balance -= self.mean
         return self.mean
 
@@ -240,14 +227,10 @@ class Control:
         self.token_meter = TokenMeter(limits.tokens_per_minute)
         self.paused_until = 0.0
         self.waiting = 0.0
-        """How many processes have waiting requests."""
         self.processes = 1.0
 
     def delay(self, now: float, *, spare: bool = False) -> float:
-        """Return the seconds until one more request may be sent.
-
-        0 means now, infinity means not before a request in flight has ended.
-        """
+        """Return the seconds until one more request may be sent; infinite: not before a request in flight has ended."""
         if now < self.paused_until:
             return self.paused_until - now
         if self.window.is_full(spare=spare):
@@ -260,7 +243,6 @@ class Control:
         return not self.waiting and now - refused_at >= CALM_S and self.delay(now, spare=True) == 0
 
     def take(self, now: float, *, spare: bool = False) -> Sent:
-        """Record that a request is sent."""
         return Sent(now, self.window.take(spare=spare), self.pacing.take(now), self.token_meter.take(), spare)
 
     def accept(self, sent: Sent) -> None:
@@ -273,10 +255,7 @@ class Control:
     def end(
         self, now: float, sent: Sent, outcome: Reply | BaseException | None, share_before: float | None = None
     ) -> None:
-        """Record the end of a request. Cancellations and errors of other parts are ignored.
-
-        `share_before`: if this refusal completes a cluster of refusals, the share of refusals before it.
-        """
+        """Record the end of a request; `share_before`: of refusals before the cluster that this one completes, if it does."""
         self.window.leave(spare=sent.spare)
         self.token_meter.settle(sent.charged, _tokens(outcome))
         if isinstance(outcome, Retryable):
@@ -285,13 +264,11 @@ class Control:
             self.accept(sent)
 
     def tighten(self, limits: Limits) -> None:
-        """Apply another user limit; the smallest one holds."""
         self.window.allow(limits.concurrency)
         self.pacing.allow(limits.requests_per_second)
         self.token_meter.most = min(self.token_meter.most, limits.tokens_per_minute)
 
     def set_server_limits(self, requests_a_second: float | None, tokens_a_second: float | None) -> None:
-        """Apply the limits that the server reports."""
         if requests_a_second is not None:
             self.pacing.set_server_limit(requests_a_second)
         if tokens_a_second is not None:
@@ -329,7 +306,7 @@ class Control:
             self.pacing.chance.adopt(share_before)
         # A refusal that is due to concurrency must not slow the rate as well.
         if is_crowded:
-            self.window.cut_to_accepted(now)
+            self.window.cut(now, self.window.accepted)
         elif error.kind == REFUSED:
             self.pacing.refuse(now, self.paused_until, sent.at)
         else:
@@ -346,10 +323,7 @@ def _tokens(outcome: Reply | BaseException | None) -> float | None:
 
 
 class LimiterState:
-    """The state of a limiter in one process. `with state as control:` gives exclusive access; the block must not wait.
-
-    A state that processes share (`SharedState`) overrides its methods.
-    """
+    """The state of a limiter in one process. `with state as control:` gives exclusive access; the block must not wait."""
 
     poll_s = 1.0
     """How often to look whether other processes have made room."""

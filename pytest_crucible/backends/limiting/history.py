@@ -38,17 +38,13 @@ class RefusalHistory:
         """Counts of all requests, older ones with less weight."""
 
     def add(self, sent: Sent) -> None:
-        """Record that a request is sent."""
         self._all_sent += 1
         self._fates.append(sent)
         if len(self._fates) > REMEMBERED:
             self._forget(self._fates.popleft())
 
     def find_cluster(self, now: float, sent: Sent) -> float | None:
-        """Record a refusal; return the share of refusals before they began to cluster, None if they do not cluster.
-
-        A few before are no share: 0. The history begins again after a cluster.
-        """
+        """Record a refusal; return the share of refusals before they began to cluster (0 of a few), None if they do not."""
         sent.refused = True
         self._all_refused += 1
         if sent.at < self._since:
@@ -95,11 +91,7 @@ class RefusalHistory:
 
 
 def _gain(refused: float, sent: float, share: float) -> float:
-    """Return the log-likelihood of the observed share over that of `share`.
-
-    >>> _gain(5, 10, 0.5)
-    0.0
-    """
+    """Return the log-likelihood of the observed share over that of `share`."""
     accepted = sent - refused
     gain = refused * math.log(refused / sent / share) if refused else 0.0
     return gain + (accepted * math.log(accepted / sent / (1 - share)) if accepted else 0.0)
@@ -174,10 +166,7 @@ FEW = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportedLimits:
-    """The `x-ratelimit-*` headers of one response; None if a header is absent.
-
-    Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
-    """
+    """The `x-ratelimit-*` headers of one response, which do not name their period: a minute, mostly, or a day."""
 
     limit_requests: int | None = None
     limit_tokens: int | None = None

@@ -7,7 +7,6 @@ import hashlib
 import math
 from collections import deque
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from pytest_crucible.backends.deadlines import paused_clock
@@ -86,7 +85,6 @@ class Limiter:
         self._server_limits: tuple[float | None, float | None] = (None, None)
 
     def try_acquire(self, arm: str) -> Permit | None:
-        """Return a permit if there is one now, else None."""
         if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
@@ -97,7 +95,6 @@ class Limiter:
             return self._issue(control.take(now))
 
     async def acquire(self, arm: str) -> Permit:
-        """Wait for a permit, in turn."""
         waiter: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         self._waiting.add(arm, waiter)
         self._serve()
@@ -113,10 +110,7 @@ class Limiter:
             raise
 
     def try_spare(self) -> Permit | None:
-        """Return a permit for a spare request (a hedge) if there is room now. Never waits.
-
-        None while the limiter backs off, paces or pauses, while other requests wait, and when a user limit is reached.
-        """
+        """Return a permit for a spare request (a hedge) if there is room now, no limit is reached, and no request waits."""
         if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
@@ -186,15 +180,11 @@ class Limiter:
             self._state.reclaim_dead(control, now)
             while self._waiting and not delay:
                 delay = self._state.poll_s if self._state.must_yield(control) else control.delay(now)
-                if not delay:
-                    self._grant(control, now)
+                waiter = None if delay else self._waiting.next()
+                if waiter is not None and not waiter.cancelled():
+                    waiter.set_result(self._issue(control.take(now)))
             self._state.wait(control, bool(self._waiting))
         self._set_timer(delay if self._waiting else None)
-
-    def _grant(self, control: Control, now: float) -> None:
-        waiter = self._waiting.next()
-        if not waiter.cancelled():
-            waiter.set_result(self._issue(control.take(now)))
 
     def _set_timer(self, delay: float | None) -> None:
         if self._timer is not None:
@@ -225,11 +215,7 @@ class Permit:
         self._limiter, self._sent = limiter, sent
 
     def release(self, outcome: Reply | BaseException | None = None) -> None:
-        """End the request. Idempotent; it must always be called, because a permit that is kept reduces the limit for good.
-
-        The limiter learns from `outcome`: the reply (its tokens) or the error (a `Retryable` of kind 429, for example).
-        Cancellations and None are ignored.
-        """
+        """End the request, once and always: a kept permit reduces the limit. The limiter learns from a reply or an error."""
         if self._limiter is not None and self._sent is not None:
             sent, self._sent = self._sent, None
             self._limiter._end(sent, outcome)
@@ -237,8 +223,6 @@ class Permit:
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """The processes of one run on this machine."""
-
     run: str
     count: int
 
@@ -260,7 +244,6 @@ class Limiters:
         return self._limiters[server]
 
     def paused_s(self, now: float) -> float:
-        """Return the longest pause in seconds that a server has asked for."""
         return max((limiter.paused_s(now) for limiter in tuple(self._limiters.values())), default=0.0)
 
     def load(self) -> Load:
@@ -268,7 +251,6 @@ class Limiters:
         return total_load(limiter.load() for limiter in tuple(self._limiters.values()))
 
     def restart_load(self) -> None:
-        """Begin to count again: another experiment begins."""
         for limiter in tuple(self._limiters.values()):
             limiter.restart_load()
 
@@ -283,17 +265,13 @@ class Limiters:
         try:
             from pytest_crucible.backends.limiting.shared_state import SharedState
 
-            return SharedState(_path(self._workers.run, server), Control(limits, self._ordinary))
+            # Not guessable: the run's id is drawn at random, and the server's name holds a digest of the key.
+            name = hashlib.sha256(f"{self._workers.run} {server}".encode()).hexdigest()[:24]
+            return SharedState(runtime_folder() / f"limits-{name}", Control(limits, self._ordinary))
         except (ImportError, OSError):
             # Without fcntl, or without a place for the file, each worker takes its part of the limits.
             parts = self._workers.count
             return LimiterState(Control(limits.share(parts), max(1.0, self._ordinary // parts)))
-
-
-def _path(run: str, server: str) -> Path:
-    # Not guessable: the run's id is drawn at random, and the server's name holds a digest of the key.
-    name = hashlib.sha256(f"{run} {server}".encode()).hexdigest()[:24]
-    return runtime_folder() / f"limits-{name}"
 
 
 # A shorter wait is not published as an event.
@@ -321,15 +299,12 @@ class Limited(Wrapper):
             permit.release(error)
             raise
         permit.release(reply)
-        if self._reporter is not None:
-            self._read_limits(self._reporter)
-        return reply
-
-    def _read_limits(self, backend: Any) -> None:
         self._answers += 1
-        headers: ReportedLimits | None = backend.reported_limits if self._answers % READ_EVERY == 0 else None
-        if headers is not None:
-            self._limiter.set_server_limits(headers)
+        if self._reporter is not None and self._answers % READ_EVERY == 0:
+            headers: ReportedLimits | None = self._reporter.reported_limits
+            if headers is not None:
+                self._limiter.set_server_limits(headers)
+        return reply
 
     async def _wait(self, request: Request) -> Permit:
         started = asyncio.get_running_loop().time()

@@ -31,13 +31,11 @@ class CubicLimit:
 
     limit: float = math.inf
     base: float = math.inf
-    """The limit after the last cut."""
     depth: float = 0.0
     age: float = 0.0
     cut_at: float = -math.inf
     searching: float = 1.0
     accepted_since: float = 0.0
-    """Whether a request was accepted since the last cut."""
 
     def value(self, plateau: float) -> float:
         if self.limit == math.inf:
@@ -61,7 +59,6 @@ class CubicLimit:
             self.depth = 0.0
 
     def lift(self) -> None:
-        """Forget the limit."""
         self.limit = self.base = math.inf
         self.age = self.depth = 0.0
         self.searching = 1.0
@@ -172,7 +169,6 @@ class RateTrial:
     """The rate at which the counts began, and whether it was not limited."""
     is_free: float = 1.0
     cuts: float = 0.0
-    """Cuts of the limit since then."""
     due: float = 0.0
     """Requests before the next trial of a server without a limit."""
     rate: float = math.inf
@@ -203,7 +199,6 @@ class RateTrial:
             self.top, self.is_free, self.cuts = rate, float(is_free), 1.0
 
     def begin(self, now: float, rate: float) -> None:
-        """Begin a trial at half this rate."""
         self.rate, self.began = rate / 2, now
         self.trial_sent = self.trial_refused = 0.0
 
@@ -233,11 +228,6 @@ class RateTrial:
         expected = self.trial_sent * self.share
         is_clear = expected >= (EXPECTED_REFUSALS if self.trial_refused else CLEAR_REFUSALS)
         return self.is_running and is_clear and now >= self.began + MIN_TRIAL_S
-
-    @property
-    def is_flat(self) -> bool:
-        """True if half the rate is refused as well."""
-        return self.trial_refused >= FLAT_REFUSALS
 
     def is_due(self, now: float, rate: float) -> bool:
         """Return whether the refusals at this rate are so many, and so even, that chance may be their cause."""
@@ -274,7 +264,6 @@ class Pacing:
     """The rate at which requests may start; infinite until a request is refused or a limit is set or reported."""
 
     most: float = math.inf
-    """Requests per second that the user allows."""
     server_limit: float = math.inf
     """Requests per second that the server reports as its limit."""
     rate: float = math.inf
@@ -287,7 +276,6 @@ class Pacing:
     """Requests since the last cut; while the rate is infinite, those of about the last second."""
     sent_at: float = -math.inf
     since: float = math.inf
-    """Time of the last cut, or of the first request."""
 
     def __post_init__(self) -> None:
         self.rate = self.most
@@ -359,12 +347,10 @@ class Pacing:
         self.begin_trial_if_due(now)
 
     def allow(self, most: float) -> None:
-        """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
         self._update()
 
     def set_server_limit(self, limit: float) -> None:
-        """Apply the requests per second that the server reports as its limit."""
         self.server_limit = limit
         self._update()
 
@@ -378,7 +364,7 @@ class Pacing:
     def _end_trial(self, now: float) -> None:
         """Keep the part of the rate whose refusals are chance."""
         trial, before, half = self.trial, self.trial.share, self.trial.rate
-        top, is_unlimited = trial.top, trial.is_free and trial.is_flat
+        top, is_unlimited = trial.top, trial.is_free and trial.trial_refused >= FLAT_REFUSALS
         share = trial.end()
         if not share and self.cubic.limit < math.inf:
             pass  # the cuts were right

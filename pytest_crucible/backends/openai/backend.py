@@ -14,7 +14,7 @@ from pytest_crucible.backends.deadlines import note_answer
 from pytest_crucible.backends.http import open_client
 from pytest_crucible.backends.http.client import is_loopback
 from pytest_crucible.backends.http.connection import Response, is_event_stream
-from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.limiting.history import ReportedLimits
 from pytest_crucible.backends.openai.responses import (
     check_choices,
     parse_reply,
@@ -34,10 +34,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, ensure_
 
 
 def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
-    """Return the path and the body of a request.
-
-    Raises Refused for invalid parameters and prompts, BackendError for a text that cannot be encoded.
-    """
+    """Return the path and the body of a request. Raises Refused for invalid parameters and prompts, BackendError for a text."""
     message = f"adapter {settings.name!r} cannot send sample {request.sample!r:.200}"
     try:
         check_parameters(request.parameters)
@@ -122,13 +119,6 @@ def is_streamed(settings: Settings, request: Request) -> bool:
     return settings.stream or request.open_stream is not None
 
 
-def echo_body(settings: Settings, text: str) -> tuple[str, bytes]:
-    """Return the path and the body of a request that repeats the prompt, with the log-probabilities of its tokens."""
-    # One token is generated, because servers refuse none; it is left out below.
-    body = {"model": settings.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-    return "/completions", json.dumps({**body, **settings.extra_body}).encode()
-
-
 def parse_echo(answer: Mapping[str, Any], where: str) -> list[float]:
     """Return the log-probabilities of the prompt's tokens but the first. Raises BackendError if there are none."""
     try:
@@ -173,10 +163,7 @@ class OpenAIBackend:
     """
 
     def __init__(self, settings: Settings, *, simulated: bool = False) -> None:
-        """`simulated` is True where a local server lets another model answer under this name.
-
-        Raises SpecError for unreadable certificates and for an invalid proxy.
-        """
+        """`simulated` is True where a local server lets another model answer under this name. Raises SpecError."""
         self.identity, self.simulated, self.system = settings.identity, simulated, settings.system or ""
         self.server, self.model = settings.server, settings.model
         self._settings, self._where = settings, settings.address.origin
@@ -218,12 +205,12 @@ class OpenAIBackend:
         return reply
 
     async def score_prompt(self, text: str) -> Sequence[float]:
-        """Return the log-probability of each token but the first, by completions with `echo`, as vLLM and SGLang have it.
-
-        Raises BackendError for a server that returns none.
-        """
-        path, body = echo_body(self._settings, text)
-        response = await self._client.post(path, body, None)
+        """Return the log-probability of each token but the first, by completions with `echo`, as vLLM and SGLang have it."""
+        settings = self._settings
+        # One token is generated, because servers refuse none; it is left out below.
+        body = {"model": settings.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+        sent = json.dumps({**body, **settings.extra_body}).encode()
+        response = await self._client.post(PATHS["completions"], sent, None)
         if not 200 <= response.status < 300:
             raise BackendError(f"{self._where} cannot score a prompt: it responded with status {response.status}")
         return parse_echo(_decode(response, self._where), self._where)

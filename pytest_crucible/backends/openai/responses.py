@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import json
 import math
@@ -11,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.limiting.history import ReportedLimits
 from pytest_crucible.backends.openai.settings import Settings
 from pytest_crucible.backends.protocol import is_count
 from pytest_crucible.records import Reply
@@ -50,10 +51,7 @@ def parse_reply(answer: Mapping[str, Any], *, seconds: float, first_token_s: flo
 
 
 def check_choices(reply: Reply, expected: Any, where: str) -> None:
-    """Check that there are as many choices as requested.
-
-    Raises Refused for a server that returned a single one, Retryable for one that returned too few.
-    """
+    """Raise Refused for a server that returned one choice of several, Retryable for one that returned too few."""
     count = 1 + len(reply.alternatives)
     if expected is None or count >= expected:
         return
@@ -64,7 +62,6 @@ def check_choices(reply: Reply, expected: Any, where: str) -> None:
 
 
 def _choice_fields(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a Reply that a choice contains."""
     message = choice.get("message")
     content = choice["text"] if message is None else message
     finish = choice.get("finish_reason") or "stop"
@@ -150,7 +147,8 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     header = headers.get("retry-after", "")
     seconds = parse_seconds(header)
     if seconds is None and header:
-        seconds = _seconds_until(header)
+        with contextlib.suppress(ValueError, TypeError):
+            seconds = max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     if seconds is None:
         seconds = _reset(read_headers(headers))
     if seconds is None:
@@ -187,13 +185,6 @@ def parse_seconds(text: str) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def _seconds_until(date: str) -> float | None:
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(date).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None
 
 
 def _reset(limits: ReportedLimits | None) -> float | None:

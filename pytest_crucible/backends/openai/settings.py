@@ -108,7 +108,6 @@ class Settings:
     """The base URL as it may be stored: variables in its query, and secret ones elsewhere, stay as their names."""
     model: str
     mode: Mode | None
-    """None: chosen by the type of the input."""
     system: str | None
     stream: bool
     extra_body: Mapping[str, Any]
@@ -123,7 +122,6 @@ class Settings:
     key_from: str
     """The origin of the key, or why none is sent; shown if the server refuses it."""
     secrets: tuple[str, ...] = field(repr=False)
-    """Values that must not appear in messages."""
 
     @property
     def server(self) -> str:
@@ -171,7 +169,6 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
 
 
 def _check_options(adapter: Adapter) -> Mapping[str, Any]:
-    """Return the options after checking their names and types."""
     adapter_name, options = f"adapter {adapter.name!r}", adapter.options
     for name, value in options.items():
         if name not in OPTIONS:

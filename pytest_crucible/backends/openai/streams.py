@@ -45,7 +45,10 @@ class StreamedChoice:
         else:
             self._is_message = True
             self._add_delta(delta)
-        self._add_logprobs(piece.get("logprobs") or {})
+        # In either endpoint's form; of the tokens themselves, because alternatives are many and not used.
+        logprobs = piece.get("logprobs") or {}
+        self._logprobs["content"] += [{"logprob": token.get("logprob")} for token in logprobs.get("content") or ()]
+        self._logprobs["token_logprobs"] += logprobs.get("token_logprobs") or ()
         if self._size > self._limit:
             self.is_cut, self.finish = True, "length"
         if delta is None:
@@ -63,7 +66,11 @@ class StreamedChoice:
         choice = {"index": self._index, "finish_reason": self.finish, "logprobs": dict(self._logprobs) or None}
         if not self._is_message:
             return {**choice, "text": "", **texts}
-        return {**choice, "message": {"content": None, **texts, "tool_calls": [*map(_whole_call, self._calls)]}}
+        calls = []
+        for call in self._calls:
+            function = {"name": call["name"], "arguments": "".join(call["arguments"])}
+            calls.append({"id": call["id"], "type": "function", "function": function})
+        return {**choice, "message": {"content": None, **texts, "tool_calls": calls}}
 
     def _add_text(self, name: str, text: Any) -> None:
         if text:
@@ -91,17 +98,6 @@ class StreamedChoice:
         if arguments := function.get("arguments"):
             self._size += bytes_of(arguments)
             call["arguments"].append(arguments)
-
-    def _add_logprobs(self, logprobs: Mapping[str, Any]) -> None:
-        """Add log-probabilities in either endpoint's form: the tokens' own, because alternatives are many and not used."""
-        for token in logprobs.get("content") or ():
-            self._logprobs["content"].append({"logprob": token.get("logprob")})
-        self._logprobs["token_logprobs"] += logprobs.get("token_logprobs") or ()
-
-
-def _whole_call(call: Mapping[str, Any]) -> Json:
-    function = {"name": call["name"], "arguments": "".join(call["arguments"])}
-    return {"id": call["id"], "type": "function", "function": function}
 
 
 # Choices of one answer; a server that sends more has an error, for which no memory is allocated.
@@ -150,10 +146,7 @@ class Stream:
         return self._waiting + sum(choice.held for choice in self._choices.values())
 
     def answer(self, where: str) -> Json:
-        """Return the complete answer.
-
-        Raises Retryable for invalid JSON and for a stream that broke off, BackendError for an event without end.
-        """
+        """Return the complete answer. Raises Retryable for a broken stream, BackendError for an event without end."""
         if self._is_broken:
             raise Retryable(f"{where} streamed invalid JSON", kind="garbage")
         if self._is_too_long():

@@ -11,7 +11,7 @@ import shutil
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +26,7 @@ _TIMEOUT_S = 60.0
 
 
 def download_checkpoint(service: Service, path: str, target: Path) -> dict[str, int]:
-    """Write a checkpoint to a directory, or to a file that ends in .tar; return the size of each file in bytes.
-
-    The target appears whole or not at all. Raises SpecError for a target that exists, for sampler weights, which no service hands
-    out, and for what the service refuses.
-    """
+    """Write a checkpoint to a directory or a .tar file, whole or not at all; return the sizes of its files. Raises SpecError."""
     if target.exists():
         raise SpecError(f"{target} exists already: choose another name with -o, or delete it")
     kind = path_parts(path)[1]
@@ -41,7 +37,7 @@ def download_checkpoint(service: Service, path: str, target: Path) -> dict[str, 
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
-        with _external_weights(service, path) if kind == TRAINING else _as_it_is(path) as external:
+        with _external_weights(service, path) if kind == TRAINING else nullcontext(path) as external:
             urls = service.within("give URLs of a checkpoint", lambda: service.rest.get_external_weights_urls(external))
             sizes = {name: _fetch(service, url, _place(draft, name)) for name, url in sorted(urls.urls.items())}
         _publish(draft, target)
@@ -78,11 +74,6 @@ def _external_weights(service: Service, path: str) -> Iterator[str]:
         yield saved.path
     finally:
         service.within("delete external weights", lambda: service.rest.delete_checkpoint_from_tinker_path(saved.path))
-
-
-@contextmanager
-def _as_it_is(path: str) -> Iterator[str]:
-    yield path
 
 
 def _place(folder: Path, name: str) -> Path:
@@ -127,5 +118,4 @@ def _publish(draft: Path, target: Path) -> None:
 
 
 def size_lines(sizes: Mapping[str, int]) -> list[str]:
-    """Return one line for each file of a download."""
     return [f"  {name}  {size:,} bytes" for name, size in sizes.items()]

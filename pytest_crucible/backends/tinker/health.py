@@ -150,7 +150,8 @@ class HealthMonitor:
             # A heartbeat does not show that samples are answered.
             if aside:
                 return
-            if isinstance(status, int) and _is_trouble(status):
+            # The service cannot work at present.
+            if isinstance(status, int) and (status >= 500 or status in (UNPAID, 409, 429)):
                 self._busy = self._busy or (self._word_at, status)
             else:
                 self._busy = None
@@ -197,11 +198,6 @@ class HealthMonitor:
                 self._word_at, self._silent = self._clock(), None
 
 
-def _is_trouble(status: int) -> bool:
-    """Return whether a status means that the service cannot work at present."""
-    return status >= 500 or status in (UNPAID, 409, 429)
-
-
 def _describe(error: BaseException) -> str:
     return str(error).strip().rstrip(".") or type(error).__name__
 
@@ -218,19 +214,9 @@ def watch_queue(client: Any, service: str, queue: QueueState) -> None:
         return
 
     def on_queue_state_change(state: Any, *reason: Any) -> None:
-        queue.report(describe_state(service, getattr(state, "value", str(state)), *reason))
+        name = getattr(state, "value", str(state))
+        cause = _CAUSES.get(name, name) + (f" ({reason[0]})" if reason and reason[0] else "")
+        queue.report("" if name == "active" else f"{service} is paused: {cause}")
         inner(state, *reason)
 
     observer.on_queue_state_change = on_queue_state_change
-
-
-def describe_state(service: str, state: str, reason: str | None = None) -> str:
-    """Return why requests wait, empty if they do not.
-
-    >>> describe_state("Tinker", "paused_capacity", "GPUs are busy"), describe_state("Tinker", "active")
-    ('Tinker is paused: capacity (GPUs are busy)', '')
-    """
-    if state == "active":
-        return ""
-    more = f" ({reason})" if reason else ""
-    return f"{service} is paused: {_CAUSES.get(state, state)}{more}"

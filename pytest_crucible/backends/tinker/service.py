@@ -133,10 +133,7 @@ def key_digest(key: str | None) -> str:
 
 
 def find_hosted_key(sdk: Any) -> tuple[str | None, set[str]]:
-    """Return the hosted service's key, None if the SDK finds one itself, and all secrets that the SDK may send.
-
-    Raises SpecError for a missing key and for a text that cannot be a key.
-    """
+    """Return the hosted service's key (None: the SDK finds one) and all secrets that the SDK may send. Raises SpecError."""
     key, command = os.environ.get(KEY, ""), os.environ.get("TINKER_CREDENTIAL_CMD")
     # With a command the SDK finds the key itself: the variable need not hold one.
     if key and not key.startswith(KEY_STARTS) and not command:
@@ -160,10 +157,7 @@ _LOOK_S = 0.2
 
 
 def run_within(seconds: float, call: Callable[[], T], check: Callable[[float], None] = lambda waited_s: None) -> T:
-    """Return the result of a call, or raise its error or that of `check`. Raises TimeoutError when it is late.
-
-    The thread of a late call is left running, because Python cannot stop it.
-    """
+    """Return the result of a call. Raises TimeoutError when it is late: its thread is left, Python cannot stop it."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -237,8 +231,6 @@ def fetch_health(url: str, *, patience_s: float = HEALTH_S) -> int:
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model that a service lists."""
-
     context: int | None = None
     """Its context length in tokens; None if the service does not report it."""
     stand_in: str = ""
@@ -295,10 +287,7 @@ LOCAL, HOSTED = "the local Tinker server", "Tinker"
 
 
 class Service:
-    """The SDK's clients of one service. Their errors are SpecErrors, raised before a deadline.
-
-    `check` raises BackendError when the service is gone, `hide` removes keys from a sentence.
-    """
+    """The SDK's clients of one service. Their errors are SpecErrors, raised before a deadline."""
 
     def __init__(
         self,
@@ -313,10 +302,7 @@ class Service:
         watched: Callable[[Any], None] = lambda holder: None,
         recover: Callable[[float], ServiceAddress] | None = None,
     ) -> None:
-        """`watched` is called with the holder of every connection that is opened.
-
-        `recover` waits at most some seconds until the service answers again, and returns where it is then.
-        """
+        """`check` raises BackendError when the service is gone; `recover` waits until it is back and returns its address."""
         self.address, self.sdk, self.name = address, sdk, name
         self.check, self.hide = check, hide
         self._wait_s, self._seed, self._watched, self._recover = wait_s, seed, watched, recover
@@ -337,7 +323,6 @@ class Service:
 
     @functools.cached_property
     def rest(self) -> Any:
-        """The SDK's RestClient."""
         if not hasattr(self.sdk, "RestClient"):  # before SDK 0.38
             return self.within("open a client", self.client.create_rest_client)
         return self.within("open a client", lambda: self.sdk.RestClient(**self._connection))

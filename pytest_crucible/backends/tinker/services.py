@@ -44,7 +44,6 @@ class SessionEnvironment:
 
     def __init__(self) -> None:
         self.original = dict(os.environ)
-        """The environment as the user has it."""
         self._before: dict[str, str | None] = {}
 
     def set(self, variables: Mapping[str, str]) -> None:
@@ -64,10 +63,7 @@ class SessionEnvironment:
 
 
 class LocalTokenizer:
-    """Encodes, decodes and renders chats as a tokenizer of transformers does.
-
-    The import of transformers alone would take seconds.
-    """
+    """A tokenizer with the interface of transformers, whose import alone would take seconds."""
 
     chat_template = TEMPLATE
 
@@ -84,7 +80,6 @@ class LocalTokenizer:
         return self._tokenizer.decode(token_ids)
 
     def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
-        """Return the messages as one text."""
         return render_prompt(messages)
 
 
@@ -124,8 +119,6 @@ if TYPE_CHECKING:
 
 
 class Redaction(Protocol):
-    """Removes keys from texts."""
-
     def __call__(self, text: str) -> str: ...
 
     def learn(self, *keys: str) -> None:
@@ -138,10 +131,7 @@ class TinkerServices:
     def __init__(
         self, root: Path, *, is_local: bool, base: str | None, seed: int, wait_s: float, hide: Redaction
     ) -> None:
-        """`base` is a directory below `root` where the service is local, else the name of a model.
-
-        `wait_s` is the longest wait for a client.
-        """
+        """`base` is a directory below `root` where the service is local, else the name of a model; `wait_s` for a client."""
         self.is_local, self.seed, self.hide = is_local, seed, hide
         self._root, self._base, self._wait_s = root, base, wait_s
         self._environment = SessionEnvironment()
@@ -295,10 +285,7 @@ class TinkerServices:
     # -- closing ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the sessions, close connections, stop the server and put the environment back. Idempotent.
-
-        Each step is done although another one fails; the first error is raised in the end.
-        """
+        """End the sessions, stop the server and restore the environment: each step, though another one fails. Idempotent."""
         own, server, _ = (self.__dict__.pop(name, None) for name in ("own", "server", "sdk"))
         services = [*([own] if own is not None else []), *self._services.values()]
         self._services.clear()

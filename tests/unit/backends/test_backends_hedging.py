@@ -21,7 +21,6 @@ from pytest_crucible.backends.hedging import (
     AdaptiveDelay,
     FixedDelay,
     Hedge,
-    HedgeBudget,
     Hedged,
     Latency,
     LatencyWindow,
@@ -341,12 +340,11 @@ def test_adaptive_delay_is_reproducible_by_seed():
     assert first._beliefs == other._beliefs
 
 
-def test_hedge_budget_is_capped():
-    allowance = HedgeBudget(0.5)
-    for _ in range(1000):
-        allowance.earn()
+def test_at_most_ten_hedges_are_saved_up():
+    server = Server(lambda number: 0.5 if number < 1000 else 1.5)
+    ask(hedged(server, extra=0.5), 1000 + 20)
 
-    assert sum(allowance.spend() for _ in range(100)) == 10
+    assert server.asked == 1000 + 20 + 10 + 9  # what was saved, and what is earned while it is spent
 
 
 # -- the whole, on three laws of latency --------------------------------------------------------------------------------

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.backends.limiting.control import Control, Limits
-from pytest_crucible.backends.limiting.history import describe_limit, explain_load
-from pytest_crucible.backends.limiting.limiter import Load, total_load
+from pytest_crucible.backends.limiting.history import Load, describe_limit, explain_load, total_load
 
 
 @pytest.mark.parametrize(

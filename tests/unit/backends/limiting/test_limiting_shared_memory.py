@@ -10,7 +10,6 @@ from collections.abc import Iterator
 import pytest
 from limiter_process import COUNT, SERVER, LimiterProcess
 
-from pytest_crucible.backends.limiting import limiter as limiters_module
 from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.backends.limiting.limiter import Limiter, Limiters, Workers
 from pytest_crucible.records import Reply
@@ -30,8 +29,9 @@ def limiters(name, monkeypatch) -> Iterator[Limiters]:
     monkeypatch.setattr("pytest_crucible.backends.limiting.shared_state.RECLAIM_S", 0.0)
     limiters = Limiters(workers=Workers(name, COUNT))
     yield limiters
+    paths = [limiter._state._path for limiter in limiters._limiters.values()]
     limiters.close()
-    assert not limiters_module._path(name, SERVER).exists()
+    assert not any(path.exists() for path in paths)
 
 
 @pytest.fixture

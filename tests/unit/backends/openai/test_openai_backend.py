@@ -9,7 +9,7 @@ import pytest
 from openai_server import OpenAIServer
 from virtual_time import in_event_loop
 
-from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.limiting.history import ReportedLimits
 from pytest_crucible.backends.protocol import Backend, Closeable, Remote
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable

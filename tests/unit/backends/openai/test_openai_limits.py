@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.limiting.history import ReportedLimits
 from pytest_crucible.backends.openai.responses import (
     exhausted_quotas,
     parse_seconds,
