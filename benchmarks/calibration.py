@@ -33,6 +33,7 @@ from benchmarks.shares import Pick, Share, largest, smallest, worst_of_sizes
 from pytest_crucible import stats
 from pytest_crucible.stats.comparing import compare_declared_arms
 from pytest_crucible.stats.inputs import OPEN, Arms, declare_arms, declare_pairs
+from pytest_crucible.stats.proportions.exact import two_exact_p_value
 from pytest_crucible.stats.resampling.draws import MonteCarlo
 from tests.truth import exact_rates
 from tests.truth.evals import EVALS, GATES, TRUTHS, Array, Drawn, Eval, Truth
@@ -371,7 +372,7 @@ def _told_apart(p_value: Callable[[int, int, int], float]) -> Callable[[int, exa
 
 
 def _arms_told_apart(sizes: tuple[int, int], alphas: exact_rates.Alphas) -> list[float]:
-    return exact_rates.false_alarms_of_arms(sizes, alphas, stats.two_exact_p_value)
+    return exact_rates.false_alarms_of_arms(sizes, alphas, two_exact_p_value)
 
 
 def main() -> int:

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from pytest_crucible.stats import betting_p_value, gaffke_p_value
 from pytest_crucible.stats.arrays import Array, Side
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
+from pytest_crucible.stats.sequential.paced_bets import betting_p_value
 from tests.truth.bounded_evals import GROUPS, PAIRS, SHAPES, Groups, Shape
 
 LEVELS = (0.05, 0.025, 0.005)

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from pytest_crucible.backends import Backend, RecordedBackend, ScriptedBackend
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.features import cns3, cookbook, training
+    from pytest_crucible.features.judges import judges
     from pytest_crucible.features.slices import fairness
-    from pytest_crucible.metrics import Metric, NotApplicable, judges, metric
+    from pytest_crucible.metrics import Metric, NotApplicable, metric
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
     from pytest_crucible.records.detections import Detection, Span
     from pytest_crucible.records.errors import (
@@ -55,7 +56,7 @@ _HOME = {
     "cookbook": "features.cookbook",
     "fairness": "features.slices.fairness",
     "from_strategy": "datasets.strategies",
-    "judges": "metrics.judges",
+    "judges": "features.judges.judges",
     "metric": "metrics",
     "metrics": "metrics",
     "runs": "runs",

@@ -74,14 +74,6 @@ OPTIONS = (
     ),
     Option("alpha", "error rate of the session's claims", 0.05, key="float", type=float, metavar="A"),
     Option("seed", "seed of all random choices", 0, key="int", type=int, metavar="N"),
-    Option(
-        "rounds",
-        "how many times to repeat the whole experiment, so that intervals count the noise between runs",
-        1,
-        key="int",
-        type=int,
-        metavar="N",
-    ),
     Option("fresh", "query the baselines again, even if their stored replies could be used", False, flag=True),
     Option(
         "memory",
@@ -90,12 +82,6 @@ OPTIONS = (
         key="string",
         choices=("off", "pool"),
         command_line=False,
-    ),
-    Option(
-        "redact",
-        "guard whose findings are removed from everything that is stored, logged, exported or reported, after scoring",
-        key="string",
-        metavar="GUARD",
     ),
     Option(
         "reasoning",
@@ -178,6 +164,12 @@ def check_options(config: pytest.Config) -> Mapping[str, Any]:
     return values
 
 
+def redacts_findings(config: pytest.Config) -> bool:
+    """Return whether an option redacts texts from before the first module is collected."""
+    values = check_options(config)
+    return any(option.redacts and bool(values[option.name]) for option in all_options(config.pluginmanager))
+
+
 def _refuse_left_out_keys(config: pytest.Config) -> None:
     """Raise pytest.UsageError for a configuration key of a feature that is left out."""
     for feature in all_features():
@@ -231,11 +223,6 @@ def _key(config: pytest.Config, option: Option) -> Any:
 def _limits(values: Mapping[str, Any]) -> tuple[tuple[bool, str], ...]:
     concurrency, alpha, timeout = values["concurrency"], values["alpha"], values["timeout"]
     return (
-        (
-            values["rounds"] < 1,
-            f"crucible_rounds is {values['rounds']}: write a whole number of at least 1, and of at least 3 for a verdict "
-            "that counts noise between runs",
-        ),
         (concurrency < 1, f"crucible_concurrency is {concurrency}: at least 1 sample at a time"),
         (
             not 0 < alpha < 0.5,

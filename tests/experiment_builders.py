@@ -13,6 +13,7 @@ from adapter_contexts import default_settings
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import Backend, ScriptedBackend
 from pytest_crucible.datasets import identify
+from pytest_crucible.features import register_features
 from pytest_crucible.records import (
     Arm,
     Draws,
@@ -63,6 +64,7 @@ def plan_item(
 ) -> tuple[pytest.Function, Experiment]:
     """Collect the test function of a source, and plan it as an experiment on these arms."""
     (item,) = collect_items(pytester, source)
+    register_features(item.config.pluginmanager)
     chosen = default_settings(**settings)
     planner = ExperimentPlanner(item.config, chosen, arms, SessionDatasets(item.config, chosen.seed))
     return item, planner.plan_experiment(item, item.function)

@@ -32,7 +32,7 @@ from json_page import page_keys
 from test_example_suites import copy_suite
 from test_layers import LAYERS
 
-import pytest_crucible.metrics.judges  # noqa: F401 - what suites run in this process must not import it again
+import pytest_crucible.features.judges.judges  # noqa: F401 - what suites run in this process must not import it again
 from pytest_crucible import hookspecs, metrics
 from pytest_crucible.datasets import checks as data_checks
 from pytest_crucible.features import all_features
@@ -388,7 +388,9 @@ def test_the_page_of_the_command_line_has_every_command() -> None:
 
 def test_the_page_of_metrics_names_every_metric() -> None:
     page = (DOCS / "reference" / "metrics.md").read_text(encoding="utf-8")
-    of_guards = {name for name, place in named_metrics().items() if place.startswith("pytest_crucible.metrics.guards:")}
+    of_guards = {
+        name for name, place in named_metrics().items() if place.startswith("pytest_crucible.features.guards.metrics:")
+    }
     ours = {*metrics.__all__, *of_guards} - {"Metric", "NotApplicable", "metric"}
 
     assert [name for name in sorted(ours) if f"`{name}" not in page] == []
@@ -493,7 +495,7 @@ LOST = (*get_args(LostReason), "not_run", "deselected")
 def test_the_page_of_json_has_every_key(pytester: pytest.Pytester) -> None:
     """Both ways: the page has no key that a run has not, either."""
     importlib.import_module(
-        "pytest_crucible.metrics.judges"
+        "pytest_crucible.features.judges.judges"
     )  # once: the first session would keep it, and forget what it imports
     document = _document(pytester)
     written = page_keys()

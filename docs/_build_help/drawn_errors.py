@@ -12,6 +12,8 @@ from matplotlib.figure import Figure
 from pytest_crucible import stats
 from pytest_crucible.stats.arrays import Array, Side
 from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 
 def coverage_of_pairs(figure: Figure) -> None:
@@ -82,7 +84,7 @@ def _false_passes(n: int, runs: int) -> list[float]:
     losses = (rng.random((runs, n)) < 0.05) * rng.uniform(0.6, 1.0, (runs, n))
     bounds: tuple[Callable[[Array], float], ...] = (
         lambda values: stats.gaffke_bound(values, end=-1.0, alpha=0.05, side="lower"),
-        lambda values: stats.betting_bound(values, bounds=(-1, 1), alpha=0.05, side="lower"),
+        lambda values: betting_bound(values, bounds=(-1, 1), alpha=0.05, side="lower"),
         lambda values: stats.t_bound(values, alpha=0.05, side="lower") or 0.0,  # None when nothing failed
     )
     return [sum(bound(-loss) > -0.04 for loss in losses) / runs for bound in bounds]
@@ -149,6 +151,6 @@ def _power_for_slowdown(n: int, runs: int) -> tuple[float, float]:
     for _ in range(runs):
         load, noise = rng.lognormal(0.0, 0.8, n), rng.lognormal(0.0, 0.35, (2, n))
         old, new = load * np.where(rng.random((2, n)) < 0.01, 15, 1) * noise * np.array([[1.0], [1.1]])
-        by_ratio += (stats.geometric_mean_ratio_paired(new, old).p_value or 0) <= 0.05
+        by_ratio += (geometric_mean_ratio_paired(new, old).p_value or 0) <= 0.05
         by_mean += (stats.paired_t(new, old).p_value or 0) <= 0.05
     return by_ratio / runs, by_mean / runs

@@ -37,6 +37,9 @@ class PartOpener(Protocol):
     def open_named_part(self, name: str, role: Role) -> OpenedArm:
         """Return the arm that a name means, as a part of another one. Raises SpecError."""
 
+    def open_single(self, adapter: Adapter, role: Role) -> OpenedArm:
+        """Return the arm of an adapter that is one model, and that no name means. Raises SpecError."""
+
     def make_ready(self, opened: OpenedArm) -> bool:
         """Make what an arm needs before it can answer; return whether it has to be opened again."""
 

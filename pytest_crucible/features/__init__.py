@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 NAMES: tuple[str, ...] = (
     "stages",
+    "factors",
     "ensembles",
+    "guards",
+    "judges",
     "robustness",
     "slices",
     "sweeps",
@@ -68,6 +71,11 @@ def load_rows(table: str) -> tuple[tuple[Feature, Any], ...]:
 def owner_of(word: str, kind: str) -> Feature | None:
     """Return the feature that has a word among its `options`, `marker_names`, `arguments` or `adapter_keys`; None without one."""
     return next((feature for feature in all_features() if word in _words(feature, kind)), None)
+
+
+def feature_of(module: str) -> Feature | None:
+    """Return the feature that has a module; None for a module of the core, or of a suite."""
+    return next((feature for feature in all_features() if module.startswith(f"{__name__}.{feature.name}.")), None)
 
 
 def owner_of_name(name: str) -> Feature | None:

@@ -20,11 +20,9 @@ from .history import PairVariability as PairVariability
 from .history import PastComparison as PastComparison
 from .history import RunSummary as RunSummary
 from .history import TrendPoint as TrendPoint
-from .judges import CLEAN as CLEAN
-from .judges import HUMAN as HUMAN
-from .judges import ORDERS as ORDERS
-from .judges import HumanAgreement as HumanAgreement
-from .judges import PlaceBias as PlaceBias
+from .measures import CLEAN as CLEAN
+from .measures import HUMAN as HUMAN
+from .measures import ORDERS as ORDERS
 from .measures import Contrast as Contrast
 from .measures import Measure as Measure
 from .measures import MetricFacts as MetricFacts

@@ -11,6 +11,11 @@ from pytest_crucible.records.slices import By, short_name
 from pytest_crucible.records.types import Alternative, Applies, DecisionRule, Direction, Kind, Relation
 from pytest_crucible.records.variants import VariantGroup
 
+# End the names of a judged metric's side values: its level and a person's; how a reply fares in each place.
+HUMAN, ORDERS = ".human", ".orders"
+CLEAN = "clean"
+"""The key of the label of the reply to the original sample, if a sample has labels of replies to its variants, too."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetricFacts:

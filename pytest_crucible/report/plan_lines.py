@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from pytest_crucible.records import FEWEST_LEVELS, DetectableEffect, Plan
+from pytest_crucible.records import DetectableEffect, Plan
 from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.stats.number_format import points, quantity
 
@@ -35,7 +35,6 @@ def announcement(
     lines = [f"crucible: {name}: {arms}, {_size(plan)}"]
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
     lines += effect_lines(first, plan.groups)
-    lines += _factor_lines(plan)
     lines += [f"  {line}" for line in further]
     if not_queried:
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
@@ -79,19 +78,6 @@ def _list(numbers: Sequence[int]) -> str:
     """Return `3 and 1`."""
     *first, last = map(str, numbers)
     return f"{', '.join(first)} and {last}"
-
-
-def _factor_lines(plan: Plan) -> Iterator[str]:
-    """Yield a line for each random factor, whose effect on the intervals is known only after the run."""
-    for name in plan.random_factors:
-        # An arm that is one model has no noise between trainings.
-        tables = [getattr(plan.draws(number), name) for number in range(len(plan.arms))]
-        levels = min(count for count in tables if count > 1)
-        if levels < FEWEST_LEVELS:
-            few = f"a random factor needs {FEWEST_LEVELS} levels for a verdict"
-            yield f"  {levels} {name}: {few} (or fixed={name!r}: claims are about these)"
-        else:
-            yield f"  {levels} {name}: their noise widens every interval; this run measures by how much"
 
 
 # Fewer groups give no interval, so a comparison could decide nothing.

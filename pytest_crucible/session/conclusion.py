@@ -15,7 +15,7 @@ from pytest_crucible.session.budget import emit_budgets
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.worker_links import announce_stored
 from pytest_crucible.session.worker_reports import WorkerReports

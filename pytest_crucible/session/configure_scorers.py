@@ -49,7 +49,7 @@ def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[
 def _entailment(table: Mapping[str, Any], root: Path) -> Callable[[], Any]:
     settings = {name: value for name, value in table.items() if name != "kind"}
     if table["kind"] == "judge":
-        from pytest_crucible.metrics.judges import JudgeEntailment
+        from pytest_crucible.metrics.models.verdicts import JudgeEntailment
 
         return partial(JudgeEntailment, **settings)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
@@ -11,7 +11,6 @@ from typing import Any, Protocol
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variants import twin_sample
 from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sample, Twin, Unit, Variant
@@ -23,9 +22,10 @@ HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
 """Marks the items of experiments whose `prompt` is a variable of the adapters."""
 
 
-def injected_names(prompts: Collection[str]) -> tuple[str, ...]:
-    """Return the arguments that an experiment binds itself; `prompt` is an ordinary fixture if no prompts are declared."""
-    return (*INJECTED, PROMPT) if prompts else INJECTED
+class BoundArgument(Protocol):
+    """Returns the value of an argument for a unit. `sample` is what the unit sends, such as a twin."""
+
+    def __call__(self, experiment: Experiment, unit: Unit, sample: Sample) -> Any: ...
 
 
 class FunctionCall(Protocol):
@@ -67,18 +67,14 @@ class Experiment:
     warnings: tuple[str, ...]
     reasoning: Reasoning = "strip"
     """The setting `crucible_reasoning`."""
-    prompts: tuple[str, ...] = ()
-    """The texts of the prompt's forms."""
-    arm_prompts: Mapping[str, str] = field(default_factory=dict)
-    """The text of the variable `prompt` by the name of its arm; empty if the adapters have none."""
     variants: tuple[Variant, ...] = ()
     """Named variants of the samples, in the order of the plan."""
     variant_metrics: tuple[Metric, ...] = ()
     """Metrics that are applied only to replies to twins."""
     late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
     """Variants whose texts are made while the experiment runs, by the number of their twins."""
-    arguments: Mapping[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
-    """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
+    arguments: Mapping[str, BoundArgument] = field(default_factory=dict)
+    """Further arguments of the function, by name."""
     further_scores: tuple[FurtherScores, ...] = ()
     """Functions that score more of a reply than its metrics do."""
 
@@ -110,12 +106,6 @@ class Experiment:
             for variant in self.variants
         )
 
-    def prompt(self, unit: Unit) -> str:
-        """Return the text that the argument `prompt` receives."""
-        if self.prompts:
-            return self.prompts[unit.variant % len(self.prompts)]
-        return self.arm_prompts[self.opened_arms[unit.arm].arm.name]
-
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""
         ids = [sample.id for sample in self.dataset.samples]
@@ -127,7 +117,7 @@ class Experiment:
 
     @property
     def injected(self) -> frozenset[str]:
-        names = (*injected_names(self.prompts or self.arm_prompts), *self.arguments)
+        names = (*INJECTED, *self.arguments)
         return frozenset(names) & frozenset(inspect.signature(self.function).parameters)
 
     def fixture_values(self, item: pytest.Function) -> dict[str, Any]:

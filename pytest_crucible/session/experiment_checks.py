@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.opened_arm import OpenedArm, answering_arms
+from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.features import left_out_sentence, load_rows, owner_of
 from pytest_crucible.records import MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.session.experiment import Experiment, injected_names
+from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.joined_tests import uses_crucible
 from pytest_crucible.session.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.session.marks import check_spelling
@@ -27,14 +28,31 @@ def check_return(function: Callable[..., Any]) -> None:
         raise SpecError(f"{function.__name__} has a yield: an experiment's function returns its reply; write return")
 
 
-def check_fixtures(item: pytest.Function, prompts: Collection[str]) -> None:
+def check_fixture(item: pytest.Function, name: str) -> None:
     """Raise SpecError for a fixture named like an injected argument, which would hide it silently."""
-    for name in injected_names(prompts):
-        definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
-        if definitions and not takes_fixture(item, name):
+    definitions = item._fixtureinfo.name2fixturedefs.get(name, ())
+    if definitions and not takes_fixture(item, name):
+        raise SpecError(
+            f"{name!r} is a fixture of {definitions[-1].func.__module__}, but inside an experiment it is what "
+            "pytest-crucible injects: rename the fixture"
+        )
+
+
+def check_variables(arms: Sequence[OpenedArm], bound: Collection[str]) -> None:
+    """Raise SpecError for a variable `prompt` of an adapter that no feature binds to the argument of this name."""
+    for opened in () if PROMPT in bound else answering_arms(arms):
+        owner = owner_of("prompts", "arguments")
+        if PROMPT in opened.arm.variables and owner is not None:
+            raise SpecError(left_out_sentence(f"adapter {opened.arm.name!r} with variables.prompt", owner))
+
+
+def check_joined_prompts(arms: Sequence[OpenedArm]) -> None:
+    """Raise SpecError for a variable `prompt` and a test that joins with its items: pytest binds its arguments."""
+    for opened in answering_arms(arms):
+        if PROMPT in opened.arm.variables:
             raise SpecError(
-                f"{name!r} is a fixture of {definitions[-1].func.__module__}, but inside an experiment it is what "
-                "pytest-crucible injects: rename the fixture"
+                f"adapter {opened.arm.name!r} has variables.prompt, which needs a test that is marked crucible, and this is "
+                "a joined test: give the variable another name and read crucible.sampler.variables"
             )
 
 

@@ -4,35 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.records import Exclusion, MetricFacts, PromptForm, Sample, Variant
+from pytest_crucible.records import Exclusion, MetricFacts, Sample, Variant
 from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.score import FurtherScores
-from pytest_crucible.session.experiment import LateVariant
+from pytest_crucible.session.experiment import BoundArgument, LateVariant
 from pytest_crucible.session.experiment_data import ExperimentData
 from pytest_crucible.session.experiment_metrics import ExperimentMetrics
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 
 
-class PromptTexts(NamedTuple):
-    """The prompts that an experiment declares, and those of its adapters, which exclude each other."""
-
-    forms: tuple[PromptForm, ...]
-    texts: tuple[str, ...]
-    arm_texts: Mapping[str, str]
-    """By the name of the arm."""
-
-
 @dataclass(kw_only=True)
 class ExperimentDraft:
-    """Markers, arguments, prompts and samples of a marked item, and what the hook `pytest_crucible_plan` adds to them."""
+    """Markers, arguments and samples of a marked item, and what the hook `pytest_crucible_plan` adds to them."""
 
     config: pytest.Config
     settings: Settings
@@ -42,7 +33,6 @@ class ExperimentDraft:
     takes: Collection[str]
     """The arguments of the function."""
     arms: tuple[OpenedArm, ...]
-    prompts: PromptTexts
     data: ExperimentData
     scored: ExperimentMetrics
     own_variants: tuple[Variant, ...]
@@ -57,8 +47,8 @@ class ExperimentDraft:
     """Metrics that are applied only to replies to twins."""
     late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
     """Variants whose texts are made while the experiment runs, by the number of their twins."""
-    arguments: dict[str, Callable[[int, Sample], Any]] = field(default_factory=dict)
-    """Further arguments of the function by name: each returns the value for the number of the twin and the sample."""
+    arguments: dict[str, BoundArgument] = field(default_factory=dict)
+    """Further arguments of the function, by name."""
     facts: list[MetricFacts] = field(default_factory=list)
     """Further numbers that a reply has."""
     further_scores: list[FurtherScores] = field(default_factory=list)

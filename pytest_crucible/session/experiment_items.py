@@ -21,7 +21,7 @@ from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.repeated_items import collected_nodeid
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_experiment import ExperimentRunner

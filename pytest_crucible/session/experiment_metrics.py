@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features import feature_of, left_out_sentence
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Measure, MetricFacts, Sample
+from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.declared_data import declared_metrics
-from pytest_crucible.session.marks import ExperimentMark, comparisons, scored_facts, targets
+from pytest_crucible.session.marks import ExperimentMark, scored_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,8 @@ def find_metrics(
     # A metric that the suite declares replaces a kind's metric of the same name.
     names = {metric.name for metric in declared}
     metrics = (*declared, *(metric for metric in of_kinds if metric.name not in names))
+    _check_features(metrics, item.config.pluginmanager.is_blocked)
     _check_samples(metrics, samples)
-    if of_kinds:
-        _check_guard_classes(item, samples)
     scored = _read_scored_facts(item, "score" in takes)
     return ExperimentMetrics(metrics, (*(metric.facts for metric in metrics), *scored))
 
@@ -55,20 +55,19 @@ def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> t
     )
 
 
+def _check_features(metrics: Sequence[Metric], is_left_out: Callable[[str], bool]) -> None:
+    """Raise SpecError for a metric of a feature that is left out."""
+    for metric in metrics:
+        feature = feature_of(getattr(metric.function, "__module__", None) or "")
+        if feature is not None and is_left_out(feature.plugin_name):
+            raise SpecError(left_out_sentence(f"metric {metric.name!r}", feature))
+
+
 def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
     """Raise SpecError for a metric that cannot score these samples."""
     problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
     if problem:
         raise SpecError(problem)
-
-
-def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
-    # Most sessions have no guard.
-    from pytest_crucible.metrics.guards import check_classes
-
-    measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]
-    measures += [(f"ab_compare({contrast.expression!r})", contrast) for contrast in comparisons(item)]
-    check_classes(measures, samples)
 
 
 def _read_scored_facts(item: pytest.Function, takes_score: bool) -> tuple[MetricFacts, ...]:

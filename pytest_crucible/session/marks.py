@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
@@ -15,11 +14,10 @@ from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.options import features_of
 from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import FACTORS, Contrast, MetricFacts, Purpose, Target
+from pytest_crucible.records import Contrast, MetricFacts, Purpose, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import closest_name, suggest
 from pytest_crucible.session.markers import JUDGING, is_judged
-from pytest_crucible.stats.number_format import quantity
 
 
 @dataclass(frozen=True)
@@ -36,8 +34,6 @@ class ExperimentMark:
     timeout: float | None = None
     fields: Mapping[str, str] = field(default_factory=dict)
     budget: str | None = None
-    prompts: tuple[str, ...] = ()
-    fixed: tuple[str, ...] = ()
     purpose: Purpose = "gate"
     features: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of features, by name."""
@@ -54,9 +50,6 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
         raise SpecError("@pytest.mark.crucible needs dataset=: a file, a name, a list of samples or a function")
     metrics = arguments.get("metrics", ())
     arguments["metrics"] = tuple(metrics) if isinstance(metrics, list | tuple) else (metrics,)
-    if "prompts" in arguments:
-        arguments["prompts"] = _prompts(arguments["prompts"])
-    arguments["fixed"] = _read_fixed_factors(arguments.get("fixed", ()))
     _check_purpose(item, arguments.get("purpose", "gate"))
     for name in ("limit", "epochs"):
         value = arguments.get(name)
@@ -83,39 +76,6 @@ def is_practice(item: pytest.Item) -> bool:
     """Return whether an item is a practice experiment, whose replies are scored and give no verdict."""
     mark = item.get_closest_marker("crucible")
     return mark is not None and mark.kwargs.get("purpose") == "practice"
-
-
-def _prompts(declared: Any) -> tuple[str, ...]:
-    """Return the files of the prompts. Raises SpecError below two of them, and for one that is named twice."""
-    if isinstance(declared, str | Path) or not isinstance(declared, list | tuple):
-        raise SpecError(
-            f"@pytest.mark.crucible has prompts={declared!r}: write a list of files, each with one form of the prompt"
-        )
-    wrong = next((name for name in declared if not isinstance(name, str | Path)), None)
-    if wrong is not None:
-        raise SpecError(f"@pytest.mark.crucible has {wrong!r} among its prompts: write the name of a file")
-    names = tuple(str(name) for name in declared)
-    if len(names) < 2:
-        raise SpecError(
-            f"@pytest.mark.crucible has {quantity(len(names), 'prompt')}: give at least two forms of the prompt "
-            "(a verdict needs three), or write the prompt into the test"
-        )
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise SpecError(f"@pytest.mark.crucible names the prompt {twice!r} twice: name each once")
-    return names
-
-
-def _read_fixed_factors(declared: Any) -> tuple[str, ...]:
-    """Return the factors that are declared fixed. Raises SpecError for a name that is not a factor."""
-    names = (declared,) if isinstance(declared, str) else declared
-    if not isinstance(names, list | tuple):
-        raise SpecError(f"@pytest.mark.crucible has fixed={declared!r}: write one or several of {', '.join(FACTORS)}")
-    for name in names:
-        if name not in FACTORS:
-            hint = suggest(str(name), FACTORS, always=f"the factors are {', '.join(FACTORS)}")
-            raise SpecError(f"@pytest.mark.crucible has fixed={declared!r}, and {name!r} is not a factor: {hint}")
-    return tuple(dict.fromkeys(names))
 
 
 def targets(item: pytest.Item) -> tuple[Target, ...]:

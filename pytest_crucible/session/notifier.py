@@ -16,7 +16,7 @@ from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.private_files import runtime_folder
 from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, secret_parts, send_notices
 

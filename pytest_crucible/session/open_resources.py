@@ -8,7 +8,7 @@ from pytest_crucible.backends.limiting.limiter import Limiters, Workers
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.budget import open_spending
 from pytest_crucible.session.events import EventPublisher
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.resources import Resources
 
 

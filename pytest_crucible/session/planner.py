@@ -11,27 +11,27 @@ import pytest
 from pytest_crucible.adapters.coverage import coverage_warnings
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
+from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
-from pytest_crucible.records import Plan, Sample
+from pytest_crucible.records import Exclusion, Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.exclusions import find_exclusions
-from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
+from pytest_crucible.session.experiment import INJECTED, Experiment
 from pytest_crucible.session.experiment_checks import (
     check_adapter,
-    check_fixtures,
+    check_fixture,
+    check_joined_prompts,
     check_models,
     check_pooling,
     check_return,
+    check_variables,
 )
 from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.experiment_draft import ExperimentDraft, PromptTexts
+from pytest_crucible.session.experiment_draft import ExperimentDraft
 from pytest_crucible.session.experiment_metrics import find_metrics
 from pytest_crucible.session.item_plan import fingerprint_of, make_plan
 from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts
-from pytest_crucible.session.prompt_files import hash_prompt, read_prompts
-from pytest_crucible.session.prompt_variables import check_joined_prompts, read_arm_prompts
 
 
 class ExperimentPlanner:
@@ -54,6 +54,7 @@ class ExperimentPlanner:
         check_return(function)
         draft = self._read_declarations(item, function)
         self._config.hook.pytest_crucible_plan(draft=draft)
+        check_variables(draft.arms, draft.arguments)
         plan = self._make_plan(draft)
         if self._settings.memory == "pool":
             check_pooling(plan)
@@ -70,8 +71,6 @@ class ExperimentPlanner:
             is_async=inspect.iscoroutinefunction(function),
             warnings=(*(_coverage(draft) if uses_sampler else ()), *draft.data.warnings),
             reasoning=self._settings.reasoning,
-            prompts=draft.prompts.texts,
-            arm_prompts=draft.prompts.arm_texts,
             variants=draft.all_variants,
             variant_metrics=draft.variant_metrics,
             late_variants=draft.late_variants,
@@ -85,7 +84,8 @@ class ExperimentPlanner:
         if "sampler" in takes:
             check_adapter(self._opened_arms)
         arms = self._arms_to_query(item)
-        prompts = _read_prompts(item, function, mark, arms)
+        for name in INJECTED:
+            check_fixture(item, name)
         data = self._data.select(item, mark)
         own_variants = sample_variants(data.dataset.samples)
         check_members([variant.name for variant in own_variants], [arm.arm for arm in arms])
@@ -97,7 +97,6 @@ class ExperimentPlanner:
             mark=mark,
             takes=takes,
             arms=arms,
-            prompts=prompts,
             data=data,
             scored=find_metrics(item, mark, arms, data.dataset.samples, takes),
             own_variants=own_variants,
@@ -116,23 +115,24 @@ class ExperimentPlanner:
             names=draft.names,
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),
-            prompts=draft.prompts.forms,
-            arm_prompts={name: hash_prompt(text) for name, text in draft.prompts.arm_texts.items()},
-            fixed=mark.fixed,
             purpose=mark.purpose,
             fingerprint=fingerprint_of(
                 draft.item, draft.function, dataset, scored.metrics, draft.timeout_s, self._settings.reasoning
             ),
-            exclusions=(*find_exclusions(arms, scored.metrics, dataset.samples), *draft.exclusions),
+            exclusions=(*draft.exclusions, *_exclude_fitted(scored.metrics)),
             **self._data.samples_facts(draft.data),
             **self._repeats_facts(mark),
             **draft.fields,
             features=draft.data.values,
         )
 
+    @property
+    def _rounds(self) -> int:
+        return self._settings.option("rounds") or 1
+
     def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
         """Return the fields of a plan about repeats."""
-        rounds = self._settings.rounds
+        rounds = self._rounds
         return {"repeats": mark.epochs * rounds, "rounds": rounds}
 
     def plan_joined_test(
@@ -140,9 +140,9 @@ class ExperimentPlanner:
     ) -> Plan:
         """Return the plan of an ordinary parametrised test whose items are the samples."""
         item = items[0]
-        if self._settings.rounds > 1:
+        if self._rounds > 1:
             raise SpecError(
-                f"--crucible-rounds={self._settings.rounds} repeats marked experiments only, and pytest runs "
+                f"--crucible-rounds={self._rounds} repeats marked experiments only, and pytest runs "
                 "each item of this joined test once: deselect it, or leave the option out"
             )
         arms = self._arms_to_query(item)
@@ -172,15 +172,10 @@ class ExperimentPlanner:
         return self._opened_arms if comparisons(item) else self._opened_arms[:1]
 
 
-def _read_prompts(
-    item: pytest.Function, function: Callable[..., Any], mark: ExperimentMark, arms: Sequence[OpenedArm]
-) -> PromptTexts:
-    """Return the prompts, and note at the item whether its `prompt` is a variable of the adapters."""
-    forms, texts = read_prompts(item, function, mark.prompts)
-    arm_texts = read_arm_prompts(item, function, mark.prompts, arms)
-    check_fixtures(item, mark.prompts or arm_texts)
-    item.stash[HAS_PROMPT_VARIABLE] = bool(arm_texts)
-    return PromptTexts(forms, texts, arm_texts)
+def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
+    """Return the samples that a metric was fitted on as those without which each verdict is decided again."""
+    sample_ids = tuple(dict.fromkeys(name for metric in metrics for name in metric.fitted_on))
+    return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
 
 
 def _coverage(draft: ExperimentDraft) -> Iterable[str]:

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 
 
 class TerminalProgress:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Coroutine, Generator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -25,14 +25,11 @@ from pytest_crucible.session.joined_tests import function_nodeid
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.notifier import open_notifier
 from pytest_crucible.session.open_resources import open_resources
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.repeated_items import collected_nodeid
 from pytest_crucible.session.settings import read_settings
 from pytest_crucible.session.worker_links import announce_experiments
 from pytest_crucible.session.worker_reports import WorkerReports
-
-if TYPE_CHECKING:
-    from pytest_crucible.adapters.guards import Guards
 
 Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -155,11 +152,6 @@ class CrucibleSession:
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
             raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
-
-    @property
-    def guards(self) -> Guards:
-        """The guards of the project, with the judges of this session."""
-        return self.collection.guards
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the sampling loop and return its result."""

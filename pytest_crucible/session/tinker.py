@@ -10,7 +10,7 @@ import pytest
 
 from pytest_crucible.backends.tinker.services import TinkerServices
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.settings import read_settings
 
 # The longest wait for a client where the options set no timeout: a hosted model may have to be loaded first.

@@ -47,6 +47,17 @@ def test_without_a_feature_the_core_decides_as_before(suite, name):
             '@pytest.mark.crucible(dataset="questions.jsonl")\n@pytest.mark.quality_target("gap(ok by topic) <= 0.5")',
             "gap(ok by topic)",
         ),
+        (
+            "factors",
+            '@pytest.mark.crucible(dataset="questions.jsonl", prompts=["a.txt", "b.txt"])',
+            "@pytest.mark.crucible(prompts=...)",
+        ),
+        (
+            "judges",
+            'from pytest_crucible import judges\n\nright = judges.rubric("right", "Right?", levels={"no": 0, "yes": 1})\n\n'
+            '@pytest.mark.crucible(dataset="questions.jsonl", metrics=[right])',
+            "metric 'right'",
+        ),
     ],
 )
 def test_a_word_of_a_left_out_feature_is_refused_with_its_name(suite, name, marker, word):
@@ -108,4 +119,59 @@ def test_a_target_on_a_training_is_refused_without_training(suite):
 
     suite.refuses(
         result, "*target 'loss_reduction >= 0.9' needs the feature training, which `-p no:crucible-training`*"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "word"),
+    [
+        ("ensembles", {"ensemble": ["v1", "v2"]}, "ensemble"),
+        ("factors", {"backend": "local", "recipe": "recipes:small", "seeds": 3}, "seeds"),
+        (
+            "factors",
+            {"backend": "scripted", "script": "scripts:answer", "variables.prompt": "Be terse."},
+            "variables.prompt",
+        ),
+    ],
+)
+def test_an_adapter_of_a_left_out_feature_is_refused_with_its_name(suite, name, table, word):
+    suite.script("def answer(request):\n    return request.input\n")
+    suite.adapters(
+        {**{arm: {"backend": "recorded", "path": f"answers/{arm}.jsonl"} for arm in ("v1", "v2")}, "own": table}
+    )
+
+    result = suite.run("-p", f"no:crucible-{name}", "--crucible-adapter=own")
+
+    suite.refuses(
+        result,
+        f"*adapter 'own' with {word} needs the feature {name}, which `-p no:crucible-{name}` leaves out: remove one of them",
+    )
+
+
+@pytest.mark.parametrize(
+    ("adapter", "word"),
+    [
+        ("guarded", "adapter 'guarded' with guard"),
+        ("guard:inj", "adapter 'guard:inj' with backend 'guard'"),
+    ],
+)
+def test_an_adapter_with_guards_is_refused_where_guards_are_left_out(suite, adapter, word):
+    path = suite.path / "crucible.toml"
+    text = path.read_text(encoding="utf-8")
+    guarded = '[adapters.guarded]\nbackend = "recorded"\npath = "answers/v2.jsonl"\nguard = { before = ["inj"] }\n'
+    path.write_text(f'{text}\n{guarded}[guards.inj]\nkind = "rules"\n')
+
+    result = suite.run("-p", "no:crucible-guards", f"--crucible-adapter={adapter}")
+
+    suite.refuses(
+        result, f"*{word} needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them"
+    )
+
+
+def test_a_key_of_a_left_out_feature_on_the_command_line_is_refused(suite):
+    result = suite.run("-p", "no:crucible-guards", "--crucible-adapter=v2", "-o", "crucible_redact=pii")
+
+    suite.refuses(
+        result,
+        "crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them",
     )

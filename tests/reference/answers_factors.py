@@ -7,7 +7,8 @@ import math
 import numpy as np
 from answering import Answer, Case, ends, level
 
-from pytest_crucible.stats import crossed_interval, crossed_mean, crossed_p_value, variance_table
+from pytest_crucible.stats import crossed_interval, crossed_mean, crossed_p_value
+from pytest_crucible.stats.factors.crossed import variance_table
 
 
 def _mean(data: Case, options: Case) -> Answer:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.stats import paired_exact_bound, paired_exact_p_value
+from pytest_crucible.stats import paired_exact_p_value
+from pytest_crucible.stats.proportions.exact import paired_exact_bound
 
 REFERENCE = json.loads(Path(__file__).with_name("paired_exact_reference.json").read_text(encoding="utf-8"))
 

@@ -8,14 +8,8 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.stats import (
-    clopper_pearson_interval,
-    holm,
-    mcnemar_exact,
-    tango_interval,
-    tango_p_value,
-    wilson_interval,
-)
+from pytest_crucible.stats import holm, mcnemar_exact, tango_interval, tango_p_value, wilson_interval
+from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 
 DATA: dict[str, Any] = json.loads((Path(__file__).parent / "paired_reference.json").read_text(encoding="utf-8"))
 MODELS = [(f"{name}-{model}", facts) for name, data in DATA.items() for model, facts in data["models"].items()]

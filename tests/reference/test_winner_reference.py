@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.stats import WinnerResult, winner_from_estimates
+from pytest_crucible.stats import WinnerResult
+from pytest_crucible.stats.selection.winner import winner_from_estimates
 
 REFERENCE = json.loads(Path(__file__).with_name("winner_reference.json").read_text(encoding="utf-8"))
 # Here the package's lower ends are wrong by up to .03: far below the winner it divides differences of rounded tails.

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr
 
-from pytest_crucible.stats import gaffke_p_value
 from pytest_crucible.stats.inputs import OPEN
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
 from pytest_crucible.stats.means.ratios import log_reach
 
 Array = npt.NDArray[np.float64]

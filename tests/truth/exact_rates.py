@@ -9,6 +9,7 @@ import numpy.typing as npt
 from scipy.special import gammaln, xlog1py, xlogy
 
 from pytest_crucible import stats
+from pytest_crucible.stats.proportions.exact import paired_exact_bound, two_exact_bound
 
 Array = npt.NDArray[np.float64]
 Alphas = tuple[float, ...]
@@ -84,7 +85,7 @@ def pairs_beyond_the_truth(n: int, alphas: Alphas) -> list[float]:
 
 
 def _beyond(n: int, alpha: float) -> Iterator[float]:
-    table = table_of_pairs(n, lambda *outcome: stats.paired_exact_bound(*outcome, n, alpha=alpha, side="lower"))
+    table = table_of_pairs(n, lambda *outcome: paired_exact_bound(*outcome, n, alpha=alpha, side="lower"))
     return (worst_of_pairs(n, table > difference, difference) for difference in DIFFERENCES)
 
 
@@ -94,7 +95,7 @@ def arms_beyond_the_truth(sizes: tuple[int, int], alphas: Alphas) -> list[float]
 
 
 def _beyond_of_arms(sizes: tuple[int, int], alpha: float) -> Iterator[float]:
-    table = table_of_arms(sizes, lambda *outcome: stats.two_exact_bound(*outcome, alpha=alpha, side="lower"))
+    table = table_of_arms(sizes, lambda *outcome: two_exact_bound(*outcome, alpha=alpha, side="lower"))
     return (worst_of_arms(sizes, table > difference, difference) for difference in DIFFERENCES)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from pytest_crucible.stats import betting_p_value, gaffke_p_value
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
+from pytest_crucible.stats.sequential.paced_bets import betting_p_value
 from tests.run_sizes import choose_runs
 from tests.truth.bounded_evals import GROUPS, PAIRS, SHAPES
 

@@ -14,14 +14,9 @@ from exact_rates import (
 )
 from run_sizes import FULL
 
-from pytest_crucible.stats import (
-    paired_exact_bound,
-    paired_exact_p_value,
-    tango_interval,
-    tango_p_value,
-    two_exact_p_value,
-)
+from pytest_crucible.stats import paired_exact_p_value, tango_interval, tango_p_value
 from pytest_crucible.stats.proportions import exact as paired_exact
+from pytest_crucible.stats.proportions.exact import paired_exact_bound, two_exact_p_value
 
 pytestmark = pytest.mark.slow
 

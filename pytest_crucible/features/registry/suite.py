@@ -27,7 +27,6 @@ from pytest_crucible.session.declared_data import named_metrics
 from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.joined_tests import function_nodeid, group_by_function, unique_ids
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
-from pytest_crucible.session.prompt_files import read_prompts
 from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
@@ -111,17 +110,14 @@ def experiment_demands(
     """Return the demands of a marked item. `dataset` has all samples that its marker selects."""
     mark = experiment_mark(item)
     timeout = settings.timeout if mark.timeout is None else float(mark.timeout)
-    forms, _ = read_prompts(item, function, mark.prompts)
     hook = item.config.hook.pytest_crucible_demands
     values = {
         "dataset": f"{dataset.name}, {quantity(len(dataset.samples), 'sample')}, {dataset.sha256}",
         **_judged(item, settings),
         **{f"metric {metric.name}": _metric_text(metric) for metric in named_metrics(item.config, mark.metrics)},
         "test function": _function_digest(item, function),
-        "prompts": ", ".join(f"{form.name} {form.sha256}" for form in forms),
-        "repeats": str(mark.epochs * settings.rounds),
+        "repeats": str(mark.epochs * (settings.option("rounds") or 1)),
         "timeout": f"{timeout!r} s",
-        "fixed factors": ", ".join(mark.fixed),
         **{name: text for demands in hook(item=item, settings=settings) for name, text in demands.items()},
     }
     return {name: value for name, value in values.items() if value}

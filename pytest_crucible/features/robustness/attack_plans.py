@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pytest
@@ -34,10 +34,10 @@ from pytest_crucible.features.robustness.twins import Draw, secret
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, check_members
-from pytest_crucible.records import MetricFacts, Sample, Variant
+from pytest_crucible.records import MetricFacts, Sample, Unit, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.variants import SAME_ANSWER
-from pytest_crucible.session.experiment import LateVariant
+from pytest_crucible.session.experiment import Experiment, LateVariant
 from pytest_crucible.session.experiment_draft import ExperimentDraft
 
 HINTS = {LEAKED: "it needs a secret: give the test function the argument canary, and put it into the prompt"}
@@ -180,6 +180,10 @@ def _own_facts(metrics: Sequence[Metric], marks: Sequence[RobustnessMark]) -> di
     return facts | ({CERTIFIED: CERTIFIED_FACTS} if any(mark.certify for mark in marks) else {})
 
 
+def _of_twin(argument: Argument, experiment: Experiment, unit: Unit, sample: Sample) -> Any:
+    return argument(experiment.twin(unit), sample)
+
+
 def plan_attacks(draft: ExperimentDraft) -> None:
     """Add the attacks of an experiment to its draft. Raises SpecError."""
     attacks = AttackPlanner(draft.config, draft.settings.seed, draft.settings.option("attacks")).plan(
@@ -195,5 +199,5 @@ def plan_attacks(draft: ExperimentDraft) -> None:
     check_members(attacks.names.groups, [arm.arm for arm in draft.arms], "an attack")
     draft.variants += attacks.variants
     draft.names, draft.variant_metrics, draft.late_variants = attacks.names, attacks.metrics, attacks.late_variants
-    draft.arguments |= attacks.arguments
+    draft.arguments |= {name: partial(_of_twin, argument) for name, argument in attacks.arguments.items()}
     draft.plan_value(ROBUSTNESS, attacks.robustness)

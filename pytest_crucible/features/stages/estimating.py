@@ -13,7 +13,6 @@ import pytest
 
 from pytest_crucible.adapters.preparations import find_pending
 from pytest_crucible.backends.context import UnsentRequest
-from pytest_crucible.backends.guarded import BLOCKED
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import NotSent
 from pytest_crucible.features.stages.arm_cost import (
@@ -31,6 +30,7 @@ from pytest_crucible.features.stages.open_cost import ends_early, estimate_furth
 from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
 from pytest_crucible.features.stages.stage_run import stage_positions
 from pytest_crucible.records import Outcome, Plan, Unit
+from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress, run_units

@@ -36,7 +36,7 @@ from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
-from pytest_crucible.metrics.judges import NoVerdict, read_verdict
+from pytest_crucible.metrics.models.verdicts import NoVerdict, read_verdict
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
 from pytest_crucible.records.errors import SpecError
@@ -127,7 +127,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
         "choice_match": scored(metrics.chooses()),
         "choice_of, ten letters": lambda text: metrics.choice_of(text, "ABCDEFGHIJ"),
     },
-    "metrics/judges.py": {"read_verdict": verdict},
+    "metrics/models/verdicts.py": {"read_verdict": verdict},
     "features/cns3/thinker.py": {"read": thinker.read, "schema_valid": thinker.schema_valid},
     "features/cns3/claims.py": {
         "parse": claims.parse,

@@ -16,15 +16,15 @@ from pytest_crucible.stats import (
     difference_bounds,
     estimate,
     gaffke_bound,
-    korn_graubard_bound,
     mcnemar_exact,
     mean_bound,
     mean_interval,
-    paired_exact_bound,
     paired_exact_test,
     paired_t,
     wilson_interval,
 )
+from pytest_crucible.stats.proportions.exact import paired_exact_bound
+from pytest_crucible.stats.proportions.one import korn_graubard_bound
 from pytest_crucible.stats.resampling.alikeness import flip_signs
 
 OPEN = (-math.inf, math.inf)

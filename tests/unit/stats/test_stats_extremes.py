@@ -7,14 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import (
-    bootstrap,
-    clustered_arms,
-    gaffke_bound,
-    geometric_mean_ratio_paired,
-    geometric_mean_ratio_welch,
-    melded_bound,
-)
+from pytest_crucible.stats import bootstrap, gaffke_bound
+from pytest_crucible.stats.means.clustered import clustered_arms
+from pytest_crucible.stats.means.differences import melded_bound
+from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired, geometric_mean_ratio_welch
 
 RNG = np.random.default_rng(5)
 FIRST, SECOND = RNG.normal(0.5, 1, 12), RNG.normal(0, 1, 12)

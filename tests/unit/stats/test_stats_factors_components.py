@@ -9,14 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats import (
-    Source,
-    crossed_mean,
-    expected_half_width,
-    levels_to_halve,
-    variance_components,
-    variance_table,
-)
+from pytest_crucible.stats import Source, crossed_mean, expected_half_width, levels_to_halve, variance_components
+from pytest_crucible.stats.factors.crossed import variance_table
 from pytest_crucible.stats.factors.power import with_levels
 
 RNG = np.random.default_rng(16)

@@ -10,19 +10,11 @@ import pickle
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import (
-    compare,
-    difference_bounds,
-    geometric_mean_ratio_paired,
-    hedges_g,
-    paired_exact_bound,
-    paired_exact_p_value,
-    paired_t,
-    welch_t,
-)
+from pytest_crucible.stats import compare, difference_bounds, hedges_g, paired_exact_p_value, paired_t, welch_t
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.moments import normal_interval, normal_p_value, t_interval, t_p_value
-from pytest_crucible.stats.proportions.exact import LEFT_OUT
+from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired
+from pytest_crucible.stats.proportions.exact import LEFT_OUT, paired_exact_bound
 from pytest_crucible.stats.results import Effect
 
 INFINITY = math.inf

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from pytest_crucible.stats import (
-    betting_bound,
     clopper_pearson_bound,
     compare,
     difference_bounds,
     estimate,
     mean_bound,
     mean_interval,
-    point_mass_interval,
     wilson_interval,
 )
+from pytest_crucible.stats.means.moments import point_mass_interval
+from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 UNIT = (0.0, 1.0)
 RNG = np.random.default_rng(29)

@@ -15,14 +15,8 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.stats import (
-    compare,
-    count_discordant,
-    difference_bounds,
-    estimate,
-    paired_exact_bound,
-    two_exact_bound,
-)
+from pytest_crucible.stats import compare, count_discordant, difference_bounds, estimate
+from pytest_crucible.stats.proportions.exact import paired_exact_bound, two_exact_bound
 
 UNIT = (0.0, 1.0)
 ALPHAS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.3])

@@ -12,7 +12,6 @@ from run_sizes import choose_examples
 
 from pytest_crucible.stats import (
     clopper_pearson_bound,
-    clopper_pearson_interval,
     compare,
     difference_bounds,
     estimate,
@@ -21,9 +20,10 @@ from pytest_crucible.stats import (
     quantile_interval,
     tango_interval,
     tango_p_value,
-    tango_statistic,
     wilson_interval,
 )
+from pytest_crucible.stats.proportions.one import clopper_pearson_interval
+from pytest_crucible.stats.proportions.paired import tango_statistic
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 SCORES = st.one_of(st.sampled_from([0.0, 0.5, 1.0]), st.floats(0, 1).map(lambda value: round(value, 3)))

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import arrange_grid, marginal_means
+from pytest_crucible.stats import marginal_means
+from pytest_crucible.stats.factors.marginal_means import arrange_grid
 from pytest_crucible.stats.interval import NotEnoughData
 
 RNG = np.random.default_rng(2)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats import gaffke_bound, melded_bound
-from pytest_crucible.stats.means.differences import MeanContrast, UnitSums, ratio_lower_bound
+from pytest_crucible.stats import gaffke_bound
+from pytest_crucible.stats.means.differences import MeanContrast, UnitSums, melded_bound, ratio_lower_bound
 
 SCORES = st.lists(st.integers(0, 20).map(lambda score: score / 20), min_size=2, max_size=30)
 RNG = np.random.default_rng(1)

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 from scipy.special import bdtrc
 
-from pytest_crucible.stats import clopper_pearson_bound, gaffke_bound, gaffke_p_value
+from pytest_crucible.stats import clopper_pearson_bound, gaffke_bound
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
 
 SCORES = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=40)
 ALPHAS = st.sampled_from([0.2, 0.05, 0.01, 0.0005])

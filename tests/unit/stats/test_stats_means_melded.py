@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.stats import gaffke_bound, melded_bound, melded_p_value
+from pytest_crucible.stats import gaffke_bound
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.differences import melded_bound, melded_p_value
 
 RNG = np.random.default_rng(1)
 GOOD, BAD = RNG.beta(9, 1, 20), np.where(RNG.random(15) < 0.3, 0.0, RNG.beta(9, 1, 15))

@@ -11,7 +11,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_crucible.stats import (
-    clopper_pearson_interval,
     clustered_mean,
     count_discordant,
     detectable_mean,
@@ -19,8 +18,6 @@ from pytest_crucible.stats import (
     holm,
     mean_interval,
     paired_t,
-    point_mass_interval,
-    power_paired_proportions,
     quantile_bound,
     quantile_interval,
     samples_for_margin,
@@ -30,11 +27,14 @@ from pytest_crucible.stats import (
     t_bound,
     tango_interval,
     tango_p_value,
-    tango_statistic,
     wilson_interval,
 )
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.moments import point_mass_interval
+from pytest_crucible.stats.planning.paired_proportions import power_paired_proportions
 from pytest_crucible.stats.planning.t_tests import t_power
+from pytest_crucible.stats.proportions.one import clopper_pearson_interval
+from pytest_crucible.stats.proportions.paired import tango_statistic
 
 RNG = np.random.default_rng(7)
 

@@ -12,16 +12,14 @@ from run_sizes import choose_examples
 
 from pytest_crucible.stats import (
     mcnemar_exact,
-    paired_exact_bound,
     paired_exact_p_value,
     paired_exact_test,
     samples_for_zero,
     tango_interval,
     tango_p_value,
-    tango_statistic,
 )
-from pytest_crucible.stats.proportions.exact import LEFT_OUT, MANY
-from pytest_crucible.stats.proportions.paired import tango_statistics
+from pytest_crucible.stats.proportions.exact import LEFT_OUT, MANY, paired_exact_bound
+from pytest_crucible.stats.proportions.paired import tango_statistic, tango_statistics
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 OUTCOMES = st.tuples(*[st.integers(0, 25)] * 3).map(lambda counts: (*counts[:2], sum(counts)))

@@ -19,13 +19,6 @@ from pytest_crucible.stats.proportions.score import (
     score_statistic,
 )
 
-
-def score_p_value(x1, n1, x2, n2, *, difference=0.0, alternative="two-sided", skewness=True):
-    """The p-value of a true difference, by the score statistic."""
-    z = score_statistic(x1, n1, x2, n2, difference=difference, skewness=skewness)
-    return None if z is None else normal_p_value(z, alternative)
-
-
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
 ALTERNATIVES = st.sampled_from(["two-sided", "greater", "less"])
 DIFFERENCES = [score_interval]

@@ -5,16 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import (
-    LostValues,
-    clopper_pearson_interval,
-    compare_all_arms,
-    compare_with_lost,
-    mean_interval,
-    pairwise_intervals,
-    rank_arms,
-)
+from pytest_crucible.stats import LostValues, compare_all_arms, mean_interval, pairwise_intervals, rank_arms
+from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.selection.max_t import SPENT_SHARE
+from pytest_crucible.stats.selection.ranks import compare_with_lost
 
 
 def draw_scores(shifts, n: int = 80, seed: int = 5) -> np.ndarray:

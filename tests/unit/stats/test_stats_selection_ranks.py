@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import compare_all_arms, paired_t, rank_arms, studentized_range_tail
+from pytest_crucible.stats import compare_all_arms, paired_t, rank_arms
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.selection.max_t import SPENT_SHARE
+from pytest_crucible.stats.studentized_range import studentized_range_tail
 
 
 def draw_scores(shifts, n: int = 80, seed: int = 5) -> np.ndarray:

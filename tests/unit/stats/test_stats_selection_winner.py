@@ -7,10 +7,11 @@ import math
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import joint_means, mean_interval, winner_from_estimates, winner_from_values
+from pytest_crucible.stats import mean_interval, winner_from_values
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
-from pytest_crucible.stats.selection.winner import Truncation, share_below, solve_truncated_mean
+from pytest_crucible.stats.selection.max_t import joint_means
+from pytest_crucible.stats.selection.winner import Truncation, share_below, solve_truncated_mean, winner_from_estimates
 
 
 def draw_scores(arms: int = 4, n: int = 60, seed: int = 3) -> np.ndarray:

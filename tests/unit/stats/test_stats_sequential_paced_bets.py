@@ -10,10 +10,9 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from pytest_crucible.stats import betting_bound, betting_p_value
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.sequential import paced_bets
-from pytest_crucible.stats.sequential.paced_bets import PacedBets, pace_bets
+from pytest_crucible.stats.sequential.paced_bets import PacedBets, betting_bound, betting_p_value, pace_bets
 from tests.run_sizes import choose_examples
 
 SIDES = ("lower", "upper")

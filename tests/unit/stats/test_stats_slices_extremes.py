@@ -9,6 +9,7 @@ import pytest
 from scipy.stats import binom
 
 from pytest_crucible import stats
+from pytest_crucible.stats.proportions.exact import two_exact_bound
 from pytest_crucible.stats.proportions.score import risk_ratio_score, score_interval
 from pytest_crucible.stats.slices.extremes import bound_extreme
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, exact_lower_ratio, melded_upper, ratio_bounds
@@ -80,7 +81,7 @@ def test_two_slices_have_the_bounds_of_one_pair():
     found, larger = extreme("gap", rates((70, 56), (80, 48))), extreme("gap", rates((700, 560), (800, 480)))
 
     assert found.lower == pytest.approx(score_interval(56, 70, 48, 80, level=0.95).low, abs=1e-9)
-    assert found.upper == pytest.approx(stats.two_exact_bound(56, 70, 48, 80, alpha=0.05, side="upper"))
+    assert found.upper == pytest.approx(two_exact_bound(56, 70, 48, 80, alpha=0.05, side="upper"))
     assert larger.upper == pytest.approx(score_interval(560, 700, 480, 800, level=0.90).high, abs=1e-9)
 
 
@@ -92,7 +93,7 @@ def test_the_melded_bound_is_used_where_it_is_narrower():
     found = met_bounds("gap", counts_of((8, 10, 160, 200)), 0.05)[0]
 
     assert found == pytest.approx(melded_upper(*counts_of((8, 10, 160, 200)), 0.05)[0])
-    assert found < stats.two_exact_bound(8, 10, 160, 200, alpha=0.05, side="upper") - 0.02
+    assert found < two_exact_bound(8, 10, 160, 200, alpha=0.05, side="upper") - 0.02
 
 
 @pytest.mark.parametrize(("kind", "furthest"), [("gap", np.max), ("ratio", np.min)])

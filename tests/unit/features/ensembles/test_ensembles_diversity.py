@@ -69,7 +69,7 @@ def diversities(*arms: ArmOutcomes, metrics=(EXACT,), groups=None, n=4, repeats=
     return diversity.compute(inputs) or ()
 
 
-def test_the_members_stand_beside_the_ensemble():
+def test_accuracies_of_members_and_pairs_are_computed():
     [diversity] = diversities(answers(exact=TRIO, exact_v1=V1, exact_v2=V2))
     [pair] = diversity.pairs
 
@@ -93,7 +93,7 @@ def test_the_members_stand_beside_the_ensemble():
     assert diversity.oracle.interval == stats.wilson_interval(3, 4)
 
 
-def test_of_a_metric_that_says_wrong_the_other_side_is_right():
+def test_a_metric_where_lower_is_better_is_reversed():
     scores = {"exact": TRIO, "exact_v1": V1, "exact_v2": V2}
     flipped = {name.replace("exact", "wrong"): [not value for value in values] for name, values in scores.items()}
     result = diversities(answers(**scores, **flipped), metrics=(EXACT, WRONG))
@@ -102,14 +102,14 @@ def test_of_a_metric_that_says_wrong_the_other_side_is_right():
     assert (result[0].oracle, result[0].pairs, result[0].best) == (result[1].oracle, result[1].pairs, result[1].best)
 
 
-def test_a_member_that_was_not_asked_leaves_its_samples_out():
+def test_samples_without_a_reply_of_every_member_are_left_out():
     [diversity] = diversities(answers(exact=TRIO, exact_v1=V1, exact_v2=["none", "none", True, False]))
 
     assert (diversity.n, diversity.pairs[0].n) == (2, 2)
     assert diversity.note.startswith("only samples that every member answered")
 
 
-def test_where_no_sample_was_answered_by_all_it_says_so():
+def test_without_a_common_sample_the_values_have_a_note():
     [diversity] = diversities(
         answers(exact=TRIO, exact_v1=[*V1[:2], "none", "none"], exact_v2=["none", "none", *V2[2:]])
     )
@@ -123,11 +123,11 @@ def test_where_no_sample_was_answered_by_all_it_says_so():
 
 
 @pytest.mark.parametrize("scores", [{"exact": TRIO}, {"exact": TRIO, "exact_v1": V1}])
-def test_without_two_members_scores_there_is_no_diversity(scores):
+def test_diversity_needs_scores_of_two_members(scores):
     assert diversities(answers(**scores)) == ()
 
 
-def test_repeats_and_groups_are_heeded():
+def test_repeats_and_groups_change_the_intervals():
     twice = {
         name: [value for value in values for _ in range(2)]
         for name, values in (("exact", TRIO), ("exact_v1", V1), ("exact_v2", V2))

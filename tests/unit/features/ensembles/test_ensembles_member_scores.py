@@ -20,7 +20,7 @@ def member_scores(reply, *metrics, scores=None, **facts):
     return {observation.metric: observation.value for observation in observations}, lost
 
 
-def test_all_is_observed_in_one_go():
+def test_consensus_cost_answers_and_scores_of_members_are_observed():
     assert member_scores(REPLY, exact_match) == (
         {
             "exact_match": True, "consensus": 2 / 3, "cost_usd": 0.03, "answer[v1]": "5", "answer[v2]": "4",
@@ -34,7 +34,7 @@ def test_a_reply_without_members_is_scored_by_its_metrics_alone():
     assert member_scores(Reply(text="4", cost_usd=0.03), exact_match) == ({"exact_match": True}, [])
 
 
-def test_what_the_suite_scores_by_itself_is_not_scored_twice():
+def test_scores_of_the_suite_replace_those_of_the_ensemble():
     @metric(name="cost_usd", kind="positive")
     def cost(reply, sample):
         return 1.0
@@ -44,7 +44,7 @@ def test_what_the_suite_scores_by_itself_is_not_scored_twice():
     assert (observations["consensus"], observations["cost_usd"], observations["cost_usd[v1]"]) == (0.1, 1.0, 1.0)
 
 
-def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
+def test_a_metric_that_fails_on_a_member_loses_that_score_only():
     @metric
     def brittle(reply, sample):
         return 1 / (reply.text != "5")
@@ -59,7 +59,7 @@ def test_a_scorer_that_breaks_on_a_members_reply_loses_that_value_only():
     ]
 
 
-def test_what_a_member_that_could_not_be_had_would_have_scored_is_lost():
+def test_scores_of_a_lost_member_are_lost():
     reply = Reply(text="4", members={"v1": Reply(text="4")}, lost_members={"v2": "status 400, no"})
     observations, lost = member_scores(reply, exact_match)
 
@@ -67,7 +67,7 @@ def test_what_a_member_that_could_not_be_had_would_have_scored_is_lost():
     assert lost == [Lost(Unit(2, 0, 1, 3), "exact_match[v2]", "member", "member 'v2': status 400, no")]
 
 
-def test_a_reason_is_kept_with_the_value():
+def test_a_missing_answer_has_a_reason():
     reply = Reply(text="", finish="abstained", consensus=0.0, members={"v1": Reply(text="?")})
     observations, _ = judged_at_once(
         Outcome(Unit(0, 0, 0, 0), reply=reply), [], SAMPLE, passed=False, further=[score_members]
@@ -79,6 +79,6 @@ def test_a_reason_is_kept_with_the_value():
     ]
 
 
-def test_of_a_failed_or_lost_sample_nothing_is_said():
+def test_a_failed_or_lost_sample_has_no_scores_of_members():
     assert member_scores(REPLY, exact_match, failure="assertion") == ({}, [])
     assert member_scores(REPLY, exact_match, lost="error")[0] == {}

@@ -1,4 +1,4 @@
-"""Values of ensembles' replies and their members, and metrics of usage."""
+"""Values of an ensemble's reply, and scores of its members."""
 
 from __future__ import annotations
 
@@ -10,14 +10,10 @@ from pytest_crucible import Reply, Sample
 from pytest_crucible.features.ensembles.member_scores import ensemble_facts, ensemble_values, member_score
 from pytest_crucible.metrics import (
     NotApplicable,
-    cost_usd,
     exact_match,
-    first_token_s,
-    input_tokens,
     latency_s,
     metric,
     output_tokens,
-    total_tokens,
 )
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
@@ -93,28 +89,3 @@ def test_a_truncated_member_has_the_worst_value(finish):
     assert member_score(errors, cut, SAMPLE) == 5.0
     assert isinstance(member_score(output_tokens, cut, SAMPLE), NotApplicable)
     assert math.isinf(output_tokens.facts.high)
-
-
-USAGE_SAMPLE = Sample(id="a", input="2 + 2")
-UNCOUNTED = NotApplicable("the backend reports no token counts")
-
-
-@pytest.mark.parametrize(
-    ("metric", "known", "value", "unknown"),
-    [
-        (first_token_s, {"first_token_s": 0.25}, 0.25, NotApplicable("the reply was not streamed")),
-        (cost_usd, {"cost_usd": 0.0}, 0.0, NotApplicable("the price is unknown")),
-        (input_tokens, {"input_tokens": 7}, 7, UNCOUNTED),
-        (total_tokens, {"input_tokens": 7, "output_tokens": 0}, 7, UNCOUNTED),
-    ],
-    ids=lambda one: getattr(one, "name", ""),
-)
-def test_usage_is_read_from_the_reply_or_does_not_apply(metric, known, value, unknown):
-    assert metric(Reply(text="", **known), USAGE_SAMPLE) == value
-    assert metric(Reply(text=""), USAGE_SAMPLE) == unknown
-    assert (metric.facts.direction, metric.facts.kind, metric.facts.low) == ("lower", "positive", 0.0)
-
-
-@pytest.mark.parametrize("half", [{"input_tokens": 7}, {"output_tokens": 7}])
-def test_total_tokens_need_both_counts(half):
-    assert total_tokens(Reply(text="", **half), USAGE_SAMPLE) == UNCOUNTED

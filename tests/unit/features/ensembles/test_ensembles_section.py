@@ -48,15 +48,15 @@ def lines(run, analysis):
     return show
 
 
-def test_the_ensemble_its_best_member_and_each_pair(lines):
+def test_the_tables_have_the_ensemble_its_best_member_and_each_pair(lines):
     assert lines(FOUND) == [*LEVELS, *PAIRS]
 
 
-def test_it_is_part_of_the_verbose_summary_alone(lines):
+def test_the_tables_are_shown_in_the_verbose_summary_only(lines):
     assert lines(FOUND, 0) == []
 
 
-def test_what_is_not_known_is_a_dash_and_its_reason(lines):
+def test_an_unknown_value_is_a_dash_with_a_note(lines):
     why = "a model that is always right, or always wrong, has no error correlation"
     pair = dataclasses.replace(PAIR, error_correlation=share(None, note=why))
     note = "only samples that every member answered"
@@ -69,7 +69,7 @@ def test_what_is_not_known_is_a_dash_and_its_reason(lines):
     ]
 
 
-def test_where_no_sample_was_answered_by_all_there_is_no_best(lines):
+def test_without_a_common_sample_there_is_no_best_member(lines):
     nothing = share(None, note="no sample was answered by all")
     unknown = dataclasses.replace(FOUND, n=0, best=None, accuracies={}, oracle=nothing, ensemble=nothing)
 
@@ -85,7 +85,7 @@ def document_of(item: Diversity):
     return document
 
 
-def test_the_document_has_it_all():
+def test_the_json_has_every_value():
     document = document_of(FOUND)
 
     assert set(document) == {"arm", "metric", "n", "members", "best", "oracle", "ensemble", "pairs", "note"}

@@ -1,0 +1,155 @@
+"""LLM judges: whether they prefer the answer shown first or second, and how far people agree with them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible import stats
+from pytest_crucible.records import (
+    HUMAN,
+    ORDERS,
+    Arm,
+    ArmOutcomes,
+    Claim,
+    Note,
+    Proportion,
+    View,
+)
+from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.number_format import p_equals, with_interval
+
+decides = False  # no claim of it can fail the session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceBias:
+    """Verdicts on one arm's replies that changed when the order of the two answers was swapped."""
+
+    arm: str
+    metric: str
+    n: int
+    """Replies that were judged in both orders."""
+    consistent: Proportion
+    """The share of these replies that got one verdict in both orders."""
+    towards_first: int
+    """Replies whose verdict moved, on swapping, with the place that is shown first."""
+    towards_second: int
+    p_value: float
+    """Exact sign test of "neither place is preferred"."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HumanAgreement:
+    """Agreement of a judge's levels with those that people gave the same replies."""
+
+    arm: str
+    metric: str
+    n: int
+    """Replies with a person's label."""
+    raw: Proportion
+    """The share of these replies that got the person's level."""
+    kappa: Proportion
+    """Cohen's, unweighted."""
+
+
+JudgeQuality = PlaceBias | HumanAgreement
+
+
+def compute(inputs: SectionInputs) -> tuple[JudgeQuality, ...] | None:
+    """Return one record for each judged metric of each arm; None if no judge left evidence about itself."""
+    return (
+        tuple(
+            quality
+            for arm, answers in zip(inputs.plan.arms, inputs.answers, strict=True)
+            for quality in _qualities(arm, answers, level=1 - inputs.alpha)
+        )
+        or None
+    )
+
+
+def claims(qualities: Sequence[JudgeQuality]) -> Sequence[Claim]:
+    """Return no claims: a p-value of a place bias is shown, and decides nothing."""
+    return ()
+
+
+def view(qualities: Sequence[JudgeQuality], claims: Sequence[Claim]) -> View:
+    """Return a note for each judged metric and arm: a score is only as good as its judge."""
+    return View(
+        title="Judges",
+        notes=tuple(
+            Note(text=f"judge of {quality.metric}, {quality.arm}: {_sentence(quality)}") for quality in qualities
+        ),
+        document=[_document(quality) for quality in qualities],
+    )
+
+
+def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[JudgeQuality]:
+    """Yield the judges' side values, in the first repeat of each sample."""
+    for name, rows in answers.told.items():
+        values = [json.loads(text) for _, repeat, text in rows if repeat == 0]
+        try:
+            if name.endswith(ORDERS):
+                yield _place_bias(arm.name, name.removesuffix(ORDERS), values, level)
+            else:
+                yield _agreement(arm.name, name.removesuffix(HUMAN), values, level)
+        # One judged pair shows nothing about the judge; the scores themselves are reported elsewhere.
+        except NotEnoughData:
+            continue
+
+
+def _place_bias(arm: str, metric: str, values: Sequence[Sequence[float]], level: float) -> PlaceBias:
+    bias = stats.position_bias([pair[0] for pair in values], [pair[1] for pair in values], level=level)
+    return PlaceBias(
+        arm=arm,
+        metric=metric,
+        n=bias.pairs,
+        consistent=Proportion(value=bias.consistency, interval=bias.consistency_interval),
+        towards_first=bias.towards_first,
+        towards_second=bias.towards_second,
+        p_value=bias.p_value,
+    )
+
+
+def _agreement(arm: str, metric: str, values: Sequence[Sequence[str]], level: float) -> HumanAgreement:
+    kappa = stats.cohen_kappa([pair[0] for pair in values], [pair[1] for pair in values], level=level)
+    same = sum(pair[0] == pair[1] for pair in values)
+    raw = stats.wilson_interval(same, len(values), level=level)
+    return HumanAgreement(
+        arm=arm,
+        metric=metric,
+        n=len(values),
+        raw=Proportion(value=same / len(values), interval=raw),
+        kappa=Proportion(value=kappa.value, interval=kappa.interval),
+    )
+
+
+def _sentence(quality: JudgeQuality) -> str:
+    if isinstance(quality, HumanAgreement):
+        kappa = (
+            "undefined" if quality.kappa.value is None else with_interval(quality.kappa.value, quality.kappa.interval)
+        )
+        return f"as people {with_interval(quality.raw.value, quality.raw.interval)}, kappa {kappa}, n={quality.n:,}"
+    moved = f"{quality.towards_first:,} moved with the first place, {quality.towards_second:,} with the second"
+    same = with_interval(quality.consistent.value, quality.consistent.interval)
+    return f"same verdict in both orders {same}, {moved} ({p_equals(quality.p_value)}), n={quality.n:,}"
+
+
+def _document(quality: JudgeQuality) -> dict[str, Any]:
+    about = {"arm": quality.arm, "metric": quality.metric, "n": quality.n}
+    if isinstance(quality, HumanAgreement):
+        return {**about, "kind": "human", "raw": _proportion(quality.raw), "kappa": _proportion(quality.kappa)}
+    moved = {
+        "towards_first": quality.towards_first,
+        "towards_second": quality.towards_second,
+        "p_value": quality.p_value,
+    }
+    return {**about, "kind": "place", "consistent": _proportion(quality.consistent), **moved}
+
+
+def _proportion(share: Proportion) -> Mapping[str, float | None]:
+    return {"value": share.value, **interval_ends(share.interval)}
