@@ -105,18 +105,18 @@ def _format_number(number: float, unit: str) -> str:
     return f"{number:,.4g} USD" if unit == "USD" and number < 1000 else f"{number:,.0f} {unit}"
 
 
-# Taken and spent: dollars, tokens and requests of each.
+# Committed and spent: dollars, tokens and requests of each.
 _COUNTS = struct.Struct("<6d")
 
 
 class SpendLedger:
-    """Amounts taken (spent or reserved) and amounts spent, in the memory of one process."""
+    """Amounts committed (spent or reserved) and amounts spent, in the memory of one process."""
 
     def __init__(self) -> None:
         self._amounts = Amount(), Amount()
 
     @property
-    def taken(self) -> Amount:
+    def committed(self) -> Amount:
         return self._read()[0]
 
     @property
@@ -125,29 +125,29 @@ class SpendLedger:
 
     def take(self, amount: Amount, limit: Amount) -> bool:
         """Reserve an amount and return True; return False if the limit would be exceeded."""
-        with self._locked():
-            taken, spent = self._read()
-            after = taken.plus(amount)
+        with self._lock_file():
+            committed, spent = self._read()
+            after = committed.plus(amount)
             if fits := after.within(limit):
                 self._write(after, spent)
             return fits
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
-        with self._locked():
-            taken, before = self._read()
-            self._write(taken.plus(reserved, -1.0).plus(spent), before.plus(spent))
+        with self._lock_file():
+            total, before = self._read()
+            self._write(total.plus(reserved, -1.0).plus(spent), before.plus(spent))
 
     def close(self) -> None:
         """Nothing to close."""
 
-    def _locked(self) -> AbstractContextManager[None]:
+    def _lock_file(self) -> AbstractContextManager[None]:
         return nullcontext()
 
     def _read(self) -> tuple[Amount, Amount]:
         return self._amounts
 
-    def _write(self, taken: Amount, spent: Amount) -> None:
-        self._amounts = taken, spent
+    def _write(self, committed: Amount, spent: Amount) -> None:
+        self._amounts = committed, spent
 
 
 class SharedLedger(SpendLedger):
@@ -174,7 +174,7 @@ class SharedLedger(SpendLedger):
                 self._path.unlink(missing_ok=True)
 
     @contextmanager
-    def _locked(self) -> Iterator[None]:
+    def _lock_file(self) -> Iterator[None]:
         self._lockf(self._file, self._lock)
         try:
             yield
@@ -185,8 +185,8 @@ class SharedLedger(SpendLedger):
         counts = _COUNTS.unpack(os.pread(self._file, _COUNTS.size, 0).ljust(_COUNTS.size, b"\0"))
         return Amount(*counts[:3]), Amount(*counts[3:])
 
-    def _write(self, taken: Amount, spent: Amount) -> None:
-        os.pwrite(self._file, _COUNTS.pack(*taken, *spent), 0)
+    def _write(self, committed: Amount, spent: Amount) -> None:
+        os.pwrite(self._file, _COUNTS.pack(*committed, *spent), 0)
 
 
 Place = tuple[str, int]
@@ -292,8 +292,8 @@ class Account:
         for number, budget in enumerate(self.budgets):
             if not budget.ledger.take(amount, budget.limit):
                 # All or nothing: what earlier budgets have reserved is returned.
-                for taken in self.budgets[:number]:
-                    taken.ledger.settle(amount, Amount())
+                for earlier in self.budgets[:number]:
+                    earlier.ledger.settle(amount, Amount())
                 return False
         return True
 
@@ -321,6 +321,6 @@ class Account:
                     f"{format_amount(needed, budget.limit)}: allow more, or set a smaller max_tokens"
                 )
         # The budget that is short now; the first one, if another has settled meanwhile.
-        short = (budget for budget in self.budgets if not budget.ledger.taken.plus(dearest, arms).within(budget.limit))
+        short = (budget for budget in self.budgets if not budget.ledger.committed.plus(dearest, arms).within(budget.limit))
         exhausted = next(short, self.budgets[0])
         return Spent(f"the budget of {exhausted.text} is exhausted: {exhausted}")

@@ -194,7 +194,7 @@ class Cached(Wrapper):
             tally = self._policy.tally(request.experiment, request.arm)
             # Recorded per sample and repeat, so that the session can tell how many replies are missing before it fails.
             tally.missing.add((request.sample, request.repeat))
-            raise _uncached(request)
+            raise _missing_reply(request)
         return await self.inner.generate(request)
 
 
@@ -207,8 +207,8 @@ class CacheOnlyBackend:
         self.identity = identity
 
     async def generate(self, request: Request) -> Reply:
-        raise _uncached(request, ", and no model may be called")
+        raise _missing_reply(request, ", and no model may be called")
 
 
-def _uncached(request: Request, why: str = "") -> Uncached:
+def _missing_reply(request: Request, why: str = "") -> Uncached:
     return Uncached(f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache{why}")

@@ -23,13 +23,14 @@ class TimeLimit:
     A cancellation from elsewhere stays a cancellation, whichever came first.
     """
 
-    __slots__ = ("_cancelling", "_has_expired", "_is_open", "_seconds", "_task", "_watch", "when")
+    __slots__ = ("_cancelling", "_is_open", "_seconds", "_task", "_watch", "has_expired", "when")
 
     def __init__(self, seconds: float | None) -> None:
         self.when = math.inf
         """When it expires, by the loop's clock; infinite for never."""
         self._seconds = seconds
-        self._has_expired = self._is_open = False
+        self.has_expired = self._is_open = False
+        """`has_expired`: whether the time was over before the block ended."""
 
     async def __aenter__(self) -> TimeLimit:
         task = asyncio.current_task()
@@ -46,22 +47,18 @@ class TimeLimit:
         self._is_open = False
         self._watch.limits.discard(self)
         # As asyncio.timeout: a cancellation from elsewhere must not become a TimeoutError.
-        if self._has_expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+        if self.has_expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
     def move(self, when: float) -> None:
         """Move the moment of expiry. A limit that has expired or was left does not change."""
-        if self._is_open and not self._has_expired:
+        if self._is_open and not self.has_expired:
             self.when = when
             self._watch.add(self)
 
-    def expired(self) -> bool:
-        """Return whether the time was over before the block ended."""
-        return self._has_expired
-
     def expire(self) -> None:
         """Cancel the block (called by the watch)."""
-        self._has_expired = True
+        self.has_expired = True
         self._task.cancel()
 
 
@@ -216,7 +213,7 @@ class SampleSlot:
         return self._is_held
 
     @contextlib.asynccontextmanager
-    async def released(self) -> AsyncIterator[None]:
+    async def without_slot(self) -> AsyncIterator[None]:
         """Release the slot inside the block. Waits nest: a sample may wait for several requests at once."""
         self._waits += 1
         if self._is_held and not self._has_ended:
@@ -254,7 +251,7 @@ async def released_slot() -> AsyncIterator[None]:
     if slot is None:
         yield
         return
-    async with slot.released():
+    async with slot.without_slot():
         yield
 
 
@@ -278,7 +275,7 @@ class Timed(Wrapper):
         except (Retryable, TimeoutError) as error:
             return_time(asyncio.get_running_loop().time() - started)
             # A Retryable that arrives together with the deadline explains more than the deadline.
-            if deadline.expired() and not isinstance(error, Retryable):
+            if deadline.has_expired and not isinstance(error, Retryable):
                 raise Retryable(f"no answer within {self._timeout_s:g} s", kind="timeout") from None
             raise
 

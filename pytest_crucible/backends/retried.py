@@ -48,7 +48,7 @@ class Attempts:
 
     @property
     def are_used_up(self) -> bool:
-        """Whether the request is not sent again."""
+        """True if the request is not sent again."""
         return self._counted > self._retries
 
     def add(self, error: Retryable) -> None:
@@ -65,11 +65,11 @@ class Attempts:
         Exponential backoff with full jitter, and at least the pause that the server asked for.
         https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
         """
-        wanted = self.last.retry_after_s or 0.0
+        pause_s = self.last.retry_after_s or 0.0
         if self._is_excused:
-            seconds = wanted * DRAWS.uniform(1, 1 + SPREAD) if wanted else DRAWS.uniform(*CHANCE_S)
+            seconds = pause_s * DRAWS.uniform(1, 1 + SPREAD) if pause_s else DRAWS.uniform(*CHANCE_S)
         else:
-            seconds = max(wanted, DRAWS.uniform(0, min(LONGEST_S, FIRST_S * 2.0 ** (self._counted - 1))))
+            seconds = max(pause_s, DRAWS.uniform(0, min(LONGEST_S, FIRST_S * 2.0 ** (self._counted - 1))))
         if self._judge is not None and self._refusals:
             self._judge.record_wait(seconds)
         return seconds

@@ -42,7 +42,7 @@ async def ask_async(
             returned = await function(**arguments)
     except BaseException as error:
         # Whatever the function raised when it was cancelled.
-        if deadline.expired() and isinstance(error, Exception):
+        if deadline.has_expired and isinstance(error, Exception):
             return _timed_out(outcome, timeout_s, clock)
         return _record_exception(outcome, error, classify)
     return _record_return(outcome, returned)

@@ -1,4 +1,4 @@
-"""Where samples run: the session's background loop, threads for test functions that are not async, and rare collections."""
+"""The places where samples run: the session's background loop, threads for test functions that are not async, and rare collections."""
 
 from __future__ import annotations
 

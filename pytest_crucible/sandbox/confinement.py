@@ -89,13 +89,13 @@ def _libc() -> ctypes.CDLL:
 def call(number: int, *arguments: int | bytes | None) -> int:
     """Make a system call; raises OSError on failure."""
     c_arguments = [ctypes.c_long(value) if isinstance(value, int) else value for value in arguments]
-    return _checked(_libc().syscall(ctypes.c_long(number), *c_arguments))
+    return _check_result(_libc().syscall(ctypes.c_long(number), *c_arguments))
 
 
 def prctl(option: int, *arguments: int) -> int:
     """Make a `prctl` call; raises OSError on failure."""
     c_arguments = [ctypes.c_ulong(value) for value in (*arguments, 0, 0, 0, 0)[:4]]
-    return _checked(_libc().prctl(option, *c_arguments))
+    return _check_result(_libc().prctl(option, *c_arguments))
 
 
 def address(data: bytes) -> int:
@@ -108,7 +108,7 @@ def drop_capabilities(numbers: Machine) -> None:
     call(numbers.capset, header, bytes(24))
 
 
-def _checked(result: int) -> int:
+def _check_result(result: int) -> int:
     if result < 0:
         error = ctypes.get_errno()
         raise OSError(error, os.strerror(error))

@@ -124,11 +124,11 @@ class JobClock:
         Tests and code run in turn, so that their times add up. Of a process it is that of the thread that waited longest:
         the times of threads that wait for each other would otherwise buy time.
         """
-        return sum(max((waited for _, _, waited in _threads(one)), default=0) for one in self.processes) / 1e9
+        return sum(max((waited for _, _, waited in _threads(process)), default=0) for process in self.processes) / 1e9
 
     def _may_wait_now(self) -> bool:
         """Return True if a thread has waited since the last look: the kernel counts a wait only when it ends."""
-        ready = frozenset(thread for one in self.processes for thread in _threads(one) if _is_ready(thread[0]))
+        ready = frozenset(thread for process in self.processes for thread in _threads(process) if _is_ready(thread[0]))
         is_waiting = bool(ready & self._ready) or (not self._ready and bool(ready))
         self._ready = ready
         return is_waiting

@@ -234,65 +234,10 @@ def test_a_key_is_in_no_output(suite, workers):
     assert key.removeprefix("tml-")[:12] not in output
 
 
-def test_a_missing_sdk_is_reported_in_one_sentence(suite, without_sdk):
-    suite.test("def test_train(training_client):\n    pass")
-    result = suite.run()
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(['Tinker\'s clients need its SDK: pip install "pytest-crucible[[]tinker[]]" (*)'])
-    assert not (suite.path / ".crucible" / "tinker").exists()
-
-
 def test_a_missing_sdk_stops_an_adapter_before_any_request(suite, without_sdk):
     suite.adapters({"base": {"backend": "tinker", "base_model": "crucible/tiny"}})
 
     suite.refuses(suite.run("--crucible-adapter=base"), "Tinker's clients need its SDK: pip install \"pytest-*")
-
-
-@pytest.mark.parametrize(
-    ("key", "sentence"),
-    [
-        (None, "the hosted Tinker service needs a key: set TINKER_API_KEY, *"),
-        ("sk-of-somebody-else", "TINKER_API_KEY is not a Tinker key: it must start with 'tml-'"),
-    ],
-    ids=["none", "wrong"],
-)
-def test_the_hosted_service_needs_a_key(tinker, suite, monkeypatch, key, sentence):
-    if key:
-        monkeypatch.setenv("TINKER_API_KEY", key)
-    suite.test("def test_train(service_client):\n    pass")
-    result = suite.run_apart("--crucible-tinker=hosted")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([sentence])
-    assert str(key) not in result.stdout.str()
-
-
-def test_the_hosted_service_is_used_on_request_alone(tinker, suite, base, monkeypatch, tmp_path):
-    suite.test(
-        GOT
-        + """
-    def test_sample(sampling_client, tokenizer, rest_client):
-        import tinker
-        prompt, params = tinker.ModelInput.from_ints(tokenizer.encode("claim")), tinker.SamplingParams(max_tokens=4)
-        assert got(sampling_client.sample(prompt, 1, params)).sequences
-
-    def test_wrong(service_client):
-        key = os.environ["TINKER_API_KEY"]
-        assert not got(service_client.create_sampling_client(model_path="tinker://none/sampler_weights/x"))
-    """
-    )
-    with LocalServer.start(tmp_path / "hosted", base=base) as server:
-        monkeypatch.setenv("TINKER_BASE_URL", server.url)
-        monkeypatch.setenv("TINKER_API_KEY", server.key)
-        (name,) = (tmp_path / "hosted").glob("models/crucible/tiny-*")
-        monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(name))
-        result = suite.run_apart("--crucible-tinker=hosted", "--showlocals")
-
-    result.assert_outcomes(passed=1, failed=1)
-    assert not (suite.path / ".crucible" / "tinker").exists()
-    assert server.key not in result.stdout.str()
-    result.stdout.fnmatch_lines(["key *= '(key hidden)'"])
 
 
 def test_the_hosted_service_has_no_base_model_of_its_own(tinker, suite, base, monkeypatch, tmp_path):
@@ -386,17 +331,6 @@ def ask(suite: Any, *arguments: str) -> tuple[pytest.RunResult, list[str]]:
     suite.forget_calls()
     result = suite.run_apart("--crucible-adapter=base", *arguments)
     return result, sorted(suite.calls())
-
-
-@pytest.mark.slow
-def test_an_adapter_answers_the_same_in_whatever_order_it_is_asked(tinker, suite):
-    (single, answers), (many, again) = (ask(suite, f"--crucible-concurrency={number}") for number in (1, 16))
-
-    assert (single.ret, many.ret) == (0, 0), many.stdout.str()
-    assert len(answers) == 20
-    assert len({line.partition(": ")[2] for line in answers}) > 10  # each sample draws with a seed of its own
-    assert answers == again
-    assert ask(suite, "--crucible-seed=1")[1] != answers
 
 
 def test_a_killed_server_loses_the_remaining_samples_at_once(tinker, suite, monkeypatch):

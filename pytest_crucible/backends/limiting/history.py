@@ -1,4 +1,4 @@
-"""What the requests to a server have shown: refusals that cluster, the time that waiting has cost, and limits in headers."""
+"""A record of the requests to a server: refusals that cluster, the time that waiting has cost, and limits in headers."""
 
 from __future__ import annotations
 

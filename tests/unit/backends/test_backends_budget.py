@@ -20,7 +20,7 @@ counts = st.integers(0, 1000)
 
 
 class Server:
-    """Takes a second, writes as many tokens as it is told, and counts what is under way."""
+    """Takes a second, writes as many tokens as its number says, and counts what is under way."""
 
     identity, simulated = "server", True
 
@@ -151,7 +151,7 @@ def test_concurrent_requests_stay_within_the_budget(budget):
 
     assert answered(outcomes) == len(server.asked) == 7
     assert all(isinstance(outcome, Reply | Spent) for outcome in outcomes)
-    assert money.run.spent() == money.run.ledger.taken
+    assert money.run.spent() == money.run.ledger.committed
     assert money.run.spent() == pytest.approx(Amount(0.035, 140, 7))
 
 
@@ -182,7 +182,7 @@ async def test_unused_reservation_of_an_arm_is_released():
         await backend.generate(request(number))
         for arm in ("v1", "v2"):
             money.release("e", str(number), 0, arm)
-    assert money.run.ledger.taken.requests == 3
+    assert money.run.ledger.committed.requests == 3
 
 
 def test_retries_count_against_the_budget():
@@ -208,7 +208,7 @@ def test_broken_requests_cost_their_reservation(error, tokens):
     ask(money, [request()], Server(error=error))
 
     assert money.run.spent().tokens == tokens
-    assert money.run.spent() == money.run.ledger.taken
+    assert money.run.spent() == money.run.ledger.committed
 
 
 @in_virtual_time
@@ -241,7 +241,7 @@ async def test_request_waiting_for_budget_can_be_cancelled():
 
     assert second.cancelled()
     assert len(server.asked) == 1
-    assert money.run.ledger.taken.requests == 1
+    assert money.run.ledger.committed.requests == 1
 
 
 def test_stricter_of_run_and_experiment_budget_holds():
@@ -249,7 +249,7 @@ def test_stricter_of_run_and_experiment_budget_holds():
     money.allow("e", "3 requests", ["v2"])
 
     assert answered(ask(money, [request(number) for number in range(9)], server)) == 3
-    assert money.run.ledger.taken == money.budgets["e"].ledger.taken
+    assert money.run.ledger.committed == money.budgets["e"].ledger.committed
 
 
 def test_a_budget_below_one_sample_stops_the_experiment():
@@ -270,8 +270,8 @@ def test_a_budget_is_never_exceeded_and_arms_are_treated_alike(limit, arms, samp
     ask(money, [request(number, arm) for number in range(samples) for arm in names], server)
     of = [{sample for name, sample in server.asked if name == arm} for arm in names]
 
-    assert money.run.ledger.taken.within(money.run.limit)
-    assert money.run.ledger.taken == pytest.approx(money.run.spent())
+    assert money.run.ledger.committed.within(money.run.limit)
+    assert money.run.ledger.committed == pytest.approx(money.run.spent())
     assert all(samples == of[0] for samples in of)
 
 
