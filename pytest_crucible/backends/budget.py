@@ -321,6 +321,8 @@ class Account:
                     f"{format_amount(needed, budget.limit)}: allow more, or set a smaller max_tokens"
                 )
         # The budget that is short now; the first one, if another has settled meanwhile.
-        short = (budget for budget in self.budgets if not budget.ledger.committed.plus(dearest, arms).within(budget.limit))
+        short = (
+            budget for budget in self.budgets if not budget.ledger.committed.plus(dearest, arms).within(budget.limit)
+        )
         exhausted = next(short, self.budgets[0])
         return Spent(f"the budget of {exhausted.text} is exhausted: {exhausted}")

@@ -224,9 +224,6 @@ class SampleSlot:
         finally:
             self._waits -= 1
         # Not after a cancellation: then this request is not sent again.
-        await self._acquire()
-
-    async def _acquire(self) -> None:
         if self._waits or self._is_held or self._has_ended:
             return
         await self._slots.acquire()

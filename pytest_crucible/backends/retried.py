@@ -84,7 +84,7 @@ class Attempts:
         Unanswered('no answer in 2 attempts, in 41 s, from a server that answers others; the last: no answer within 20 s')
         """
         if has_answered and all(error.kind in SILENT for error in self._failures):
-            facts = f"in {self._number}, in {seconds:.0f} s, from a server that answers others"
+            facts = f"in {quantity(len(self), 'attempt')}, in {seconds:.0f} s, from a server that answers others"
             return Unanswered(f"no answer {facts}; the last: {self.last}", kind=self.last.kind)
         return BackendError(self.sentence(seconds))
 
@@ -99,11 +99,7 @@ class Attempts:
         """
         counts = Counter(error.kind for error in self._failures)
         kinds = ", ".join(f"{kind} x {count}" for kind, count in counts.most_common())
-        return f"lost after {self._number} in {seconds:.0f} s: {kinds}; the last: {self.last}"
-
-    @property
-    def _number(self) -> str:
-        return quantity(len(self), "attempt")
+        return f"lost after {quantity(len(self), 'attempt')} in {seconds:.0f} s: {kinds}; the last: {self.last}"
 
 
 # Attempts after the first.

@@ -175,14 +175,6 @@ def wrap_backend(
     return wrapped
 
 
-def _cut(inner: Backend, wrapping: Wrapping) -> Backend:
-    return ReplyLimit(inner, read_reply_limit(wrapping.adapter))
-
-
-def _time(inner: Backend, wrapping: Wrapping) -> Backend:
-    return Timed(inner, read_timeout(wrapping.adapter, wrapping.backend))
-
-
 def _meter(inner: Backend, wrapping: Wrapping) -> Backend:
     shared = wrapping.shared
     meter = shared.spending.meter(wrapping.adapter, wrapping.model, is_free=wrapping.is_free)
@@ -207,10 +199,6 @@ def _limit(inner: Backend, wrapping: Wrapping) -> Backend:
     return inner if limiter is None else Limited(inner, limiter, wrapping.shared.emit, reporter=wrapping.backend)
 
 
-def _break(inner: Backend, wrapping: Wrapping) -> Backend:
-    return CircuitBreaker(inner, wrapping.circuit, is_remote=isinstance(wrapping.backend, Remote))
-
-
 def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
     adapter, circuit = wrapping.adapter, wrapping.circuit
     retries, has_answered = read_retries(adapter), lambda: circuit.has_answered
@@ -233,7 +221,16 @@ def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
     return StopBeforeSending(inner, wrapping.adapter.name, price, shared.on_unsent)
 
 
-WRAPPERS: tuple[Wrap, ...] = (_cut, _time, _meter, _hedge, _limit, _break, _retry, _cache)
+WRAPPERS: tuple[Wrap, ...] = (
+    lambda inner, wrapping: ReplyLimit(inner, read_reply_limit(wrapping.adapter)),
+    lambda inner, wrapping: Timed(inner, read_timeout(wrapping.adapter, wrapping.backend)),
+    _meter,
+    _hedge,
+    _limit,
+    lambda inner, wrapping: CircuitBreaker(inner, wrapping.circuit, is_remote=isinstance(wrapping.backend, Remote)),
+    _retry,
+    _cache,
+)
 """From the inside out; one that does not apply returns what it is given."""
 ESTIMATING: tuple[Wrap, ...] = (_stop, _cache, lambda inner, _: StopTogether(inner))
 """For a run that is only estimated: nothing is sent. Cached replies cost no request."""

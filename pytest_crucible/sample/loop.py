@@ -1,4 +1,4 @@
-"""The places where samples run: the session's background loop, threads for test functions that are not async, and rare collections."""
+"""The background loop of a session, threads for test functions that are not async, and rare garbage collections."""
 
 from __future__ import annotations
 

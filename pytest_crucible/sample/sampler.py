@@ -272,12 +272,10 @@ class BlockingSampler:
 
     @property
     def arm(self) -> Arm:
-        """The arm that replies."""
         return self._sampler.arm
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The adapter's `variables`, without `prompt`, which is an argument of the test function."""
         return self._sampler.variables
 
     def generate(self, input: Any, /, **parameters: Any) -> Reply:

@@ -6,7 +6,6 @@ import contextlib
 import functools
 import hashlib
 import importlib
-import ipaddress
 import os
 import threading
 import time
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from pytest_crucible.backends.http.client import is_loopback
 from pytest_crucible.backends.tinker.health import error_text, is_lost
 from pytest_crucible.records.errors import BackendError, CrucibleError, Refused, ServiceLost, SpecError
 
@@ -78,27 +78,13 @@ def read_key(environment: Mapping[str, str], variable: str, adapter: str) -> str
     return key
 
 
-def is_loopback(url: str) -> bool:
-    """Return whether a service is on this machine.
-
-    >>> is_loopback("http://127.0.0.1:8000"), is_loopback("https://tinker.example")
-    (True, False)
-    """
-    host = urlsplit(url).hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 def exempt_loopback(url: str, environment: MutableMapping[str, str]) -> None:
     """Add a service on this machine to NO_PROXY: a proxy cannot reach this machine's own interface."""
-    if not is_loopback(url):
-        return
     host = urlsplit(url).hostname or ""
-    for name in ("NO_PROXY", "no_proxy"):
-        hosts = [known_host for known_host in environment.get(name, "").split(",") if known_host]
-        environment[name] = ",".join([*hosts, *(known_host for known_host in (host,) if known_host not in hosts)])
+    if is_loopback(host):
+        for name in ("NO_PROXY", "no_proxy"):
+            hosts = list(filter(None, environment.get(name, "").split(",")))
+            environment[name] = ",".join(hosts if host in hosts else [*hosts, host])
 
 
 def proxy_variable(url: str) -> str | None:
@@ -108,9 +94,8 @@ def proxy_variable(url: str) -> str | None:
     scheme = next((candidate for candidate in (parts.scheme, "all") if candidate in proxies), None)
     if scheme is None or proxy_bypass(parts.netloc):
         return None
-    return next(
-        (name for name in (f"{scheme.upper()}_PROXY", f"{scheme}_proxy") if name in os.environ), f"{scheme}_proxy"
-    )
+    upper = f"{scheme.upper()}_PROXY"
+    return upper if upper in os.environ else f"{scheme}_proxy"
 
 
 CHECKPOINT = "tinker://"
@@ -245,15 +230,14 @@ def fetch_models(url: str, key: str) -> dict[str, ListedModel]:
     try:
         answer = httpx.get(f"{url}/api/v1/get_server_capabilities", headers={"x-api-key": key}, timeout=HEALTH_S)
         models = answer.json()["supported_models"] if answer.status_code == httpx.codes.OK else []
-        return {
-            model["model_name"]: ListedModel(
-                model.get("max_context_length"), str(model.get("stand_in", "")), str(model.get("tokenizer", ""))
-            )
-            for model in models
-            if model.get("model_name")
-        }
+        return {model["model_name"]: _read_model(model) for model in models if model.get("model_name")}
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _read_model(model: Mapping[str, Any]) -> ListedModel:
+    stand_in, tokenizer = (str(model.get(name, "")) for name in ("stand_in", "tokenizer"))
+    return ListedModel(model.get("max_context_length"), stand_in, tokenizer)
 
 
 def _by_proxy(url: str) -> str:

@@ -16,7 +16,6 @@ from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible import BackendError, Refused, Request, SpecError
 from pytest_crucible.adapters.local import open_local
-from pytest_crucible.backends import Backend
 from pytest_crucible.backends.local import EngineThread, LocalBackend, load_local, open_engine, sampling_params
 from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
@@ -71,11 +70,6 @@ def ask(backend: LocalBackend, *requests: Request, concurrency: int = 1000):
 
 def texts(backend: LocalBackend, *requests: Request, **options) -> list[str]:
     return [reply.text for reply in ask(backend, *requests, **options)]
-
-
-def test_local_backend_is_not_simulated(backend):
-    assert isinstance(backend, Backend)
-    assert backend.simulated is False
 
 
 def test_reply_has_tokens_latency_and_finish(backend, engine):

@@ -28,18 +28,6 @@ def now() -> float:
 
 
 @BOTH
-@in_virtual_time
-async def test_late_block_is_cancelled(limit: Limit):
-    deadline = limit(2.5)
-    with pytest.raises(TimeoutError):
-        async with deadline:
-            await asyncio.sleep(100)
-    assert now() == 2.5
-
-    assert deadline.has_expired
-
-
-@BOTH
 @pytest.mark.parametrize("seconds", [2.5, None, math.inf])
 @in_virtual_time
 async def test_block_in_time_does_not_expire(limit: Limit, seconds: float | None):

@@ -188,12 +188,6 @@ def test_redirects_to_other_hosts_are_refused(status, location):
         answered(f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode())
 
 
-def test_redirect_loop_is_refused():
-    circle = b"HTTP/1.1 308 Go\r\nlocation: /v1/completions\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-    with pytest.raises(Refused, match="redirects more than 5 times"):
-        answered(*[circle] * 9)
-
-
 @pytest.mark.parametrize(
     ("response", "kind", "sentence"),
     [
