@@ -22,7 +22,7 @@ FILES = [
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "adversary", "backends", "commands", "datasets", "detectors", "exports", "features",
+        "adversary", "commands", "datasets", "detectors", "exports", "features",
         "guards", "importers", "measures",
         "local_model", "metrics", "presets", "report", "runs", "stats", "sweeps", "training",
         "training_sets",

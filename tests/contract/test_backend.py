@@ -14,7 +14,7 @@ from memory_replies import MemoryReplies
 from openai_server import OpenAIServer
 from virtual_time import in_event_loop
 
-from pytest_crucible import Backend, BackendError, RecordedBackend, Reply, Request, ScriptedBackend
+from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Reply, Request, ScriptedBackend
 from pytest_crucible.backends import KnowsItsSamples, recorded_rows
 from pytest_crucible.backends.cache import Cached, CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event

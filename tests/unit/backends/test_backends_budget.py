@@ -56,7 +56,7 @@ def ask(money: Spending, requests: list[Request], server: Server) -> list[Reply 
     return virtual_time.run(everything())
 
 
-def answered(outcomes) -> int:
+def count_replies(outcomes) -> int:
     return sum(isinstance(outcome, Reply) for outcome in outcomes)
 
 
@@ -124,7 +124,7 @@ def test_shared_ledgers_see_each_others_reservations(purses):
 
     assert first.take(Amount(0.5, 50, 2), limit)
     assert not other.take(Amount(0.5, 50, 2), limit)
-    assert other.taken == Amount(0.5, 50, 2)
+    assert other.committed == Amount(0.5, 50, 2)
     assert other.spent == Amount()
 
 
@@ -133,7 +133,7 @@ def test_settling_frees_the_unspent_reservation(purses):
     first.take(Amount(1, 100, 3), Amount(1, 100, 3))
     other.settle(Amount(1, 100, 1), Amount(0.25, 20, 1))
 
-    assert first.taken == Amount(0.25, 20, 3)
+    assert first.committed == Amount(0.25, 20, 3)
     assert first.spent == Amount(0.25, 20, 1)
 
 
@@ -141,7 +141,7 @@ def test_settling_frees_the_unspent_reservation(purses):
 
 
 def test_without_a_budget_nothing_is_reserved():
-    assert answered(ask(Spending(), [request(number) for number in range(50)], Server())) == 50
+    assert count_replies(ask(Spending(), [request(number) for number in range(50)], Server())) == 50
 
 
 @pytest.mark.parametrize("budget", ["7 requests", "140 tokens", "0.035 USD"])
@@ -149,7 +149,7 @@ def test_concurrent_requests_stay_within_the_budget(budget):
     money, server = Spending(budget), Server()
     outcomes = ask(money, [request(number) for number in range(50)], server)
 
-    assert answered(outcomes) == len(server.asked) == 7
+    assert count_replies(outcomes) == len(server.asked) == 7
     assert all(isinstance(outcome, Reply | Spent) for outcome in outcomes)
     assert money.run.spent() == money.run.ledger.committed
     assert money.run.spent() == pytest.approx(Amount(0.035, 140, 7))
@@ -160,7 +160,7 @@ def test_request_waits_until_others_settle():
     server = Server()
     outcomes = ask(Spending("230 tokens"), [request(number, max_tokens=100) for number in range(20)], server)
 
-    assert 5 <= answered(outcomes) <= 8
+    assert 5 <= count_replies(outcomes) <= 8
 
 
 def test_both_arms_lose_the_same_samples():
@@ -169,7 +169,7 @@ def test_both_arms_lose_the_same_samples():
     outcomes = ask(money, [request(number, arm) for number in range(20) for arm in ("v1", "v2")], server)
     of = {arm: {sample for name, sample in server.asked if name == arm} for arm in ("v1", "v2")}
 
-    assert answered(outcomes) == 10
+    assert count_replies(outcomes) == 10
     assert of["v1"] == of["v2"]
 
 
@@ -248,7 +248,7 @@ def test_stricter_of_run_and_experiment_budget_holds():
     money, server = Spending("5 requests"), Server()
     money.allow("e", "3 requests", ["v2"])
 
-    assert answered(ask(money, [request(number) for number in range(9)], server)) == 3
+    assert count_replies(ask(money, [request(number) for number in range(9)], server)) == 3
     assert money.run.ledger.committed == money.budgets["e"].ledger.committed
 
 

@@ -1,4 +1,4 @@
-"""What all backends of a session wait for, as whoever watches is told."""
+"""Descriptions of what all backends of a session wait for."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_unanswering_server_is_named():
     shared = BackendContext()
     circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
     for number in range(3):
-        circuit.fail(Retryable("nobody is there", kind="connection"), ("a",), 0.0, 0.1 * number)
+        circuit.fail(Retryable("no server", kind="connection"), ("a",), 0.0, 0.1 * number)
 
     assert shared.waits_for(2.0) == "waiting until server http://a/v1 answers again"
 

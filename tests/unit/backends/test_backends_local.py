@@ -217,7 +217,7 @@ def test_base_is_read_once_until_it_changes(base):
 # -- opening ------------------------------------------------------------------------------------------------------
 
 
-def opened(root: Path, parameters=None, **options) -> LocalBackend:
+def open_adapter(root: Path, parameters=None, **options) -> LocalBackend:
     adapter = Adapter(name="v2", backend="local", options=options, parameters=parameters or {})
     return open_local(adapter, context_in(root))
 
@@ -226,7 +226,7 @@ def test_paths_are_relative_to_the_configuration(base, checkpoint, tmp_path):
     shutil.copytree(base, tmp_path / "base")
     shutil.copy(checkpoint, tmp_path / "v2.safetensors")
 
-    assert isinstance(opened(tmp_path, base="base", checkpoint="v2.safetensors"), LocalBackend)
+    assert isinstance(open_adapter(tmp_path, base="base", checkpoint="v2.safetensors"), LocalBackend)
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_invalid_adapters_are_refused(base, tmp_path, options, sentence):
     EmbeddedTrainer(other, LoraSpec(rank=2), folder=tmp_path).save_sampler(tmp_path / "other.safetensors")
 
     with pytest.raises(SpecError) as caught:
-        opened(tmp_path, **{"base": "base", **options})
+        open_adapter(tmp_path, **{"base": "base", **options})
 
     assert str(caught.value).startswith(sentence.replace("{root}", str(tmp_path)))
     if options.get("checkpoint") == "other.safetensors":

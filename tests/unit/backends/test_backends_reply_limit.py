@@ -89,7 +89,7 @@ def test_an_invalid_limit_is_refused(value):
 
 
 async def reply_of(head: bytes, *pieces: bytes, forever: bytes = b"", limit: int, **options) -> tuple[Reply, int]:
-    """The reply to these bytes, and how many of them the server could send; `forever` is sent until nobody listens."""
+    """The reply to these bytes, and how many of them the server could send; `forever` is sent until the client hangs up."""
     sent = 0
     finished = asyncio.Event()
 

@@ -1,4 +1,4 @@
-"""Every request on the wire is told twice: when it starts, and what became of it."""
+"""Events of requests: the start, and the result."""
 
 from __future__ import annotations
 
@@ -99,4 +99,3 @@ def test_stop_event_names_the_error_class(error, kind):
         asyncio.run(backend.generate(REQUEST))
 
     assert events[1].facts == {"error": kind}
-

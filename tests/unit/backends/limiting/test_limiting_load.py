@@ -1,4 +1,4 @@
-"""What a server's rate has cost, in words."""
+"""Descriptions of what a server's rate has cost."""
 
 from __future__ import annotations
 

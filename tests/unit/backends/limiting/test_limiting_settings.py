@@ -1,4 +1,4 @@
-"""What users and servers say of limits."""
+"""Limits that users set and servers report."""
 
 from __future__ import annotations
 

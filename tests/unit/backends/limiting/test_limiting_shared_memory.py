@@ -40,7 +40,7 @@ def limiter(limiters) -> Limiter:
 
 
 def took(limiter: Limiter) -> int:
-    """How many turns there are at once."""
+    """Return how many turns there are at once."""
 
     async def take() -> int:
         return sum(limiter.try_acquire("v2") is not None for _ in range(MOST + 1))
@@ -125,7 +125,7 @@ def test_closing_releases_all_permits(name, limiter):
 
 
 def test_waiting_process_gets_its_share(name, limiters):
-    """Of four turns two processes get two each."""
+    """Two processes get two of four turns each."""
     limiter = limiters.of(SERVER, Limits(concurrency=4))
 
     async def work(other: LimiterProcess) -> None:

@@ -1,4 +1,4 @@
-"""What servers say of their limits, in the ways in which they say it."""
+"""Limits in the headers of responses."""
 
 from __future__ import annotations
 
