@@ -277,7 +277,7 @@ def upload(archive: Path, name: str | None, service: str | None, as_json: bool) 
         )
     from pytest_crucible.backends.local import open_engine
     from pytest_crucible.backends.tinker.service import LOCAL
-    from pytest_crucible.local_model.server.uploads import upload_adapter
+    from pytest_crucible.local_model.server.archive import upload_adapter
 
     folder = root / ".crucible" / "tinker"
     click.echo(f"{LOCAL}: {folder}", err=True)

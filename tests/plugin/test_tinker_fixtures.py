@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from tinker_http import SHAPE
 
+from base_model.gradients import initial_weights
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible.local_model.checkpoints import save_base
-from pytest_crucible.local_model.config import initial_weights
 from pytest_crucible.local_model.server.process import LocalServer
-from pytest_crucible.local_model.tokens import train_tokenizer
 
 UNREACHABLE = "http://127.0.0.1:9"
 TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))

@@ -165,7 +165,6 @@ class TinkerServices:
 
     @functools.cached_property
     def own(self) -> Service:
-        """The session's own service."""
         if self.is_local:
             # A missing SDK is reported before a server is started in vain.
             _ = self.sdk
@@ -191,7 +190,6 @@ class TinkerServices:
 
     @functools.cached_property
     def sdk(self) -> Any:
-        """The module `tinker`."""
         try:
             sdk = importlib.import_module("tinker")
         except ImportError as error:
