@@ -140,4 +140,3 @@ def test_a_checkpoint_may_be_typed(local):
         local.run("--crucible-adapter=local:below/v2.safetensors"),
         "adapter 'local:below/v2.safetensors' cannot be opened: *v2.safetensors belongs to base model *, this one is *",
     )
-
