@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -234,8 +235,9 @@ def _at_every_look(
     """Return the difference with an interval and a p-value that hold at every look; neither without bounds."""
     if not math.isfinite(largest_change(candidate)):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
-        lacking = ("interval", "p_value", "proof_p", "alikeness", "p_exact", "lower", "upper", "deviation")
-        return plain and replace(plain, **dict.fromkeys(lacking))
+        names = ("interval", "p_value", "proof_p", "alikeness", "p_exact", "lower", "upper", "deviation")
+        lacking: dict[str, Any] = dict.fromkeys(names)
+        return plain and replace(plain, **lacking)
     better = row_of(contrast).higher_is_better(contrast, facts)
     first, second = (candidate, baseline) if better else (baseline, candidate)
     return sequences.compare_means(first, second, alpha, look_alpha)

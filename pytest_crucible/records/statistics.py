@@ -9,11 +9,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_crucible.features import load_rows
-from pytest_crucible.records.measures import Contrast, Target
+from pytest_crucible.records.measures import Contrast, MetricFacts, Target
 from pytest_crucible.stats.interval import Interval
 
 if TYPE_CHECKING:
-    from pytest_crucible.records import Arm, MetricFacts, Plan, Target, TargetResult
+    from pytest_crucible.records.arms import Arm
+    from pytest_crucible.records.plan import Plan
 
 
 class EvaluateKnown(Protocol):
