@@ -66,7 +66,7 @@ def order_note(
 
 Arms = tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]]
 """The metrics of a measure with their scores in the candidate and the baseline."""
-NOTHING = BoundedValue(value=None, lower=None, upper=None)
+NOTHING = BoundedValue(value=None)
 OBSERVED: tuple[End, End] = ("observed", "observed")
 
 
@@ -96,15 +96,8 @@ def compare(
         candidate=candidate,
         pairs=int(pairs.sum()),
         lost=int(lost.sum()),
-        clusters=None,
-        difference=None,
-        interval=None,
-        p_value=None,
-        p_exact=None,
         method="none",
         evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
-        detectable=None,
-        needed=None,
         note=no_pairs,
         suite_error=declared,
     )

@@ -24,7 +24,7 @@ from pytest_crucible.stats import mean_interval, t_bound
 from pytest_crucible.stats.interval import Interval
 
 METHOD = "one training"
-_UNKNOWN = BoundedValue(value=None, lower=None, upper=None)
+_UNKNOWN = BoundedValue(value=None)
 
 
 def evaluate_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool = False) -> TargetResult:
