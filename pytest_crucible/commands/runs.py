@@ -20,15 +20,14 @@ from pytest_crucible.features import load_rows
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.records.rules import RULES_VERSION, rules_of
+from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_checks, utc_now
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import add_tag, check_tag, list_runs
-from pytest_crucible.store.leftovers import Leftovers, remove_leftovers
-from pytest_crucible.store.prune import clear, find_prunable
+from pytest_crucible.store.prune import Leftovers, clear, find_prunable, remove_leftovers
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
 from pytest_crucible.store.tables import TABLES

@@ -13,9 +13,8 @@ import click
 from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.records import Conversation, Run, StoredCall
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.terminal import summary
@@ -24,9 +23,8 @@ from pytest_crucible.runs.plugins import commands, pages_of
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
-from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_rows import all_sample_ids
+from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, load_sample
 
 
 class WithPages(click.Command):

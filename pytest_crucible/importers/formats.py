@@ -25,8 +25,7 @@ from pytest_crucible.importers.results import (
     with_text_lost,
 )
 from pytest_crucible.importers.tables import PytestBags
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.stats.number_format import quantity
 
 # Tried in this order: any file with rows is a table, so that tables come last.

@@ -16,8 +16,7 @@ from typing import Any, Protocol
 from pytest_crucible.datasets.formats import FORMATS, read_parquet, text_lines
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import DatasetError, SpecError
-from pytest_crucible.records.nesting import TooDeep, parse
-from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.serialize import TooDeep, canonical, parse
 
 _LINES = (".jsonl", ".ndjson")
 _DELIMITED = (".csv", ".tsv")

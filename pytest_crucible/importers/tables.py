@@ -19,9 +19,8 @@ from pytest_crucible.importers.results import (
     number,
 )
 from pytest_crucible.records import Reply, Value
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.suggestions import suggest
 
 ARMS = ("arm", "model", "adapter", "variant", "provider", "model_name", "version", "system")
 # Role -> usual column names. Only the user can name `metrics`, `metadata` and `arms`, which are lists. In a long table `lost`

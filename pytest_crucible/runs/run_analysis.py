@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.stopping import answered_by_arm
-from pytest_crucible.plan.look_order import complete_length, look_order
+from pytest_crucible.plan.arms import complete_length, look_order
 from pytest_crucible.records import Plan
 from pytest_crucible.runs.plugins import Extensions
 from pytest_crucible.store.experiments import StoredExperiment

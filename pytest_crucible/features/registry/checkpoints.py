@@ -21,12 +21,11 @@ from pytest_crucible.features.registry.registration import check_model
 from pytest_crucible.features.registry.store import load_registry
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, TRAINING_FILE
 from pytest_crucible.records import RunSummary
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.files import file_lock
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
-from pytest_crucible.store.lost_values import lost_values
+from pytest_crucible.store.outcomes import lost_values
 from pytest_crucible.store.runs import RunStore
 
 SERVICE = "tinker://"

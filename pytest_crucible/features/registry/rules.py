@@ -29,13 +29,11 @@ from pytest_crucible.features.registry.store import (
     load_registry,
 )
 from pytest_crucible.records import Arm, Plan, Verdict
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.past_comparisons import arms_with_new_replies
+from pytest_crucible.store.history import arms_with_new_replies
 from pytest_crucible.store.runs import RunStore
 
 ORDER: tuple[VersionState, ...] = ("draft", "candidate", STAGED, PRODUCTION)
@@ -324,9 +322,8 @@ def era_runs(store: RunStore, production: Version) -> list[str]:
         .where(arms.c.number == 0)
         .order_by(experiments.c.id)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        compared = [(run, key) for run, plan, key in connection.execute(query) if _is_in_era(plan, production)]
-        new = arms_with_new_replies(connection, [key for _, key in compared])
+    compared = [(run, key) for run, plan, key in store.rows(query) if _is_in_era(plan, production)]
+    new = arms_with_new_replies(store, [key for _, key in compared])
     return list(dict.fromkeys(run for run, key in compared if key in new))
 
 

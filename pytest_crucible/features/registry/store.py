@@ -13,7 +13,6 @@ from sqlalchemy import (
     Column,
     Connection,
     Integer,
-    Select,
     String,
     Table,
     Text,
@@ -31,7 +30,7 @@ from pytest_crucible.features.registry.records import GateEntry, LogEntry, Versi
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
-from pytest_crucible.store.engine import explain_errors, insert_or_ignore
+from pytest_crucible.store.engine import insert_or_ignore
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import LONGEST_TAG, metadata
 
@@ -102,7 +101,7 @@ class StoredRegistry:
 
 def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
     """Return the registry. Raises StoreError for a log that was changed, unless `check` is False."""
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         rows, head = read_log(connection)
     if check:
         require_intact(rows, head)
@@ -111,7 +110,7 @@ def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
 
 def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry | GateEntry]) -> bool:
     """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
-    with explain_errors(store.location), store.engine.begin() as connection:
+    with store.begin() as connection:
         return append_rows(connection, registry.head, [_to_stored_text(store, entry) for entry in entries])
 
 
@@ -121,7 +120,7 @@ def add_version(store: RunStore, registry: StoredRegistry, version: Version, ent
     row = {"model": version.model, "number": version.number, "key": key, "body": body}
     bodies = [_to_stored_text(store, replace(entry, digest=_digest(body)))]
     try:
-        with explain_errors(store.location), store.engine.begin() as connection:
+        with store.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
                 return False
             connection.execute(insert(model_versions), row)
@@ -145,13 +144,13 @@ def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> No
 def find_number(store: RunStore, model: str, key: str) -> int | None:
     """Return the number of the version with this key; None if it is not registered."""
     columns = model_versions.c
-    query = select(columns.number).where(columns.model == model, columns.key == key)
-    return next((int(number) for (number,) in _rows(store, query)), None)
+    number = store.scalar(select(columns.number).where(columns.model == model, columns.key == key))
+    return None if number is None else int(number)
 
 
 def next_number(store: RunStore, model: str) -> int:
     """Return the number of a model's next version."""
-    [(last,)] = _rows(store, select(func.max(model_versions.c.number)).where(model_versions.c.model == model))
+    last = store.scalar(select(func.max(model_versions.c.number)).where(model_versions.c.model == model))
     return (last or 0) + 1
 
 
@@ -167,13 +166,13 @@ def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Ve
     query = select(columns.body).order_by(columns.model, columns.number)
     if keys is not None:
         query = query.where(columns.key.in_(list(keys)))
-    return [from_plain(Version, json.loads(body)) for (body,) in _rows(store, query)]
+    return [from_plain(Version, json.loads(body)) for body in store.scalars(query)]
 
 
 def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
     columns = model_versions.c
-    rows = _rows(store, select(columns.model, columns.number, columns.body))
+    rows = list(store.rows(select(columns.model, columns.number, columns.body)))
     stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
     logged = {entry.version: entry.digest for entry in registry.entries if entry.action == "register"}
     return sorted(name for name in {*stored, *logged} if stored.get(name) != logged.get(name))
@@ -181,13 +180,8 @@ def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
 
 def runs_in_log(store: RunStore) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
-    bodies = _rows(store, select(registry_log.c.body))
-    return {run for (body,) in bodies if (run := json.loads(body).get("run"))}
-
-
-def _rows(store: RunStore, query: Select[Any]) -> Sequence[Any]:
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return connection.execute(query).all()
+    bodies = store.scalars(select(registry_log.c.body))
+    return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
 def _to_stored_text(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
@@ -197,8 +191,8 @@ def _to_stored_text(store: RunStore, record: LogEntry | GateEntry | Version) -> 
 
 def _body(store: RunStore, model: str, number: int) -> str | None:
     columns = model_versions.c
-    query = select(columns.body).where(columns.model == model, columns.number == number)
-    return next((body for (body,) in _rows(store, query)), None)
+    body: str | None = store.scalar(select(columns.body).where(columns.model == model, columns.number == number))
+    return body
 
 
 def _entry(plain: dict[str, Any]) -> LogEntry | GateEntry:

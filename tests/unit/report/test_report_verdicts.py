@@ -20,7 +20,7 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.report.plan_lines import announcement
 from pytest_crucible.report.verdicts import plain_sentence, sentence
 from pytest_crucible.stats.interval import Interval

@@ -12,7 +12,7 @@ from experiment_builders import store_run
 from pytest_crucible import NotApplicable, Reply, Sample, SpecError, fairness
 from pytest_crucible.features.slices.decisions import Rule, Threshold, Thresholds
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.store.runs import RunStore
 
 

@@ -19,7 +19,7 @@ from pytest_crucible.features.slices.command import (
     parse_by,
     read_feature,
 )
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.store import schema
 
 RIGHT = [True] * 30 + [False] * 10 + [True] * 15 + [False] * 25
