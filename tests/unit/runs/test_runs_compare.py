@@ -46,48 +46,43 @@ def test_nothing_is_stored(store):
     assert store.run("new")["status"] == "running"
 
 
-def test_samples_are_paired_by_their_ids_where_the_datasets_differ(store):
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", SAMPLES[:9:-1], v1=GOOD[:9:-1])
-    run, _ = compare(store)
+CHANGED = [Sample(id="q00", input="another question"), *SAMPLES[1:]]
 
-    # By their positions, the first ten answers of the candidate would be compared with the last ten of the baseline.
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "pairs", "note"),
+    [
+        # By their positions, the first ten answers of the candidate would be compared with the last ten of the baseline.
+        ((SAMPLES, GOOD), (SAMPLES[:9:-1], GOOD[:9:-1]), 10, "10 samples in one run only"),
+        ((SAMPLES[:-2], GOOD[:-2]), (SAMPLES[1:], GOOD[1:]), 17, "3 samples in one run only"),
+        ((SAMPLES, GOOD), (CHANGED, GOOD), 19, "1 sample with another input in the other run"),
+    ],
+    ids=["order", "missing", "changed"],
+)
+def test_samples_are_paired_by_their_ids_and_inputs_and_others_are_counted(store, ours, theirs, pairs, note):
+    store_run(store, "new", ours[0], v2=ours[1])
+    store_run(store, "old", theirs[0], v1=theirs[1])
+    run, notes = compare(store)
+
     (pair,) = run.experiments[0].comparisons
-    assert (pair.pairs, pair.difference) == (10, 0.0)
+    assert (pair.pairs, pair.difference) == (pairs, 0.0)
+    assert notes == (f"test_sums: {note} (first: q00), left out",)
 
 
-def test_samples_that_only_one_run_has_are_left_out_and_counted(store):
-    store_run(store, "new", SAMPLES[:-2], v2=GOOD[:-2])
-    store_run(store, "old", SAMPLES[1:], v1=POOR[1:])
-    run, notes = compare(store)
+@pytest.mark.parametrize(
+    ("samples", "facts", "sentence"),
+    [
+        ([Sample(id=f"other {k}", input=k) for k in range(20)], {}, "the two runs have no sample in common"),
+        (SAMPLES, {"nodeid": "test_sums.py::test_others"}, "new and old have no experiment in common"),
+        (SAMPLES, {"metric": "other"}, "nothing was compared: new and old have no metric in common"),
+    ],
+    ids=["samples", "experiments", "metrics"],
+)
+def test_runs_that_have_nothing_in_common_are_refused(store, samples, facts, sentence):
+    store_run(store, "new", SAMPLES, metrics=(MetricFacts(name="exact"), MetricFacts(name="other")), v2=GOOD)
+    store_run(store, "old", samples, v1=POOR, **facts)
 
-    assert run.experiments[0].comparisons[0].pairs == 17
-    assert notes == ("test_sums: 3 samples in one run only (first: q00), left out",)
-
-
-def test_samples_whose_input_has_changed_are_left_out_and_counted(store):
-    changed = [Sample(id="q00", input="another question"), *SAMPLES[1:]]
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", changed, v1=POOR)
-    run, notes = compare(store)
-
-    assert run.experiments[0].comparisons[0].pairs == 19
-    assert notes == ("test_sums: 1 sample with another input in the other run (first: q00), left out",)
-
-
-def test_runs_without_a_common_sample_are_refused(store):
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", [Sample(id=f"other {k}", input=k) for k in range(20)], v1=POOR)
-
-    with pytest.raises(SpecError, match="the two runs have no sample in common"):
-        compare(store)
-
-
-def test_runs_without_a_common_experiment_are_refused(store):
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", SAMPLES, nodeid="test_sums.py::test_others", v1=POOR)
-
-    with pytest.raises(SpecError, match="new and old have no experiment in common"):
+    with pytest.raises(SpecError, match=sentence):
         compare(store)
 
 
@@ -170,14 +165,6 @@ def test_requested_comparisons_win_over_those_of_the_suite_and_those_over_all_me
     assert contrasts("new", "old", lambda scored: (superior,)) == [("superior", None)]
     assert contrasts("new", "old") == [("non-inferior", 0.05)]
     assert contrasts("plain", "old") == [("regression", None)]
-
-
-def test_only_metrics_that_both_arms_have_can_be_compared(store):
-    store_run(store, "new", SAMPLES, metrics=(MetricFacts(name="exact"), MetricFacts(name="other")), v2=GOOD)
-    store_run(store, "old", SAMPLES, metric="other", v1=POOR)
-
-    with pytest.raises(SpecError, match="nothing was compared: new and old have no metric in common"):
-        compare(store)
 
 
 def test_p_values_are_adjusted_over_all_experiments(store):

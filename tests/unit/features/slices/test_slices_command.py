@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 
 import pytest
@@ -87,10 +88,8 @@ def test_an_imported_run_without_metadata_has_to_be_imported_again(store):
 def test_unknown_fields_metrics_and_slices_are_usage_errors(store, options, message):
     store_run(store, "r1", samples(sex="fm"), v2=RIGHT)
 
-    with pytest.raises(SpecError) as refusal:
+    with pytest.raises(SpecError, match=re.escape(message)):
         fairness_of(store, **options)
-
-    assert message in str(refusal.value)
 
 
 def test_fields_are_written_as_in_targets():
@@ -177,10 +176,8 @@ def test_texts_numbers_and_bools_are_features(function):
     ],
 )
 def test_a_feature_that_raises_or_returns_another_type_is_refused(value, problem):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError, match=re.escape(problem)):
         read_feature("own:f", value, SAMPLES)
-
-    assert problem in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -222,7 +219,5 @@ async def slow(sample):
     ],
 )
 def test_a_feature_that_cannot_be_called_is_refused(reference, problem):
-    with pytest.raises(SpecError) as caught:
+    with pytest.raises(SpecError, match=re.escape(problem)):
         load_feature(reference)
-
-    assert problem in str(caught.value)
