@@ -20,7 +20,7 @@ FILES = {
     "slices": "slices slices_in_sessions fairness_numbers",
     "stages": "stages stop estimate",
     "sweeps": "sweep search",
-    "training": "recipes tinker_recipes training_sets training_targets curve",
+    "training": "cache_local curve local_names recipes tinker_recipes training_sets training_targets",
 }
 """The files of each feature in tests/plugin, without `test_`. A single test of another file has the marker `uses`."""
 
