@@ -22,18 +22,16 @@ FILES = [
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "backends", "commands", "datasets", "exports", "features/cns3", "features/contamination", "features/cookbook",
-        "features/data_checks", "features/judges", "features/registry", "features/slices", "features/training",
-        "importers", "local_model", "measures", "metrics", "report", "runs", "stats",
+        "backends", "commands", "features/cookbook", "features/judges", "features/registry", "features/slices",
+        "features/training", "importers", "measures", "report", "runs", "stats",
     )
 )  # fmt: skip
 _PACKAGE = tuple(
     f"pytest_crucible/{folder}/"
     for folder in (
-        "adapters", "analyse", "backends", "datasets", "features/cns3", "features/contamination", "features/data_checks",
-        "features/factors", "features/registry", "features/slices", "features/training", "gate", "importers",
-        "local_model", "measures", "metrics", "plan", "records", "report", "sandbox", "sections", "session", "stats",
-        "store", "telemetry",
+        "adapters", "analyse", "backends", "features/factors", "features/registry", "features/slices", "features/training",
+        "gate", "importers", "local_model", "measures", "plan", "records", "report", "sandbox", "sections", "session",
+        "stats", "store", "telemetry",
     )
 )  # fmt: skip
 _STORED = ("pytest_crucible/features/robustness/marks.py", "pytest_crucible/features/robustness/records.py")
