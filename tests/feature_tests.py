@@ -17,7 +17,7 @@ FILES = {
     "judges": "judges",
     "registry": "registry registry_weights model_gates watch",
     "robustness": "robustness",
-    "slices": "slices slices_in_sessions fairness_numbers",
+    "slices": "conditional slices slices_in_sessions fairness_numbers",
     "stages": "stages stop estimate",
     "sweeps": "sweep search",
     "training": "cache_local curve local_names recipes tinker_recipes training_sets training_targets",

@@ -29,13 +29,15 @@ _OWNED = tuple(
 _PACKAGE = tuple(
     f"pytest_crucible/{folder}/"
     for folder in (
-        "adapters", "analyse", "backends", "features/factors", "features/registry", "features/slices", "features/training",
-        "gate", "importers", "local_model", "measures", "plan", "records", "report", "sandbox", "sections", "session",
-        "stats", "store", "telemetry",
+        "adapters", "backends", "features/factors", "features/registry", "features/slices", "features/training",
+        "importers", "local_model", "measures", "report", "sandbox", "sections", "session", "stats", "telemetry",
     )
 )  # fmt: skip
-_STORED = ("pytest_crucible/features/robustness/marks.py", "pytest_crucible/features/robustness/records.py")
-"""`kept` is an argument of a marker, and a field of stored plans."""
+_STORED = (
+    *("pytest_crucible/records/arms.py", "pytest_crucible/records/datasets.py", "pytest_crucible/records/usage.py"),
+    *("pytest_crucible/features/robustness/marks.py", "pytest_crucible/features/robustness/records.py"),
+)
+"""Names of fields that stored runs, lineages and arguments of markers have."""
 PENDING: dict[str, tuple[str, ...]] = {
     "fillers": (*_PACKAGE, *_STORED, *_OWNED),
     "participles": (*_PACKAGE, "tests/reference/", *_OWNED),
