@@ -26,10 +26,9 @@ from pytest_crucible.analyse.statistics import (
     row_of,
     scored_samples,
 )
-from pytest_crucible.measures.possible_values import bounds_problem
 from pytest_crucible.measures.row import End, Prepared
 from pytest_crucible.measures.sequences import paired, wealth_against
-from pytest_crucible.measures.table import MEAN
+from pytest_crucible.measures.table import MEAN, bounds_problem
 from pytest_crucible.measures.values import limit_changes
 from pytest_crucible.records import ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric

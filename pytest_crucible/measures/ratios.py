@@ -54,16 +54,9 @@ def describe_ratio(first: Prepared, ratio: str, value: float | None, note: str =
     groups = counted_clusters(first.clusters)
     return Difference(
         value=value,
-        interval=None,
-        p_value=None,
-        p_exact=None,
-        lower=None,
-        upper=None,
         method="none",
-        bounds_method="none",
         n=len(first.values),
         clusters=groups,
-        deviation=None,
         dof=None if groups is None else groups - 1.0,
         ratio=ratio,
         note=note,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_crucible.measures.possible_values import contrast_problem, target_problem
-from pytest_crucible.measures.table import STATISTICS
+from pytest_crucible.measures.table import STATISTICS, contrast_problem, target_problem
 from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
 from pytest_crucible.plan.variant_terms import VariantNames, term_hint, term_metric, variant_terms
 from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm

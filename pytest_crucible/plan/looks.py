@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.measures.possible_values import bounds_problem
-from pytest_crucible.measures.table import GEOMETRIC, comparison_row
+from pytest_crucible.measures.table import GEOMETRIC, bounds_problem, comparison_row
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Contrast, MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError

@@ -11,7 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Alternative, Labels, Range, align_pairs, check_choice, check_share, is_constant
-from pytest_crucible.stats.choose import Design, Question, Row, Validity, find_row, validity_question
+from pytest_crucible.stats.choose import (
+    Design,
+    Question,
+    Row,
+    Validity,
+    find_row,
+    t_interval_of_arms,
+    t_interval_of_pairs,
+    validity_question,
+)
 from pytest_crucible.stats.comparison_result import ComparisonResult, Direction, Estimand
 from pytest_crucible.stats.estimating import (
     MANY_CLUSTERS,
@@ -29,7 +38,6 @@ from pytest_crucible.stats.inputs import OPEN, Arms, Kind, Scale, declare_arms, 
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.moments import distance, tail_share
 from pytest_crucible.stats.means.ratios import check_positive, geometric_mean, logarithms
-from pytest_crucible.stats.methods import t_interval_of_arms, t_interval_of_pairs
 from pytest_crucible.stats.resampling.draws import MonteCarlo
 from pytest_crucible.stats.results import Bounds, Significance, Status
 from pytest_crucible.stats.sizes import effect_sizes

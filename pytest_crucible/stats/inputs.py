@@ -122,6 +122,12 @@ class Arms:
     monte_carlo: MonteCarlo = UNSEEDED
 
     @property
+    def pairs(self) -> Observed:
+        """The differences, for the methods of pairs."""
+        assert self.differences is not None, "the table gives paired methods to pairs only"
+        return self.differences
+
+    @property
     def scale(self) -> Scale:
         """The scale of what is compared: a reach gives differences ends that the values do not have."""
         return self.candidate.scale if self.differences is None else self.differences.scale

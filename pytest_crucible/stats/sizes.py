@@ -18,7 +18,6 @@ from pytest_crucible.stats.means import ratios
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.ratios import ratio_of_totals
-from pytest_crucible.stats.methods import differences
 from pytest_crucible.stats.proportions.paired import discordant_odds
 from pytest_crucible.stats.ranks.superiority import cles, paired_superiority
 from pytest_crucible.stats.results import Effect, Significance
@@ -52,7 +51,7 @@ def _dav(arms: Arms, level: float) -> Effect:
 
 def _clustered_dz(arms: Arms, level: float) -> Effect:
     """Return dz; its limits are the noncentral t limits of the cluster-robust t, scaled by that standard error."""
-    observed = differences(arms)
+    observed = arms.pairs
     mean = clustered_mean(observed.values, observed.labels)
     deviation = math.sqrt(observed.values.size) * standard_error(observed.values)
     # The noncentral t needs at least one degree of freedom.
@@ -69,7 +68,7 @@ def _hedges_g(arms: Arms, level: float) -> Effect:
 
 
 def _odds(arms: Arms, level: float) -> Effect:
-    values = differences(arms).values
+    values = arms.pairs.values
     return discordant_odds(int((values > 0).sum()), int((values < 0).sum()), level=level)
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_table
 from pytest_crucible.analyse.statistics import inapplicable_samples, prepare, row_of
 from pytest_crucible.analyse.stopping import keep_answers
-from pytest_crucible.measures.possible_values import bounds_problem
+from pytest_crucible.measures.table import bounds_problem
 from pytest_crucible.records import Target
 
 STATISTICS = ("mean", "rate", "count")

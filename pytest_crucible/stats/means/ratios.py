@@ -38,7 +38,6 @@ from pytest_crucible.stats.means.clustered import (
 from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value
 from pytest_crucible.stats.means.moments import check_enough, standard_error, t_interval, t_p_value, tail_share
 from pytest_crucible.stats.means.t_tests import paired_differences, paired_t, welch_t
-from pytest_crucible.stats.methods import differences
 from pytest_crucible.stats.results import Significance
 
 
@@ -274,7 +273,7 @@ def paired_logs(arms: Arms, level: float, alternative: Alternative = "two-sided"
 
 
 def clustered_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    observed = differences(logarithms(arms))
+    observed = logarithms(arms).pairs
     mean_log = clustered_mean(observed.values, observed.labels)
     interval = clustered_interval(mean_log, level=level, alternative=alternative)
     p_value = clustered_p_value(mean_log, alternative=alternative)
@@ -354,7 +353,7 @@ def _end(result: Significance, side: Side) -> float | None:
 
 def log_ratios_and_ends(arms: Arms) -> tuple[Array, dict[Side, float], Codes | None]:
     """Return the logarithms of the pairs' ratios, their ends, and the clusters."""
-    observed = differences(logarithms(arms))
+    observed = logarithms(arms).pairs
     reach = log_reach(observed.values, arms.candidate.bounds)
     return observed.values, {"lower": -reach, "upper": reach}, observed.clusters
 

@@ -19,7 +19,6 @@ from scipy.special import log_ndtr
 from pytest_crucible.stats.arrays import Array, Labels, Range, check_share, finite, finite_matrix, is_finite_range
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.number_format import with_interval
-from pytest_crucible.stats.resampling.sign_flips import find_grid
 from pytest_crucible.stats.selection.max_t import Angular, Linear, Scale, joint_means
 
 # Standard errors beyond which a solution is reported as infinite: log tails lose their digits there.
@@ -92,6 +91,71 @@ def _bracket(truncation: Truncation, share: float) -> tuple[float, float]:
         if high > FARTHEST:
             return math.inf, math.inf
     return -low, high
+
+
+Cells = npt.NDArray[np.int64]
+
+# Candidate steps are 1/k for these k: decimals, shares of up to sixty checks, powers of two.
+PARTS = (*range(1, 61), 64, 72, 80, 90, 96, 100, 120, 125, 128, 200, 250, 256, 500, 512, 1000, 1024, 10_000, 100_000)
+# The part of a step that a value may lie off its grid point: the noise of arithmetic, and no more.
+OFF_GRID = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """values = origin + step * cells, with the largest possible step."""
+
+    origin: float
+    step: float
+    cells: Cells
+
+
+def find_grid(values: npt.ArrayLike, *, origin: float | None = None) -> _Grid | None:
+    """Return the coarsest grid that holds all values, or None.
+
+    By default it starts at the smallest value. With `origin=0.0` the grid is one of differences, and cells may be
+    negative.
+
+    >>> grid = find_grid([0.25, 0.75, 1.0])
+    >>> grid.step, grid.cells.tolist()
+    (0.25, [0, 2, 3])
+    """
+    array = finite(values)
+    if not array.size:
+        return None
+    start = float(array.min()) if origin is None else origin
+    distances = array - start
+    distinct = np.unique(np.abs(distances))
+    for step in _candidates(distinct):
+        # The first values reject nearly every wrong step, so that all values are rarely checked.
+        if _fits(distinct[:16], step) and _fits(distinct, step):
+            return _coarsest(start, step, distances, np.rint(distances / step).astype(np.int64))
+    return None
+
+
+def _candidates(distinct: Array) -> list[float]:
+    """Return the steps to try, the distance between neighbours first.
+
+    Any two values lie on a grid of their own.
+    """
+    gaps = np.diff(distinct, prepend=0.0)
+    wide = gaps[gaps > OFF_GRID * distinct[-1]]
+    nearest = [float(wide.min())] if wide.size else []
+    return [*nearest, *(1.0 / part for part in PARTS)]
+
+
+def _fits(distances: Array, step: float) -> bool:
+    cells = distances / step
+    # Above 2^52 a double has no fraction left, and every value would fit.
+    return bool(cells[-1] < 2**52 and np.all(np.abs(cells - np.rint(cells)) <= OFF_GRID))
+
+
+def _coarsest(start: float, step: float, distances: Array, cells: Cells) -> _Grid:
+    reduced = cells // (int(np.gcd.reduce(cells)) or 1)
+    farthest = int(np.abs(distances).argmax())
+    # The longest distance gives the most precise step: no rounding error of a single gap is multiplied.
+    longest = abs(int(reduced[farthest]))
+    return _Grid(origin=start, step=abs(float(distances[farthest])) / longest if longest else step, cells=reduced)
 
 
 # The part of alpha that the hybrid spends on its simultaneous interval; the authors' recommendation (section 5).

@@ -36,7 +36,7 @@ from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.planning.roots import bracketed_root
 from pytest_crucible.stats.resampling.draws import hash_positions
-from pytest_crucible.stats.sequential.sequences import unit_values
+from pytest_crucible.stats.sequential.betting import unit_values
 
 SMALLEST = math.ulp(0.0)
 # Share of the wealth that may be lost on one value. Rare losses favour .9; few samples that hardly vary, 1.

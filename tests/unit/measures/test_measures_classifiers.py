@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from pytest_crucible.measures import auroc, average_precision, pooled
+from pytest_crucible.measures import auroc, pooled
 from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.stats import classifiers
@@ -49,9 +49,7 @@ def average_precision_by_hand(scores, labels):
 def test_average_precision_is_its_definition(rows):
     scores, labels = table(rows)
 
-    assert average_precision.average_precision(scores, labels) == pytest.approx(
-        average_precision_by_hand(scores, labels)
-    )
+    assert pooled.average_precision(scores, labels) == pytest.approx(average_precision_by_hand(scores, labels))
 
 
 @given(SCORES)
@@ -71,7 +69,7 @@ def test_curves_rise_from_one_corner_to_the_other(rows):
 
 def test_perfect_separation_has_an_interval():
     prepared = Prepared(values=np.r_[np.ones(10), np.zeros(20)], strata=np.r_[np.ones(10), np.zeros(20)])
-    measured = average_precision.estimate(prepared, 0.95)
+    measured = pooled.estimate_average_precision(prepared, 0.95)
     of_counts = pooled.estimate(counts([2] * 20, [2] * 20), 0.95)
 
     assert measured.value == 1
@@ -84,15 +82,15 @@ def test_equal_data_have_equal_intervals():
     rng = np.random.default_rng(1)
     prepared = Prepared(values=rng.normal(size=60), strata=(rng.random(60) < 0.4).astype(float))
 
-    assert average_precision.estimate(prepared, 0.95) == average_precision.estimate(prepared, 0.95)
+    assert pooled.estimate_average_precision(prepared, 0.95) == pooled.estimate_average_precision(prepared, 0.95)
 
 
 @given(SCORES, st.integers(1, 5))
 def test_intervals_hold_the_estimate(rows, groups):
     scores, labels = table(rows)
     prepared = Prepared(values=scores, strata=labels, clusters=np.arange(len(scores)) // groups)
-    measured = average_precision.estimate(prepared, 0.95)
-    bounds, _ = average_precision.bound_area(prepared, 0.05)
+    measured = pooled.estimate_average_precision(prepared, 0.95)
+    bounds, _ = pooled.bound_average_precision(prepared, 0.05)
 
     assert measured.interval.low <= measured.value <= measured.interval.high
     assert measured.interval.low <= bounds.lower <= bounds.value <= bounds.upper <= measured.interval.high
@@ -102,8 +100,8 @@ def test_a_better_arm_is_better():
     rng = np.random.default_rng(3)
     labels = np.r_[np.ones(80), np.zeros(120)]
     good, bad = labels + rng.normal(size=200) * 0.5, labels + rng.normal(size=200) * 3
-    better = average_precision.compare(*(Prepared(values=scores, strata=labels) for scores in (good, bad)), 0.05)
-    same = average_precision.compare(*(Prepared(values=good, strata=labels) for _ in range(2)), 0.05)
+    better = pooled.compare_average_precision(*(Prepared(values=scores, strata=labels) for scores in (good, bad)), 0.05)
+    same = pooled.compare_average_precision(*(Prepared(values=good, strata=labels) for _ in range(2)), 0.05)
 
     assert better.p_value < 0.001
     assert better.interval.low > 0

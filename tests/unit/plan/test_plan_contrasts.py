@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pytest_crucible.measures.possible_values import contrast_problem
+from pytest_crucible.measures.table import contrast_problem
 from pytest_crucible.plan.contrasts import parse_contrast, with_declarations
 from pytest_crucible.records import Contrast, MetricFacts
 from pytest_crucible.records.amounts import parse_amount

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_crucible.stats.data_drift import compare_min_k, lowest_mean, order_test
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.memorisation import compare_min_k, lowest_mean, order_test
 
 
 @given(st.lists(st.integers(-5, 5), min_size=2, max_size=8))

@@ -15,8 +15,7 @@ from pytest_crucible.stats import gaffke_bound
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.gaffke import gaffke_ratio_bound
 from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_bound, ratio_difference_p_value
-from pytest_crucible.stats.resampling.alikeness import flip_signs
-from pytest_crucible.stats.resampling.arm_swaps import swap_arms
+from pytest_crucible.stats.resampling.alikeness import flip_signs, swap_arms
 
 UNIT = (0.0, 1.0)
 SIDES = ("lower", "upper")

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.slices.decisions import Decisions, difference_from, slice_rates, theil_index
-from pytest_crucible.stats.slices.reliability import reliability
+from pytest_crucible.stats.classifiers import Decisions, difference_from, reliability, slice_rates, theil_index
 
 
 def decided(true_positive, false_negative, false_positive, true_negative):
