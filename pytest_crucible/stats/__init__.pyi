@@ -28,7 +28,6 @@ from .classical import variance_ratio as variance_ratio
 from .classical import wilcoxon_signed_rank as wilcoxon_signed_rank
 from .comparing import compare as compare
 from .comparing import difference_bounds as difference_bounds
-from .comparison_result import ComparisonResult as ComparisonResult
 from .data_drift import FieldDrift as FieldDrift
 from .data_drift import MinKTest as MinKTest
 from .data_drift import OrderTest as OrderTest
@@ -129,11 +128,11 @@ from .proportions.score import risk_ratio_score as risk_ratio_score
 from .ranks.quantiles import quantile_bound as quantile_bound
 from .ranks.quantiles import quantile_estimate as quantile_estimate
 from .ranks.quantiles import quantile_interval as quantile_interval
-from .ranks.superiority import Dominance as Dominance
 from .ranks.superiority import cles as cles
 from .ranks.superiority import cliffs_delta as cliffs_delta
 from .results import Bound as Bound
 from .results import Bounds as Bounds
+from .results import ComparisonResult as ComparisonResult
 from .results import Effect as Effect
 from .results import EstimateResult as EstimateResult
 from .results import Significance as Significance

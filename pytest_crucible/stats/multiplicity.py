@@ -5,7 +5,7 @@ An adjusted p-value at or below alpha is the decision: nothing else need be comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -71,11 +71,9 @@ def _holm(ascending: list[float], size: int) -> list[float]:
 
 
 def _benjamini_hochberg(ascending: list[float], size: int) -> list[float]:
-    return _running_minimum_from_right(size / rank * p for rank, p in enumerate(ascending, 1))
-
-
-def _running_minimum_from_right(values: Iterable[float]) -> list[float]:
-    return list(accumulate(reversed(list(values)), min))[::-1]
+    scaled = [size / rank * p for rank, p in enumerate(ascending, 1)]
+    # The running minimum from the right keeps the order.
+    return list(accumulate(reversed(scaled), min))[::-1]
 
 
 _STEPS: dict[str, Callable[[list[float], int], list[float]]] = {

@@ -19,7 +19,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share, check_side
+from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_side, check_tail
 from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value, size_of_unseen, tail_below_zero
 from pytest_crucible.stats.means.moments import two_arms
 from pytest_crucible.stats.planning.roots import bracketed_root
@@ -51,8 +51,7 @@ def melded_bound(
     """
     from scipy.special import ndtri
 
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     first, second = two_arms(candidate, baseline)
     if side == "upper":
         mirrored = None if clusters is None else clusters[::-1]

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.stats.arrays import Array, Labels, Side, check_share, check_side, cluster_totals, finite
+from pytest_crucible.stats.arrays import Array, Labels, Side, check_side, check_tail, cluster_totals, finite
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import check_enough
 from pytest_crucible.stats.planning.roots import bracketed_root
@@ -130,8 +130,7 @@ def gaffke_bound(
     >>> round(gaffke_bound([1.0] * 48 + [0.0] * 2, end=0.0, alpha=0.05, side="lower"), 3)
     0.879
     """
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     sign = 1.0 if side == "lower" else -1.0
     return sign * _bound(_units(values, clusters, end, sign, 1.0), alpha)
 
@@ -147,8 +146,7 @@ def gaffke_ratio_bound(
     >>> round(gaffke_ratio_bound(totals, sizes, end=0.0, alpha=0.05, side="lower"), 3)
     0.879
     """
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     sign, there = 1.0 if side == "lower" else -1.0, sizes > 0
     counts = np.ones(sizes.size) if times is None else times
     if counts[there].sum() < 2:

@@ -182,11 +182,11 @@ SMALLEST = math.ulp(0.0)
 
 
 def point_mass_interval(
-    value: float, n: int, *, bounds: Range, level: float = 0.95, alternative: Alternative = "two-sided"
-) -> Interval:
+    value: float, n: int, *, bounds: Range | None, level: float = 0.95, alternative: Alternative = "two-sided"
+) -> Interval | None:
     """Return the interval for a mean when n independent observations equal `value` and the population is in `bounds`.
 
-    Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other end to infinity.
+    None without finite bounds. Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other end to infinity.
 
     >>> interval = point_mass_interval(1.0, 59, bounds=(0.0, 1.0))
     >>> round(interval.low, 4), interval.high
@@ -194,25 +194,13 @@ def point_mass_interval(
     """
     check_share(level, "level")
     check_alternative(alternative)
+    if bounds is None or not is_finite_range(bounds):
+        return None
     # Solves (1 - unseen)^n = 1 - level: the largest share that n draws miss with probability 1 - level.
     unseen = 1 - (1 - level) ** (1 / n)
     low = -math.inf if alternative == "less" else value - unseen * (value - bounds[0])
     high = math.inf if alternative == "greater" else value + unseen * (bounds[1] - value)
     return Interval(low=low, high=high, level=level, method="point mass")
-
-
-def bounded_point_mass_interval(
-    value: float, n: int, *, bounds: Range | None, level: float, alternative: Alternative = "two-sided"
-) -> Interval | None:
-    """Return the point-mass interval when both bounds are finite, and None otherwise.
-
-    >>> bounded_point_mass_interval(1.0, 59, bounds=None, level=0.95) is None
-    True
-    """
-    finite_bounds = bounds if is_finite_range(bounds) else None
-    if finite_bounds is None:
-        return None
-    return point_mass_interval(value, n, bounds=finite_bounds, level=level, alternative=alternative)
 
 
 def point_mass_p_value(value: float, n: int, *, bounds: Range) -> float:
@@ -228,22 +216,14 @@ def point_mass_p_value(value: float, n: int, *, bounds: Range) -> float:
     return max((opposite / (opposite + abs(value))) ** n, SMALLEST)
 
 
-def sign_flip_p_value(n: int) -> float:
-    """Return the exact two-sided sign-flip p-value of n equal non-zero differences: two of the 2^n sign patterns.
-
-    >>> sign_flip_p_value(6)
-    0.03125
-    """
-    return max(2.0 ** (1 - n), SMALLEST) if n else 1.0
-
-
 def equal_differences_p_value(difference: float, n: int, alternative: Alternative = "two-sided") -> float:
     """Return the exact sign-flip p-value of n differences that all equal `difference`; 1 when it is 0.
 
     >>> equal_differences_p_value(0.1, 6, "greater"), equal_differences_p_value(0.1, 6, "less")
     (0.015625, 1.0)
     """
-    extreme = sign_flip_p_value(n)
+    # Two of the 2^n sign patterns.
+    extreme = max(2.0 ** (1 - n), SMALLEST) if n else 1.0
     return _p_value_towards(difference, extreme, extreme / 2, alternative)
 
 

@@ -6,6 +6,7 @@ Welch is the default for independent arms. The variances are not tested first, b
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,22 +14,24 @@ import numpy.typing as npt
 from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
+    Labels,
     Range,
     Side,
     check_share,
-    check_side,
+    check_tail,
     difference,
     is_constant,
     is_finite_range,
 )
 from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.moments import (
-    bounded_point_mass_interval,
     check_enough,
     check_inside,
     constant_arms_p_value,
     distance,
     equal_differences_p_value,
+    point_mass_interval,
     standard_error,
     t_end,
     t_interval,
@@ -96,6 +99,16 @@ def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range |
     return one_sample_t(values, level=level, bounds=bounds).interval
 
 
+def unit_mean_interval(values: Array, clusters: Labels | None, level: float) -> tuple[Interval | None, int | None]:
+    """Return the interval for a mean of values in [0, 1], Student's or CR2's, cut to them, and the number of clusters."""
+    if clusters is None:
+        interval, count = mean_interval(values, level=level, bounds=(0.0, 1.0)), None
+    else:
+        mean = clustered_mean(values, clusters)
+        interval, count = clustered_interval(mean, level=level, bounds=(0.0, 1.0)), mean.clusters
+    return interval and replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0)), count
+
+
 def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
     """Return the one-sided t bound for unbounded values; R: t.test(values, alternative=..., conf.level=1-alpha).
 
@@ -104,8 +117,7 @@ def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
     >>> round(t_bound([1.0, 2.0, 3.0, 4.0], alpha=0.05, side="lower"), 4)
     0.9809
     """
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     array = check_enough(values)
     if is_constant(array):
         return None
@@ -167,7 +179,7 @@ def _equal(
         statistic=None,
         p_value=equal_differences_p_value(distance(value, mu), n, alternative),
         estimate=value,
-        interval=bounded_point_mass_interval(value, n, bounds=bounds, level=level, alternative=alternative),
+        interval=point_mass_interval(value, n, bounds=bounds, level=level, alternative=alternative),
         n=(n,),
         status="degenerate",
         note=f"all {n} values are equal: the p-value is the sign-flip one, the interval that of a point mass",

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtri, ncfdtr, ndtr, ndtri
 
-from pytest_crucible.stats.arrays import Alternative, check_share
+from pytest_crucible.stats.arrays import Alternative, check_share, check_shares
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import number, quantity
 from pytest_crucible.stats.planning.roots import (
@@ -153,17 +153,12 @@ def clusters_for_mean(
     # An effect on the other side of a one-sided test is not detected by any number of clusters.
     if shift <= 0:
         return NEVER
-    return sample_size(
-        lambda clusters: _clustered_power(clusters, shift, per_cluster, alpha, alternative), power, fewest=2.0
-    )
 
+    def power_of(clusters: float) -> float:
+        # The cluster means are the observations: G - 1 degrees of freedom, however large the clusters are.
+        return shifted_t_power(clusters - 1, shift * math.sqrt(clusters * per_cluster), alpha, alternative)
 
-def _clustered_power(
-    clusters: float, effect: float, per_cluster: float, alpha: float, alternative: Alternative
-) -> float:
-    """Return the power where each cluster carries as much information as `per_cluster` independent samples."""
-    # The cluster means are the observations: G - 1 degrees of freedom, however large the clusters are.
-    return shifted_t_power(clusters - 1, effect * math.sqrt(clusters * per_cluster), alpha, alternative)
+    return sample_size(power_of, power, fewest=2.0)
 
 
 def samples_for_margin(
@@ -182,19 +177,14 @@ def samples_for_margin(
     >>> samples_for_margin(0.05, 0.4)
     396
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
-    _check_deviation(deviation)
+    check_shares(alpha=alpha, power=power)
+    if not deviation >= 0:
+        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
     distance = margin + difference
     # A true difference at or beyond the margin is never proven inferior-free: more samples only prove the opposite.
     if distance <= 0:
         return None
     return round_up(((float(ndtri(power)) - float(ndtri(alpha))) * deviation / distance) ** 2)
-
-
-def _check_deviation(deviation: float) -> None:
-    if not deviation >= 0:
-        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
 
 
 # A limit for the search; realistic numbers of repeats are far below it.

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from scipy.special import ndtr, ndtri, stdtrit
 
-from pytest_crucible.stats.arrays import check_share
+from pytest_crucible.stats.arrays import check_shares
 from pytest_crucible.stats.planning.paired_proportions import (
     McNemar,
     power_mcnemar,
@@ -39,8 +39,7 @@ def detectable_by_error(se: float, dof: float, *, alpha: float = 0.05, power: fl
     >>> round(detectable_by_error(1.0, 199), 3), round(detectable_by_error(1.0, 5), 3)
     (2.827, 4.213)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     critical, reach = -float(stdtrit(dof, alpha / 2)), float(ndtri(power))
     # (d - t) m = z sqrt(1 + (t^2 + d^2) / (2 dof)), where m is the mean of s: a quadratic in d.
     mean, spread = (1 - 1 / (4 * dof)) ** 2, reach**2 / (2 * dof)
@@ -60,8 +59,7 @@ def detectable_paired_change(n: int, discordance: float, *, alpha: float = 0.05,
     >>> round(detectable_paired_change(200, 0.2), 3), round(detectable_paired_change(200, 0.01), 3)
     (0.087, 0.027)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
 
     def shortfall(difference: float) -> float:
         both = max(discordance, difference)
@@ -116,8 +114,7 @@ def samples_to_clear(
     >>> samples_to_clear((0.05,), 0.4), samples_to_clear((0.05,), 0.4, dof_share=0.1), samples_to_clear((0.05, 0.05), 0.4)
     (396, 410, 549)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     if min(distances) <= 0 or not (deviation or pseudo):
         return None
 
@@ -137,8 +134,7 @@ def samples_by_evidence(n: int, p_value: float, *, alpha: float, power: float = 
     >>> samples_by_evidence(100, 0.05, alpha=0.025), samples_by_evidence(100, 0.5, alpha=0.025)
     (291, None)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     evidence = -float(ndtri(p_value))
     if evidence <= 0:
         return None
@@ -153,8 +149,7 @@ def samples_by_bound(n: int, to_bound: float, to_limit: float, *, alpha: float, 
     >>> samples_by_bound(100, 0.05, 0.04, alpha=0.05)
     358
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     reserve = 1 - float(ndtri(power)) / float(ndtri(alpha))
     return max(n + 1, math.ceil(n * (to_bound / to_limit * reserve) ** 2))
 
@@ -202,8 +197,7 @@ def samples_for_paired_margin(
     >>> samples_for_paired_margin((-0.05,), 0.2), samples_for_paired_margin((-0.05,), 0.02)
     (507, 107)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     if max(abs(margin) for margin in margins) >= 1:
         return None
     both = min(1.0, max(discordance, abs(difference)))

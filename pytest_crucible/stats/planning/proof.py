@@ -23,7 +23,7 @@ from pytest_crucible.stats.arrays import (
     Array,
     Labels,
     Side,
-    check_share,
+    check_shares,
     check_side,
     cluster_codes,
     cluster_totals,
@@ -51,8 +51,7 @@ def samples_to_prove_proportion(
     >>> samples_to_prove_proportion(0.97, 0.95), samples_to_prove_proportion(1.0, 0.95)
     (624, 59)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     check_side(side)
     if not (0 <= rate <= 1 and 0 <= target <= 1):
         raise ValueError(f"a rate and its target must lie between 0 and 1, not {rate!r} and {target!r}")
@@ -91,8 +90,7 @@ def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:
     >>> [samples_for_zero(limit) for limit in (0.05, 0.02, 0.01)]
     [59, 149, 299]
     """
-    check_share(alpha, "alpha")
-    check_share(limit, "limit")
+    check_shares(alpha=alpha, limit=limit)
     return round_up(math.log(alpha) / math.log1p(-limit))
 
 
@@ -123,8 +121,7 @@ def detectable_by_gaffke(
     >>> round(detectable_by_gaffke([-0.5, 0.5] * 100, end=-3.4, alpha=0.025), 3)
     0.126
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     array = finite(values)
     reserve = float(ndtri(power)) * _standard_error(array, clusters) / math.sqrt(times)
     if clusters is None:
@@ -156,8 +153,7 @@ def samples_by_gaffke(
     >>> samples_by_gaffke([0.0, 0.4] * 50, null=0.0, end=-3.4, alpha=0.025)
     75
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     array = finite(values)
     if clusters is None:
         array, _ = _representatives(array, 1.0)
@@ -224,8 +220,7 @@ def detectable_by_falls(
     >>> round(detectable_by_falls(200, 0.1, [0.6, 1.0]), 3), round(detectable_by_falls(200, 0.1, [0.6, 1.0], alpha=0.005), 3)
     (0.037, 0.057)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     sizes = finite(falls, name="falls")
     if n < 2 or not sizes.mean() > 0:
         return None

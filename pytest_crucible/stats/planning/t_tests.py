@@ -13,10 +13,9 @@ import math
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtr, stdtrit
 
-from pytest_crucible.stats.arrays import Alternative, Array, check_choice, check_share
+from pytest_crucible.stats.arrays import Alternative, check_choice, check_share
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.moments import tail_share
 from pytest_crucible.stats.number_format import quantity
@@ -54,11 +53,7 @@ def noncentral_t_above(t: float, dof: float, shift: float) -> float:
     right = min(_SPREADS * spread, 0.5 * math.log(3 + 3 * _NEGLIGIBLE / dof))
     logs = np.arange(-math.ceil(left / step), math.ceil(right / step) + 1) * step
     weights = np.exp(dof * (logs - np.expm1(2 * logs) / 2))
-    return _mean(weights, ndtr(shift - t * np.exp(logs)))
-
-
-def _mean(weights: Array, tails: npt.ArrayLike) -> float:
-    return min(1.0, float(np.dot(weights, tails) / weights.sum()))
+    return min(1.0, float(np.dot(weights, ndtr(shift - t * np.exp(logs))) / weights.sum()))
 
 
 Design = Literal["one-sample", "paired", "two-sample"]

@@ -25,9 +25,10 @@ from pytest_crucible.stats.arrays import (
     Range,
     Side,
     check_alternative,
+    check_arms,
     check_counts,
     check_share,
-    check_side,
+    check_tail,
 )
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.moments import normal_p_value
@@ -217,8 +218,7 @@ def paired_exact_bound(gained: int, lost: int, n: int, *, alpha: float, side: Si
     -0.0495
     """
     check_counts(n, gained=gained, lost=lost)
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     if side == "lower":
         return _paired_lower(gained, lost, n, alpha)
     # Swapped arms give the negative bound to the last bit.
@@ -310,13 +310,6 @@ def _gained_rates(difference: float, discordance: Array) -> Array:
     return np.clip((1 + difference / np.maximum(discordance, np.finfo(np.float64).tiny)) / 2, 0.0, 1.0)
 
 
-def describe_degenerate(x1: int, n1: int, x2: int, n2: int) -> str:
-    """Return why a statistic does not exist; empty if it does."""
-    if not (n1 and n2):
-        return "an arm without values cannot be compared"
-    return "all samples of both arms have the same outcome" if x1 + x2 in (0, n1 + n2) else ""
-
-
 def two_exact_p_value(x1: int, n1: int, x2: int, n2: int, *, alternative: Alternative = "two-sided") -> float | None:
     """Return the p-value of "the true rates are equal". None for an empty arm.
 
@@ -326,7 +319,7 @@ def two_exact_p_value(x1: int, n1: int, x2: int, n2: int, *, alternative: Altern
     >>> round(two_exact_p_value(7, 10, 2, 12), 4)
     0.0187
     """
-    _check(x1, n1, x2, n2)
+    check_arms(x1, n1, x2, n2)
     check_alternative(alternative)
     if not (n1 and n2):
         return None
@@ -345,9 +338,8 @@ def two_exact_bound(x1: int, n1: int, x2: int, n2: int, *, alpha: float, side: S
     >>> round(two_exact_bound(50, 50, 50, 50, alpha=0.05, side="lower"), 4)
     -0.0582
     """
-    _check(x1, n1, x2, n2)
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_arms(x1, n1, x2, n2)
+    check_tail(alpha, side)
     # Swapped arms give the negative bound to the last bit.
     return _two_arms_lower(x1, n1, x2, n2, alpha) if side == "lower" else -_two_arms_lower(x2, n2, x1, n1, alpha)
 
@@ -371,6 +363,9 @@ def two_exact_test(
         p_value, low, high = agree(p_value, low, high, level)
     # All successes or all failures: the statistic is 0 / 0, the interval still exists.
     constant = x1 + x2 in (0, n1 + n2)
+    note = "all samples of both arms have the same outcome" if constant else ""
+    if p_value is None:
+        note = "an arm without values cannot be compared"
     return Significance(
         method=METHOD,
         statistic=None if constant or p_value is None else score_statistic(x1, n1, x2, n2),
@@ -379,7 +374,7 @@ def two_exact_test(
         interval=Interval(low=low, high=high, level=level, method=METHOD),
         n=(n1, n2),
         status="insufficient_data" if p_value is None else "degenerate" if constant else "ok",
-        note=describe_degenerate(x1, n1, x2, n2),
+        note=note,
     )
 
 
@@ -417,8 +412,3 @@ def _second_rates(difference: float) -> Range:
 
 def _first_rates(difference: float, rates: Array) -> Array:
     return np.clip(rates + difference, 0.0, 1.0)
-
-
-def _check(x1: int, n1: int, x2: int, n2: int) -> None:
-    check_counts(n1, x1=x1)
-    check_counts(n2, x2=x2)

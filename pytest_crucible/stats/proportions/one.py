@@ -20,7 +20,7 @@ from pytest_crucible.stats.arrays import (
     Side,
     check_counts,
     check_share,
-    check_side,
+    check_tail,
     cluster_totals,
 )
 from pytest_crucible.stats.interval import Interval
@@ -74,8 +74,7 @@ def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -
     0.9505
     """
     check_counts(n, successes=successes)
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     return beta_bound(successes, n, alpha=alpha, side=side)
 
 
@@ -114,8 +113,7 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
     >>> round(korn_graubard_bound([1] * 40, [i // 2 for i in range(40)], alpha=0.05, side="lower"), 4)
     0.8477
     """
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     array, codes, count = _binary(values, clusters)
     rate = float(array.mean())
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))

@@ -33,6 +33,7 @@ from pytest_crucible.stats.resampling.draws import (
     MOST_UNITS,
     TIE,
     UNSEEDED,
+    Draw,
     Keys,
     MonteCarlo,
     Units,
@@ -76,10 +77,12 @@ def flip_signs(
     observed = float(statistic(columns.sum(axis=0)[None, :])[0])
     columns, count = _without_order(columns), units.totals.size
     smallest = (1 if alternative != "two-sided" else 2) / 2.0 ** min(count, 1000)
-    if len(columns) <= MOST_FLIPPED:
-        return of_all("sign flips", statistic(list_sums(columns)), observed, smallest, count)
-    p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(columns, n, rng)), observed, monte_carlo)
-    return of_draws("sign flips", p_value, draws, monte_carlo.seed, smallest, count)
+    everything = statistic(list_sums(columns)) if len(columns) <= MOST_FLIPPED else None
+
+    def draw(n: int, rng: np.random.Generator) -> Array:
+        return statistic(draw_sums(columns, n, rng))
+
+    return _compare_arrangements("sign flips", everything, draw, observed, monte_carlo, smallest, count)
 
 
 def exchange_labels(
@@ -108,15 +111,40 @@ def exchange_labels(
     observed = float(statistic(first.moved.sum(axis=0)[None, :])[0])
     ways = math.comb(units, size)
     smallest = (2 if alternative == "two-sided" and 2 * size == units else 1) / min(ways, 10**300)
+    everything = None
     if ways <= MOST_LISTED:
         members = np.array(list(combinations(range(units), size)))
-        return of_all("exchanged labels", statistic(columns[members].sum(axis=1)), observed, smallest, units)
+        everything = statistic(columns[members].sum(axis=1))
 
     def draw(n: int, rng: np.random.Generator) -> Array:
         return statistic(_draw_subsets(columns, size, n, rng))
 
-    p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
-    return of_draws("exchanged labels", p_value, draws, monte_carlo.seed, smallest, units)
+    return _compare_arrangements("exchanged labels", everything, draw, observed, monte_carlo, smallest, units)
+
+
+def _compare_arrangements(
+    method: str,
+    everything: Array | None,
+    draw: Draw,
+    observed: float,
+    monte_carlo: MonteCarlo,
+    smallest: float,
+    units: int,
+) -> Alikeness:
+    """Return the result from the statistics of all arrangements, or of random ones where there are too many (None)."""
+    if everything is None:
+        p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
+    else:
+        p_value = int(np.count_nonzero(everything >= observed - TIE)) / everything.size
+    return Alikeness(
+        method=method,
+        p_value=p_value,
+        smallest=smallest,
+        arrangements=draws + 1 if everything is None else everything.size,
+        exact=everything is not None,
+        seed=monte_carlo.seed if everything is None else None,
+        units=units,
+    )
 
 
 def scale_down(values: Array, largest: float | None = None) -> Array:
@@ -125,34 +153,6 @@ def scale_down(values: Array, largest: float | None = None) -> Array:
     if own == 0 or (largest is not None and own <= ROUNDING * largest):
         return np.zeros_like(values)
     return values / own
-
-
-def of_all(method: str, statistics: Array, observed: float, smallest: float, units: int) -> Alikeness:
-    """Return the result from the statistics of all arrangements."""
-    hits = int(np.count_nonzero(statistics >= observed - TIE))
-    p_value = hits / statistics.size
-    return Alikeness(
-        method=method,
-        p_value=p_value,
-        smallest=smallest,
-        arrangements=statistics.size,
-        exact=True,
-        seed=None,
-        units=units,
-    )
-
-
-def of_draws(method: str, p_value: float, draws: int, seed: int, smallest: float, units: int) -> Alikeness:
-    """Return the result from random arrangements."""
-    return Alikeness(
-        method=method,
-        p_value=p_value,
-        smallest=smallest,
-        arrangements=draws + 1,
-        exact=False,
-        seed=seed,
-        units=units,
-    )
 
 
 def _tail(statistic: Callable[[Array], Array], alternative: Alternative) -> Callable[[Array], Array]:
@@ -294,10 +294,12 @@ def swap_arms(
 
     observed = float(statistic(halves.sum(axis=0)[None])[0])
     size = 2.0 ** min(units, 1000)
-    if size <= MOST_LISTED:
-        return of_all(SWAPPED_ARMS, statistic(list_sums(halves)), observed, 2 / size, units)
-    p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(halves, n, rng)), observed, monte_carlo)
-    return of_draws(SWAPPED_ARMS, p_value, draws, monte_carlo.seed, 2 / size, units)
+    everything = statistic(list_sums(halves)) if size <= MOST_LISTED else None
+
+    def draw(n: int, rng: np.random.Generator) -> Array:
+        return statistic(draw_sums(halves, n, rng))
+
+    return _compare_arrangements(SWAPPED_ARMS, everything, draw, observed, monte_carlo, 2 / size, units)
 
 
 def _centre(candidate: RatioArm, baseline: RatioArm) -> tuple[RatioArm, RatioArm]:

@@ -195,6 +195,20 @@ def draw_nulls(covariance: Array, first: Positions, second: Positions, draws: in
     return nulls
 
 
+def draw_claims(
+    joint: JointMeans, arms: int, first: Positions, second: Positions, draws: int, rng: np.random.Generator
+) -> tuple[Array, Array, Draws]:
+    """Return standard errors and t statistics of "first has a higher mean than second", and pairs x draws of null statistics.
+
+    t is 0 where the difference is not above 0, and infinite where two arms differ by a constant.
+    """
+    errors = standard_errors(joint.covariance, first, second)
+    differences = joint.means[first] - joint.means[second]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed = np.where(differences > 0, differences / errors, 0.0)
+    return errors, observed, draw_nulls(shrink_covariance(joint, arms), first, second, draws, rng)
+
+
 def to_normal(statistics: Array, dof: float) -> Array:
     """Return normal statistics with the same one-sided p-values as these t statistics.
 
@@ -267,12 +281,8 @@ def compare_all_arms(
     rows, columns = np.triu_indices(arms, 1)
     swapped = joint.means[rows] < joint.means[columns]
     first, second = np.where(swapped, columns, rows), np.where(swapped, rows, columns)
-    errors = standard_errors(joint.covariance, first, second)
-    differences = joint.means[first] - joint.means[second]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed = np.where(differences > 0, differences / errors, 0.0)
     generate, seed = generator(rng)
-    nulls = draw_nulls(shrink_covariance(joint, arms), first, second, draws, generate)
+    errors, observed, nulls = draw_claims(joint, arms, first, second, draws, generate)
     # The claims in the other direction are never proven.
     adjusted, largest = step_down(to_normal(observed, joint.dof), nulls, -nulls.min(axis=0))
     constant = np.isinf(observed)

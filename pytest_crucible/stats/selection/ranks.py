@@ -21,23 +21,20 @@ from scipy.special import ndtr, stdtrit
 
 from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share
 from pytest_crucible.stats.comparing import compare
-from pytest_crucible.stats.comparison_result import ComparisonResult
 from pytest_crucible.stats.estimating import mean_bound
 from pytest_crucible.stats.inputs import Kind
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.means.moments import bounded_point_mass_interval
+from pytest_crucible.stats.means.moments import point_mass_interval
 from pytest_crucible.stats.resampling.draws import Seed, check_draws, generator
-from pytest_crucible.stats.results import Bound
+from pytest_crucible.stats.results import Bound, ComparisonResult
 from pytest_crucible.stats.selection.max_t import (
     SPENT_SHARE,
     Draws,
     PairwiseMaxT,
     Positions,
     compare_all_arms,
-    draw_nulls,
+    draw_claims,
     joint_means,
-    shrink_covariance,
-    standard_errors,
     step_down,
     to_normal,
 )
@@ -83,12 +80,7 @@ def _adjust(
 ) -> Array:
     arms = columns.shape[1] // 2
     joint = joint_means(columns, clusters)
-    second = second + arms
-    errors = standard_errors(joint.covariance, first, second)
-    differences = joint.means[first] - joint.means[second]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed = np.where(differences > 0, differences / errors, 0.0)
-    nulls = draw_nulls(shrink_covariance(joint, arms), first, second, draws, generator(rng)[0])
+    _, observed, nulls = draw_claims(joint, arms, first, second + arms, draws, generator(rng)[0])
     above = observed > 0
     never = nulls[~above].max(axis=0, initial=-np.inf)
     adjusted = np.ones(first.size)
@@ -158,7 +150,7 @@ def _fill_constant(comparisons: PairwiseMaxT, low: Array, high: Array, level: fl
     # By Bonferroni over all pairs: outcomes that did not occur have no correlation to use.
     of_each = 1 - (1 - level) * 2 / (arms * (arms - 1))
     for i, j in zip(*np.nonzero((comparisons.errors == 0) & ~np.eye(arms, dtype=bool)), strict=True):
-        interval = bounded_point_mass_interval(comparisons.differences[i, j], units, bounds=span, level=of_each)
+        interval = point_mass_interval(comparisons.differences[i, j], units, bounds=span, level=of_each)
         low[i, j], high[i, j] = (interval.low, interval.high) if interval else (-np.inf, np.inf)
 
 
@@ -318,12 +310,7 @@ def p_below_best(
     joint = joint_means(values, clusters)
     arms = joint.means.size
     first, second = np.nonzero(~np.eye(arms, dtype=bool))
-    errors = standard_errors(joint.covariance, first, second)
-    differences = joint.means[first] - joint.means[second]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed = np.where(differences > 0, differences / errors, 0.0)
-    generate, _ = generator(rng)
-    nulls = draw_nulls(shrink_covariance(joint, arms), first, second, draws, generate)
+    _, observed, nulls = draw_claims(joint, arms, first, second, draws, generator(rng)[0])
     observed = to_normal(observed, joint.dof)
     # Sign flips of the units: a t statistic is not defined where two arms differ by a constant.
     flips = min(1.0, (arms - 1) * 0.5**joint.units)

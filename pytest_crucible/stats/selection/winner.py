@@ -286,7 +286,9 @@ def _correct(contest: _Contest, means: Array, dof: float, level: float) -> Winne
     alpha, naive = 1 - level, float(means[contest.arm])
     beta = PROJECTION_SHARE * alpha
     given = contest.given
-    hybrid = replace(given, reach=contest.se * _reach(beta, means.size, dof))
+    # Standard errors within which all k means lie with a chance of at least 1 - beta (Sidak 1967).
+    reach = _quantile(-math.expm1(math.log1p(-beta) / means.size) / 2, dof)
+    hybrid = replace(given, reach=contest.se * reach)
     free = Truncation(low=-math.inf, high=math.inf)
     return WinnerResult(
         arm=contest.arm,
@@ -318,11 +320,6 @@ def _interval(contest: _Contest, given: Truncation, dof: float, alpha: float, le
 
 def _standardise(given: Truncation, se: float) -> Truncation:
     return Truncation(low=given.low / se, high=given.high / se, reach=given.reach / se)
-
-
-def _reach(beta: float, arms: int, dof: float) -> float:
-    """Return standard errors within which all k means lie with a chance of at least 1 - beta (Sidak 1967)."""
-    return _quantile(-math.expm1(math.log1p(-beta) / arms) / 2, dof)
 
 
 def _quantile(tail: float, dof: float) -> float:

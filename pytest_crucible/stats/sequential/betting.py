@@ -26,7 +26,7 @@ from pytest_crucible.stats.arrays import (
     Range,
     Side,
     check_share,
-    check_side,
+    check_tail,
     difference,
     finite,
     is_finite_range,
@@ -35,9 +35,6 @@ from pytest_crucible.stats.arrays import (
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.moments import tail_share
 from pytest_crucible.stats.number_format import quantity, with_interval
-
-LowerEnds = Callable[[Array, float], Array]
-"""From values in [0, 1] and an error rate to the lower end after each value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -96,41 +93,6 @@ class ConfidenceSequence:
         if interval is not None:
             summary = with_interval(float(self.estimate[-1]), interval)
         return f"{self.method}: {summary} after {quantity(self.n, 'value')}, holds at every n with {100 * (1 - self.alpha):g} %"
-
-
-def both_ends(
-    rule: LowerEnds,
-    values: npt.ArrayLike,
-    *,
-    bounds: Range,
-    alpha: float,
-    alternative: Alternative,
-    intersect: bool,
-    method: str,
-    weights: Array | None = None,
-) -> ConfidenceSequence:
-    """Return the sequence of a rule for lower ends; the upper end is the lower end of the mirrored values.
-
-    Two-sided sequences give alpha / 2 to each side. Ends are cut to the bounds. `weights` are those of the estimate.
-    """
-    unit = unit_values(values, bounds)
-    check_share(alpha, "alpha")
-    tail = tail_share(alpha, alternative)
-    lower, upper = np.zeros(unit.size), np.ones(unit.size)
-    if alternative != "less":
-        lower = np.clip(rule(unit, tail), 0.0, 1.0)
-    if alternative != "greater":
-        upper = 1 - np.clip(rule(1 - unit, tail), 0.0, 1.0)
-    if intersect:
-        lower, upper = np.maximum.accumulate(lower), np.minimum.accumulate(upper)
-    low, width = bounds[0], bounds[1] - bounds[0]
-    return ConfidenceSequence(
-        lower=low + width * lower,
-        upper=low + width * upper,
-        estimate=low + width * running_mean(unit, weights),
-        alpha=alpha,
-        method=method,
-    )
 
 
 def unit_values(values: npt.ArrayLike, bounds: Range) -> Array:
@@ -207,12 +169,6 @@ def largest_stake(mean: float, largest_bet: float) -> float:
     return largest_bet / mean if mean > 0 else math.inf
 
 
-def check_largest_bet(largest_bet: float) -> None:
-    """Raise ValueError unless some wealth is left after the worst value."""
-    if not 0.0 < largest_bet < 1.0:
-        raise ValueError(f"the largest bet must be a share of the wealth between 0 and 1, not {largest_bet!r}")
-
-
 # Newton's steps end below this; the remaining error is of the order of its square.
 EXACT = 1e-9
 
@@ -239,17 +195,27 @@ def betting_sequence(
     >>> print(sequence)
     betting: 0.800 [0.617, 0.936] after 50 values, holds at every n with 95 %
     """
-    check_largest_bet(largest_bet)
-    sizes = _check_weights(weights, np.size(values))
-    return both_ends(
-        lambda unit, tail: _lower_ends(unit, sizes, tail, largest_bet, intersect),
-        values,
-        bounds=bounds,
+    if not 0.0 < largest_bet < 1.0:
+        raise ValueError(f"the largest bet must be a share of the wealth between 0 and 1, not {largest_bet!r}")
+    sizes, unit = _check_weights(weights, np.size(values)), unit_values(values, bounds)
+    check_share(alpha, "alpha")
+    # Two-sided sequences give alpha / 2 to each side.
+    tail = tail_share(alpha, alternative)
+    lower, upper = np.zeros(unit.size), np.ones(unit.size)
+    if alternative != "less":
+        lower = np.clip(_lower_ends(unit, sizes, tail, largest_bet, intersect), 0.0, 1.0)
+    if alternative != "greater":
+        # The upper end is the lower end of the mirrored values.
+        upper = 1 - np.clip(_lower_ends(1 - unit, sizes, tail, largest_bet, intersect), 0.0, 1.0)
+    if intersect:
+        lower, upper = np.maximum.accumulate(lower), np.minimum.accumulate(upper)
+    low, width = bounds[0], bounds[1] - bounds[0]
+    return ConfidenceSequence(
+        lower=low + width * lower,
+        upper=low + width * upper,
+        estimate=low + width * running_mean(unit, sizes),
         alpha=alpha,
-        alternative=alternative,
-        intersect=intersect,
         method="betting",
-        weights=sizes,
     )
 
 
@@ -307,8 +273,7 @@ def evidence_against(
     10
     """
     unit = unit_values(values, bounds)
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     low, high = bounds
     share = (mean - low) / (high - low)
     if side == "upper":
