@@ -119,7 +119,7 @@ def test_perfect_separation_is_no_proof_of_a_perfect_area():
 
 def test_the_score_bound_solves_newcombe_s_equation():
     area = auroc.Area(0.8, 0.002, 50.0)
-    low = auroc._score_bound(area, (40, 60), 1.0, 0.05, "lower")
+    low = auroc._score_bound(area, (40, 60), 1.0, 0.05, 0.0)
 
     half = norm.ppf(0.95) * math.sqrt(auroc._newcombe_variance(low, 40, 60))
     assert 0.8 - low == pytest.approx(half, rel=1e-6)

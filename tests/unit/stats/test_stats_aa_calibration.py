@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 
 import numpy as np
@@ -133,8 +132,3 @@ def test_it_holds_up_to_chance_and_a_tenth_of_alpha(alarms, holds):
 def test_wrong_input_is_refused(values, facts, message):
     with pytest.raises(ValueError, match=message):
         false_alarm_rate(values, **facts)
-
-
-def test_a_self_test_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        outcome(3).alarms = 0

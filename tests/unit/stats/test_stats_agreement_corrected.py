@@ -35,15 +35,6 @@ def verdicts(draw: st.DrawFn):
     return draw(column), draw(column)
 
 
-def test_plain_ppi_by_hand():
-    result = ppi_mean([1, 0, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0], lam=1.0, distribution="normal")
-    # labels - predictions are 0, 0, 1, 1: mean 1/2, variance 1/4; the other predictions alike
-    assert result.estimate == 1.0
-    assert result.se == pytest.approx(math.sqrt(1 / 4 / 4 + 1 / 4 / 4))
-    assert result.interval.high - result.estimate == pytest.approx(1.959964 * result.se, rel=1e-6)
-    assert result.bias == -0.5
-
-
 @given(judged())
 def test_lambda_nought_is_the_labels_alone(data):
     labels = data[0]
@@ -79,15 +70,6 @@ def test_a_constant_bias_of_the_judge_changes_nothing_but_the_bias(data, bias, l
     assert shifted.estimate == pytest.approx(result.estimate, abs=1e-9)
     assert shifted.se == pytest.approx(result.se, abs=1e-9)
     assert shifted.bias == pytest.approx(result.bias + bias)
-
-
-@given(judged())
-def test_the_order_of_the_samples_does_not_matter(data):
-    labels, predictions, others = data
-    result, turned = ppi_mean(*data), ppi_mean(labels[::-1], predictions[::-1], others[::-1])
-
-    assert turned.estimate == pytest.approx(result.estimate)
-    assert turned.se == pytest.approx(result.se, abs=1e-12)
 
 
 def test_a_judge_without_errors_makes_every_judgement_a_label():
@@ -236,20 +218,11 @@ def test_swapping_the_answers_mirrors_the_win_rate_and_keeps_the_bias(data):
 
 
 @given(verdicts())
-def test_swapping_the_places_mirrors_the_bias_and_keeps_the_win_rate(data):
-    result, swapped = position_bias(*data), position_bias(*data[::-1])
-
-    assert (swapped.towards_first, swapped.p_value) == (result.towards_second, result.p_value)
-    assert swapped.win_rate == pytest.approx(result.win_rate)
-    assert swapped.consistency == result.consistency
-
-
-@given(verdicts())
 def test_p_value_and_interval_of_the_bias_agree(data):
     result = position_bias(*data)
 
     assert 0 < result.p_value <= 1
-    assert result.win_interval.low <= result.win_rate <= result.win_interval.high
+    assert 0 <= result.win_interval.low <= result.win_rate <= result.win_interval.high <= 1
     if abs(result.p_value - 0.05) > 1e-9:
         assert (result.p_value < 0.05) == (not result.first_interval.low <= 0.5 <= result.first_interval.high)
 
@@ -287,12 +260,6 @@ def test_verdicts_are_checked():
         position_bias([1, 0], [1])
     with pytest.raises(NotEnoughData, match="1 pair"):
         position_bias([1], [0])
-
-
-def test_the_interval_of_a_win_rate_is_one_of_rates():
-    found = position_bias([1, 1, 0, 1], [0, 1, 0, 0])
-
-    assert 0 <= found.win_interval.low <= found.win_rate <= found.win_interval.high <= 1
 
 
 @given(judged())

@@ -40,10 +40,6 @@ def compared(candidate, baseline, *, level=0.95, **facts):
     return compare(candidate, baseline, alpha=1 - level, **facts)
 
 
-def bounded(candidate, baseline, **facts):
-    return difference_bounds(candidate, baseline, **facts)
-
-
 def test_the_table_answers_every_question_about_every_kind_once():
     asked = {(row.question, row.design, row.scale, row.clustered) for row in TABLE}
     without_guarantee = [row for row in TABLE if not row.question.startswith(("guaranteed", "ratio"))]
@@ -156,55 +152,20 @@ def test_the_interval_of_a_grouped_rate_is_that_of_its_bounds():
 
 
 def test_margin_bounds_of_pairs():
-    binary = bounded([1] * 4 + [0] * 26, [0] * 30, kind="binary", bounds=UNIT, alpha=0.05)
-    graded = bounded(SCORES, OTHERS, kind="bounded", bounds=UNIT, alpha=0.05)
+    binary = difference_bounds([1] * 4 + [0] * 26, [0] * 30, kind="binary", bounds=UNIT, alpha=0.05)
+    graded = difference_bounds(SCORES, OTHERS, kind="bounded", bounds=UNIT, alpha=0.05)
     low, high = (paired_exact_bound(4, 0, 30, alpha=0.05, side=side) for side in ("lower", "upper"))
 
     assert (binary.low, binary.high, binary.method) == (low, high, "exact unconditional")
     assert graded.low == gaffke_bound(SCORES - OTHERS, end=-1.0, alpha=0.05, side="lower")
 
 
-@pytest.mark.parametrize("kind", ["binary", "bounded", "unbounded"])
-def test_one_pair_is_not_compared(kind):
-    result = compared(RIGHT[:1], WRONG[:1], kind=kind, bounds=UNIT)
-    sides = bounded(RIGHT[:1], WRONG[:1], kind=kind, bounds=UNIT)
-
-    assert (result.interval, result.p_value, result.deviation, sides.low, sides.high) == (None,) * 5
-    assert (result.estimate, result.status) == (1.0, "insufficient_data")
-    assert "at least 2" in result.note
-    assert ("declare bounds" if kind == "unbounded" else "at least 2") in sides.note
-
-
 def test_a_difference_of_values_without_ends_has_no_bounds():
     for paired, clusters in itertools.product((True, False), (None, FIVES)):
-        sides = bounded(10 * SCORES, OTHERS, paired=paired, kind="unbounded", clusters=clusters)
+        sides = difference_bounds(10 * SCORES, OTHERS, paired=paired, kind="unbounded", clusters=clusters)
 
         assert (sides.low, sides.high, sides.method) == (None, None, "none")
         assert "declare bounds" in sides.note
-
-
-def test_no_values_are_refused_but_for_a_bound_which_is_vacuous():
-    for ask in (lambda: compared([], []), lambda: estimate([], kind="binary"), lambda: bounded([], [])):
-        with pytest.raises(ValueError, match="0 "):
-            ask()
-
-    assert mean_bound([], kind="binary", bounds=UNIT).value == 0.0
-    assert mean_bound([], kind="bounded", bounds=UNIT).value is None
-
-
-@pytest.mark.parametrize("labels", [[0] * 30, ["a"] * 10 + ["b"] * 20, np.repeat(np.arange(3), 10)])
-def test_too_few_clusters_give_a_note_and_no_interval(labels):
-    facts = {"kind": "bounded", "bounds": UNIT, "clusters": labels}
-    result = compared(SCORES, OTHERS, **facts)
-
-    assert (result.interval, result.proof_p, result.deviation) == (None, None, None)
-    # All sign patterns of so few clusters are too few for a small p-value.
-    assert result.p_value >= result.alikeness.smallest == 2 / 2 ** len(set(labels))
-    assert result.estimate == pytest.approx((SCORES - OTHERS).mean())
-    assert "needs at least 5" in result.note
-    assert estimate(SCORES, **facts).interval is None
-    assert mean_bound(SCORES, **facts).value is None
-    assert bounded(SCORES, OTHERS, **facts).high is None
 
 
 @pytest.mark.parametrize(("groups", "noted"), [(5, True), (15, True), (30, False)])
@@ -253,30 +214,3 @@ def test_equal_differences_are_the_strongest_evidence_and_prove_what_their_numbe
         return
     assert result.proof_p >= 2.0 ** (1 - n)
     assert (result.interval.low > 0) == (result.proof_p < 0.05)
-
-
-def test_equal_differences_without_bounds_have_a_p_value_and_no_interval():
-    result = compared(np.full(8, 2.0), np.ones(8), kind="unbounded", bounds=OPEN)
-
-    assert (result.interval, result.p_value) == (None, 2.0**-7)
-    assert "do not vary" in result.note
-    assert bounded(np.full(8, 2.0), np.ones(8), kind="unbounded", bounds=OPEN).low is None
-
-
-@pytest.mark.parametrize(
-    ("candidate", "baseline", "facts", "message"),
-    [
-        ([1.0, math.nan, 0.0], [1.0, 1.0, 1.0], {}, "1 of 3 values are NaN"),
-        ([1.0, 0.0], [1.0, math.inf], {}, "1 of 2 values are NaN or infinite"),
-        ([1.0, 0.0], [1.0], {}, "2 candidate values, 1 baseline value"),
-        ([1.0, 0.0], [1.0, 0.0], {"clusters": ["a"]}, "2 values, 1 cluster labels"),
-        ([1.0, 0.0], [1.0, 0.0], {"clusters": ["a", None]}, "label is missing"),
-        ([1.0, 0.0], [1.0, 0.0], {"clusters": [1.0, math.nan]}, "label is missing"),
-        ([1.5, 0.0], [1.0, -1.0], {}, "2 of 4 values lie outside the bounds"),
-        ([1.0, 0.0], [1.0, 0.0], {"kind": "text"}, "'text'"),
-        ([1.0, 0.0], [1.0, 0.0], {"level": 95}, "between 0 and 1, not -94"),
-    ],
-)
-def test_wrong_input_is_refused_with_counts(candidate, baseline, facts, message):
-    with pytest.raises(ValueError, match=message):
-        compared(candidate, baseline, **({"kind": "bounded", "bounds": UNIT} | facts))

@@ -17,7 +17,6 @@ from pytest_crucible.stats.effects import (
     hedges_correction,
     hedges_g,
     noncentral_t_limits,
-    pooled_deviation,
 )
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.t_tests import paired_t
@@ -52,25 +51,6 @@ def test_wrong_input_of_the_limits_is_refused(t, dof, level):
 
 
 # -- values by hand -----------------------------------------------------------------------------------------------
-
-
-def test_values_by_hand():
-    """x = 1, 2, 3 and y = 4, 6, 8: deviations 1 and 2, pooled sqrt(2.5), difference -4."""
-    x, y = [1, 2, 3], [4, 6, 8]
-
-    assert pooled_deviation(x, y) == pytest.approx(math.sqrt(2.5), rel=1e-15)
-    assert cohens_d(x, y).value == pytest.approx(-4 / math.sqrt(2.5), rel=1e-14)
-    assert hedges_g(x, y).value == pytest.approx(-4 / math.sqrt(2.5) * hedges_correction(4), rel=1e-14)
-    assert glass_delta(x, y).value == pytest.approx(-2.0, rel=1e-15)
-    assert glass_delta(y, x).value == pytest.approx(4.0, rel=1e-15)
-    assert cohens_dz(x, y).value == pytest.approx(-4.0, rel=1e-14)
-    assert cohens_dav(x, y).value == pytest.approx(-4 / math.sqrt(2.5), rel=1e-14)
-
-
-@pytest.mark.parametrize(("dof", "factor"), [(2, math.sqrt(math.pi) / math.pi), (4, math.sqrt(2 / math.pi))])
-def test_the_correction_at_small_degrees_of_freedom(dof, factor):
-    """J(2) = Gamma(1) / Gamma(1/2) = 1 / sqrt(pi); J(4) = Gamma(2) / (sqrt(2) Gamma(3/2)) = sqrt(2 / pi)."""
-    assert hedges_correction(dof) == pytest.approx(factor, rel=1e-14)
 
 
 def test_the_correction_nears_its_approximation_and_one():

@@ -481,9 +481,6 @@ def test_a_guarantee_that_no_method_gives_is_refused(facts):
         compare(CANDIDATE + 1, BASELINE + 1, **facts, validity="guaranteed", margin=0.5)
 
 
-# -- second opinions ----------------------------------------------------------------------------------------------
-
-
 # -- sizes of effect ----------------------------------------------------------------------------------------------
 
 

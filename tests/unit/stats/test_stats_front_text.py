@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-import html.parser
 import re
 
 import numpy as np
@@ -188,57 +186,3 @@ def test_a_sentence_about_a_ratio_names_the_limit_it_was_held_against(baseline, 
         if result.non_inferior is not None:
             assert (claim[2] == "above") == (result.bounds.low > limit)
             assert (claim[2] == "below") == (result.bounds.high < limit)
-
-
-# -- notebooks ----------------------------------------------------------------------------------------------------
-
-
-class Reader(html.parser.HTMLParser):
-    """Reads tags on a stack, and the text between them."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.tags: list[str] = []
-        self.text: list[str] = []
-        self.feed(source)
-        self.close()
-
-    def handle_starttag(self, tag, attrs):
-        self.open.append(tag)
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        self.text.append(data)
-
-
-@pytest.mark.parametrize("result", [result for result, _ in STATES], ids=range(len(STATES)))
-def test_html_is_well_formed_and_has_line_and_sentence(result):
-    read = Reader(result._repr_html_())
-
-    assert read.open == []
-    assert set(read.tags) == {"table", "caption", "tbody", "tr", "th", "td", "p"}
-    assert read.tags.count("th") == read.tags.count("td") == read.tags.count("tr")
-    assert read.text[0] == str(result)
-    assert read.text[-1] == result.sentence
-
-
-def test_html_escapes_what_it_shows():
-    evil = "<script>alert('&')</script>"
-    result = dataclasses.replace(compare([4.5], [2.5]), note=evil, method=evil, assumptions=(evil,))
-
-    shown = result._repr_html_()
-
-    assert "<script>" not in shown
-    assert sum(evil in text for text in Reader(shown).text) == 5  # caption, method, assumption, note and sentence
-
-
-def test_the_table_of_a_ratio_has_no_signs_and_says_why_there_are_no_bounds():
-    ratio = Reader(compare(MANY_SLOWER, MANY_FASTER, estimand="ratio", margin=0.1)._repr_html_()).text
-    alone = Reader(compare([4.5], [2.5], bounds=(0, 5), margin=0.1)._repr_html_()).text
-
-    assert "[1.2054, 1.2314] (gaffke of logarithms)" in ratio
-    assert any(text.startswith("none: 1 value:") for text in alone)

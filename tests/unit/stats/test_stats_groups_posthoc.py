@@ -16,9 +16,6 @@ from pytest_crucible.stats.studentized_range import (
     studentized_range_tail,
 )
 
-SCORES = st.integers(0, 100).map(lambda score: score / 100)
-GROUPS = st.lists(st.lists(SCORES, min_size=2, max_size=6), min_size=2, max_size=4)
-PAIRS = GROUPS.filter(lambda groups: len(groups) == 2)
 few = settings(max_examples=choose_examples(25))
 
 

@@ -15,7 +15,6 @@ from pytest_crucible.stats import (
     count_discordant,
     detectable_mean,
     detectable_paired_proportions,
-    holm,
     mean_interval,
     paired_t,
     quantile_bound,
@@ -27,34 +26,17 @@ from pytest_crucible.stats import (
     t_bound,
     tango_interval,
     tango_p_value,
-    wilson_interval,
 )
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.moments import point_mass_interval
 from pytest_crucible.stats.planning.paired_proportions import power_paired_proportions
 from pytest_crucible.stats.planning.t_tests import t_power
-from pytest_crucible.stats.proportions.one import clopper_pearson_interval
 from pytest_crucible.stats.proportions.paired import tango_statistic
 
 RNG = np.random.default_rng(7)
 
 
 # -- proportions --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("interval", [wilson_interval, clopper_pearson_interval])
-def test_nothing_asked_leaves_everything_possible(interval):
-    assert (interval(0, 0).low, interval(0, 0).high) == (0.0, 1.0)
-    assert interval(0, 7).low == 0.0
-    assert interval(7, 7).high == 1.0
-
-
-@pytest.mark.parametrize("counts", [(5, 4), (-1, 4), (0, -1)])
-def test_impossible_counts_are_refused(counts):
-    with pytest.raises(ValueError, match="at most n="):
-        wilson_interval(*counts)
-    with pytest.raises(ValueError, match="at most n="):
-        clopper_pearson_interval(*counts)
 
 
 def test_tango_at_the_corners():
@@ -127,32 +109,6 @@ def test_a_quantile_outside_the_sample_is_unknown():
     assert quantile_bound(values, 0.5, alpha=0.05, side="lower") == np.sort(values)[1]
     with pytest.raises(NotEnoughData, match="no values"):
         quantile_interval([], 0.5)
-
-
-# -- multiplicity -------------------------------------------------------------------------------------------------
-
-P_VALUES = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12)
-
-
-@given(P_VALUES, st.integers(0, 5))
-def test_holm_never_lowers_a_p_value_and_keeps_the_order(p_values, unmeasured):
-    measured = [p for p in p_values if p is not None]
-    adjusted = holm(p_values, family_size=len(measured) + unmeasured)
-    pairs = [(p, q) for p, q in zip(p_values, adjusted, strict=True) if p is not None]
-
-    assert [q is None for q in adjusted] == [p is None for p in p_values]
-    assert all(p <= q <= 1 for p, q in pairs)
-    assert sorted(q for _, q in pairs) == [q for _, q in sorted(pairs)]
-    assert adjusted == holm([*p_values, *[1.0] * unmeasured])[: len(p_values)]
-
-
-def test_holm_refuses_what_is_no_family():
-    with pytest.raises(ValueError, match=r"1 of 2 p-values lie outside \[0, 1\], first 1.2"):
-        holm([0.1, 1.2])
-    with pytest.raises(ValueError, match="outside"):
-        holm([math.nan])
-    with pytest.raises(ValueError, match="family of 1 cannot have 2"):
-        holm([0.1, 0.2], family_size=1)
 
 
 # -- power --------------------------------------------------------------------------------------------------------

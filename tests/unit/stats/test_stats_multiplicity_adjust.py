@@ -94,7 +94,3 @@ def test_what_is_no_family_is_refused():
 
 def test_holm_is_the_default():
     assert adjust([0.01, 0.04, 0.03]) == holm([0.01, 0.04, 0.03]) == [0.03, 0.06, 0.06]
-
-
-def test_methods_are_found_in_either_case():
-    assert adjust([0.01, 0.04], "bh") == adjust([0.01, 0.04], "BH")

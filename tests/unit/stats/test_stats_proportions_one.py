@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -59,18 +57,3 @@ def test_the_continuity_correction_only_widens(counts, level):
     assert corrected.low <= plain.low <= counts[0] / counts[1] <= plain.high + 1e-15
     assert plain.high <= corrected.high
     assert corrected != plain
-
-
-# -- exact test ---------------------------------------------------------------------------------------------------
-
-
-def enumerated(x: int, n: int, rate: float) -> float:
-    """Two-sided p-value by adding up all outcomes that are no more likely."""
-    masses = [math.comb(n, k) * rate**k * (1 - rate) ** (n - k) for k in range(n + 1)]
-    return min(1.0, math.fsum(mass for mass in masses if mass <= masses[x] * (1 + 1e-7)))
-
-
-# -- clusters -----------------------------------------------------------------------------------------------------
-
-VALUES = [1, 1, 0, 1, 0, 0, 1, 0, 1, 1]
-CLUSTERS = list("aabbccddee")

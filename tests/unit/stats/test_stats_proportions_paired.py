@@ -14,7 +14,6 @@ from pytest_crucible.stats.proportions.paired import (
 )
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
-TABLES = st.tuples(*[st.integers(0, 60)] * 4).filter(sum)
 
 
 # -- McNemar ------------------------------------------------------------------------------------------------------
@@ -36,8 +35,3 @@ def test_discordant_odds_without_losses_are_infinite():
     assert (effect.value, effect.interval.high) == (math.inf, math.inf)
     assert effect.interval.low == pytest.approx(1 / (0.025**-0.2 - 1))
     assert discordant_odds(0, 5).value == 0.0
-
-
-# -- Cochran's Q --------------------------------------------------------------------------------------------------
-
-BITS = st.lists(st.lists(st.sampled_from([0, 1]), min_size=2, max_size=2), min_size=1, max_size=40)

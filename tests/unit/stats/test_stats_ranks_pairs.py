@@ -10,14 +10,8 @@ from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.proportions.paired import tango_interval, tango_p_value
 from pytest_crucible.stats.ranks.superiority import paired_superiority
 
-ALTERNATIVES = ("two-sided", "greater", "less")
-MIRRORED = {"two-sided": "two-sided", "greater": "less", "less": "greater"}
 DIFFERENCES = st.integers(-4, 4).map(float)
 FEW = st.lists(DIFFERENCES, min_size=1, max_size=9)
-MANY = st.lists(st.one_of(DIFFERENCES, st.integers(-500, 500).map(lambda value: value / 100)), min_size=1, max_size=25)
-
-
-# -- signs ----------------------------------------------------------------------------------------------------------
 
 
 # -- effects --------------------------------------------------------------------------------------------------------

@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.stats.ranks.superiority import cles, cles_interval, cliffs_delta
 
-ALTERNATIVES = ("two-sided", "greater", "less")
-MIRRORED = {"two-sided": "two-sided", "greater": "less", "less": "greater"}
 GRADES = st.integers(1, 5).map(float)
-SCORES = st.integers(-500, 500).map(lambda value: value / 100)
-ARM = st.lists(st.one_of(GRADES, SCORES), min_size=1, max_size=15)
-SMALL_ARM = st.lists(GRADES, min_size=1, max_size=4)
-SEPARATED = [0.9, 0.8, 0.95, 0.85], [0.1, 0.2, 0.3, 0.15]
-
-
-def wins(first, second):
-    return sum((a > b) + (a == b) / 2 for a in first for b in second)
-
-
-def enumerated(first, second, alternative):
-    """P-value over every way of calling n1 of the pooled values the candidate's."""
-    pooled, half = first + second, len(first) * len(second) / 2
-    observed, distribution = wins(first, second), []
-    for chosen in itertools.combinations(range(len(pooled)), len(first)):
-        rest = [pooled[i] for i in range(len(pooled)) if i not in chosen]
-        distribution.append(wins([pooled[i] for i in chosen], rest))
-    extreme = {
-        "two-sided": [abs(u - half) >= abs(observed - half) for u in distribution],
-        "greater": [u >= observed for u in distribution],
-        "less": [u <= observed for u in distribution],
-    }[alternative]
-    return sum(extreme) / len(distribution)
-
-
-# -- shifts ---------------------------------------------------------------------------------------------------------
 
 
 # -- dominance ------------------------------------------------------------------------------------------------------

@@ -227,12 +227,6 @@ def test_values_that_drift_leave_no_mean_and_the_sequence_says_so():
     assert "every mean is excluded from n=381 on" in str(sequence)
 
 
-def test_a_sequence_prints_as_one_line():
-    shown = str(betting_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5))
-
-    assert shown == "betting: 0.800 [0.617, 0.936] after 50 values, holds at every n with 95 %"
-
-
 def test_pairs_are_bet_on_as_differences_within_twice_the_range():
     rng = np.random.default_rng(3)
     candidate, baseline = rng.integers(1, 6, 50), rng.integers(1, 6, 50)
@@ -252,9 +246,6 @@ def test_swapping_the_arms_flips_the_sequence(pairs):
 
     assert other.lower == pytest.approx(-one.upper, abs=1e-8)
     assert other.first_exclusion(0.0) == one.first_exclusion(0.0)
-
-
-# -- e-values -----------------------------------------------------------------------------------------------------
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------
