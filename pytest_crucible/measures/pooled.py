@@ -1,9 +1,9 @@
 """Rates that are pooled over texts: precision and recall of spans, F1 of flagged texts, and average precision.
 
-Precision, recall and F1 are ratios of two sums, such as the found over the annotated spans of all texts. Spans of one text are alike,
-so the text, or its group, is the unit: the ratio is a clustered proportion, bounded by Korn & Graubard (1998), Surv. Methodol. 24:193,
-at the effective number of spans. Two arms are compared by the linearised ratios (Cochran 1977, Sampling Techniques, 6.13), paired by
-unit. Average precision, the area under the precision-recall curve, has bootstrap intervals.
+Precision, recall and F1 are ratios of two sums, such as the found over the annotated spans of all texts. Spans of one text are
+alike, so the text, or its group, is the unit: the ratio is a clustered proportion, bounded by Korn & Graubard (1998), Surv.
+Methodol. 24:193, at the effective number of spans. Two arms are compared by the linearised ratios (Cochran 1977, Sampling
+Techniques, 6.13), paired by unit. Average precision, the area under the precision-recall curve, has bootstrap intervals.
 """
 
 from __future__ import annotations

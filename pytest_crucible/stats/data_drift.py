@@ -1,8 +1,8 @@
 """Drift between two samples of one field, and tests of memorisation from log-probabilities.
 
 Each test of drift returns a p-value, and for numbers and categories a distance with bounds, which a margin can be compared with.
-The size of the population stability index (PSI) without drift depends on the sample sizes, so the index alone shows nothing: with ten
-bins, its mean is .4 at n = 50.
+The size of the population stability index (PSI) without drift depends on the sample sizes, so the index alone shows nothing: with
+ten bins, its mean is .4 at n = 50.
 """
 
 from __future__ import annotations

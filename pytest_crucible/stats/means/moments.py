@@ -186,7 +186,8 @@ def point_mass_interval(
 ) -> Interval | None:
     """Return the interval for a mean when n independent observations equal `value` and the population is in `bounds`.
 
-    None without finite bounds. Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other end to infinity.
+    None without finite bounds. Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other
+    end to infinity.
 
     >>> interval = point_mass_interval(1.0, 59, bounds=(0.0, 1.0))
     >>> round(interval.low, 4), interval.high

@@ -8,10 +8,10 @@ one mean. That a *mean* is lower is shown by a bound (`means.gaffke`).
 The statistic of a sum S with variance estimate R over G units is S / sqrt(R + S^2 / G). It grows with S / sqrt(R), the studentised
 sum, and stays finite where R is 0: equal differences are the strongest evidence that there is, and no special case.
 
-Two ratios of means: each unit, a sample or a group, is as likely with its arms swapped, so the test is exact for any values and sizes.
-The statistic is the difference of the ratios, studentised by the linearised variance of each arrangement (Janssen 1997, Stat. Probab.
-Lett. 36:9; Chung & Romano 2013, Ann. Stat. 41:484). It is a function of six sums, of which a swap changes the signs of half their
-differences, so that the draws are those of sign flips.
+Two ratios of means: each unit, a sample or a group, is as likely with its arms swapped, so the test is exact for any values and
+sizes. The statistic is the difference of the ratios, studentised by the linearised variance of each arrangement (Janssen 1997,
+Stat. Probab. Lett. 36:9; Chung & Romano 2013, Ann. Stat. 41:484). It is a function of six sums, of which a swap changes the signs
+of half their differences, so that the draws are those of sign flips.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """The possible ranks of several arms on the same samples, which of them are not the best, and claims about a chosen one.
 
-Claims about an arm that the same samples chose hold for every arm at once, by Bonferroni. Simultaneous t bounds with critical values
-from the arms' covariance (max-T) would be shorter, but their far tails are wrong for rates near 100 %: of 32 arms that are 90 % right
-some lower bound is above the truth in 15 % of runs with 50 samples. Exact bounds at alpha / arms hold there
+Claims about an arm that the same samples chose hold for every arm at once, by Bonferroni. Simultaneous t bounds with critical
+values from the arms' covariance (max-T) would be shorter, but their far tails are wrong for rates near 100 %: of 32 arms that are
+90 % right some lower bound is above the truth in 15 % of runs with 50 samples. Exact bounds at alpha / arms hold there
 (tests/truth/test_selection_truth.py).
 
 Which arms are not the best: subset selection (Gupta 1965, Technometrics 7:225; Hsu 1984, Ann. Stat. 12:1136) needs smaller critical
-values than all pairs together do (`compare_all_arms`), because it claims less: not that each arm it names is worse, but that the best
-is not among them.
+values than all pairs together do (`compare_all_arms`), because it claims less: not that each arm it names is worse, but that the
+best is not among them.
 """
 
 from __future__ import annotations

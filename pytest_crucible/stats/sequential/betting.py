@@ -2,8 +2,8 @@
 
 They assume only the bounds and one common mean given the past: no normality, no large n. Bets are fair, so that large wealth is
 evidence against a mean; it is refuted once betting against it has multiplied the stake by 1 / alpha. Against the mean m the stake
-before value i is min(b_i, c / m), and the wealth is the product of 1 + stake * (x_i - m). It cannot rise with m, so the means not yet
-refuted form an interval exactly. Waudby-Smith & Ramdas 2024 (JRSS B 86:1), section 4.
+before value i is min(b_i, c / m), and the wealth is the product of 1 + stake * (x_i - m). It cannot rise with m, so the means not
+yet refuted form an interval exactly. Waudby-Smith & Ramdas 2024 (JRSS B 86:1), section 4.
 
 A value may be the mean of a group. The mean over all members is m where E[s_i (x_i - m)] = 0 for groups of s_i members, so a
 group's gain is multiplied by its weight, s_i over the largest size that there can be: the loss of a value stays below the stake.

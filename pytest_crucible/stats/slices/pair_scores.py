@@ -3,8 +3,8 @@
 Score bounds of differences and ratios are those of `proportions.score`, on arrays: a target over 60 slices has 1,770 pairs. A score
 bound takes a slice of ten right answers for more than it shows: at a true rate of .8 that happens in 11 % of runs, and a gap of .2
 would then be "proven" absent. Bounds melded from Clopper and Pearson's distributions (Fay, Proschan & Brittain 2015, Biometrics
-71:146) do not err that way. The exact lower bound of a ratio has outcomes in the order of the score limits, and the second arm's rate
-as nuisance, as `proportions.exact`.
+71:146) do not err that way. The exact lower bound of a ratio has outcomes in the order of the score limits, and the second arm's
+rate as nuisance, as `proportions.exact`.
 """
 
 from __future__ import annotations
