@@ -183,17 +183,17 @@ def has_value(value: Any) -> bool:
 
 def _distinct(values: Sequence[Any]) -> tuple[Codes, tuple[str, ...]]:
     # Values repeat, and their labels cost more than a look-up.
-    known: dict[Hashable, str] = {}
+    label_of: dict[Hashable, str] = {}
     labels: list[str | None] = []
     for value in values:
         if not has_value(value):
             labels.append(None)
             continue
         key = (type(value), value) if isinstance(value, Hashable) else json.dumps(value, sort_keys=True, default=str)
-        if key not in known:
-            known[key] = _label(value)
-        labels.append(known[key])
-    names = tuple(sorted(set(known.values()), key=_in_order))
+        if key not in label_of:
+            label_of[key] = _label(value)
+        labels.append(label_of[key])
+    names = tuple(sorted(set(label_of.values()), key=_in_order))
     places = {name: place for place, name in enumerate(names)}
     return _codes(NO_SLICE if label is None else places[label] for label in labels), names
 

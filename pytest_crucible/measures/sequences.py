@@ -56,7 +56,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float, look_alpha: f
     """
     if not len(first.values):
         return None
-    pairs = paired(first, second)
+    pairs = pair_differences(first, second)
     bets = bets_of(pairs)
     one_sided = [float(np.exp(-wealth_against(pairs, 0.0, look_alpha / 2, side)[-1])) for side in _SIDES]
     lower, upper = (_end(bets, pairs.bounds, look_alpha, side) for side in _SIDES)
@@ -74,7 +74,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float, look_alpha: f
     )
 
 
-def paired(first: Prepared, second: Prepared) -> Prepared:
+def pair_differences(first: Prepared, second: Prepared) -> Prepared:
     """Return the differences as values of their own, between -R and R where the metric has a range, or a reach, of R.
 
     Where lost replies leave the arms unequal numbers, a pair weighs as much as their average.

@@ -140,10 +140,10 @@ def limit_changes(first: Prepared, second: Prepared) -> tuple[Prepared, Prepared
     change = np.where(ours > theirs, reach, -reach)
     # Where both are lost, any two values with this change stand for them.
     theirs = np.where(np.isfinite(theirs), theirs, np.where(np.isfinite(ours), ours, 0.0) - change)
-    return _replaced(first, far, theirs + change), _replaced(second, far, theirs)
+    return _put_values(first, far, theirs + change), _put_values(second, far, theirs)
 
 
-def _replaced(prepared: Prepared, chosen: np.typing.NDArray[np.bool_], values: Floats) -> Prepared:
+def _put_values(prepared: Prepared, chosen: np.typing.NDArray[np.bool_], values: Floats) -> Prepared:
     copied = prepared.values.copy()
     copied[chosen] = values
     return replace(prepared, values=copied)

@@ -87,7 +87,7 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
     if isinstance(clusters, str):
         raise ValueError(f"clusters needs one label for each of the {n} values, not the single text {clusters!r}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind == "i" and clusters.ndim == 1 and clusters.size == n:
-        renumbered = _renumbered(clusters)
+        renumbered = _renumber(clusters)
         if renumbered is not None:
             return renumbered
     # tolist() gives Python objects, which hash alike whatever the array's dtype.
@@ -107,7 +107,7 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
     return codes, len(numbers)
 
 
-def _renumbered(numbers: npt.NDArray[np.signedinteger]) -> tuple[Codes, int] | None:
+def _renumber(numbers: npt.NDArray[np.signedinteger]) -> tuple[Codes, int] | None:
     """Return `cluster_codes` of numbers that are codes already, or nearly; None of others.
 
     A bound asks dozens of times, and a dictionary of 100,000 labels takes 10 ms.

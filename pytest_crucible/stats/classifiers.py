@@ -264,18 +264,18 @@ def slice_rates(name: str, decisions: Decisions) -> SliceRates:
     >>> slice_rates("a", decisions).rates["right_if_selected"]
     0.5
     """
-    known = decisions.take(decisions.is_known)
-    selections = float(known.selected.sum())
+    decided = decisions.take(decisions.is_known)
+    selections = float(decided.selected.sum())
     rates = {
-        "base_rate": _mean(known.outcome),
-        "selected": _mean(known.selected),
-        "true_positive": _mean(known.true_positive),
-        "false_positive": _mean(known.false_positive),
+        "base_rate": _mean(decided.outcome),
+        "selected": _mean(decided.selected),
+        "true_positive": _mean(decided.true_positive),
+        "false_positive": _mean(decided.false_positive),
         # Of repeats each selection counts, so that a sample that is selected in half of them counts half.
-        "right_if_selected": float(known.selected @ known.outcome) / selections if selections else None,
-        "correct": _mean(known.correct),
+        "right_if_selected": float(decided.selected @ decided.outcome) / selections if selections else None,
+        "correct": _mean(decided.correct),
     }
-    return SliceRates(name=name, n=len(known.selected), rates=rates)
+    return SliceRates(name=name, n=len(decided.selected), rates=rates)
 
 
 def _mean(values: Array) -> float | None:
@@ -312,11 +312,11 @@ def theil_index(decisions: Decisions) -> float | None:
 
     0 where all benefit alike; as AIF360's `theil_index`. Each repeat is a decision. None without samples, or without any benefit.
     """
-    known = decisions.take(decisions.is_known)
-    without, mean = 1 - known.outcome, _mean(known.selected - known.outcome + 1)
+    decided = decisions.take(decisions.is_known)
+    without, mean = 1 - decided.outcome, _mean(decided.selected - decided.outcome + 1)
     if not mean:
         return None
-    terms = known.selected * _entropy((without + 1) / mean) + (1 - known.selected) * _entropy(without / mean)
+    terms = decided.selected * _entropy((without + 1) / mean) + (1 - decided.selected) * _entropy(without / mean)
     return math.fsum(terms.tolist()) / len(terms)
 
 

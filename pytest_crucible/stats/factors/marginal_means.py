@@ -283,7 +283,9 @@ def _differences(table: _Trainings, setting: str) -> list[LevelDifference]:
 
 def _adjust(differences: Sequence[LevelDifference]) -> tuple[LevelDifference, ...]:
     p_values = holm([difference.p_value for difference in differences])
-    return tuple(replace(one, p_adjusted=float(p or 0.0)) for one, p in zip(differences, p_values, strict=True))
+    return tuple(
+        replace(difference, p_adjusted=float(p or 0.0)) for difference, p in zip(differences, p_values, strict=True)
+    )
 
 
 def _weights(table: _Trainings, cells: Sequence[Sequence[int]]) -> Array:

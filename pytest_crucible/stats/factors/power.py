@@ -56,7 +56,8 @@ def with_levels(sources: Sequence[Source], name: str, levels: int) -> list[Sourc
         share = samples.levels / levels
         # The floors come from the samples and shrink with them; the factors' own part stays.
         smaller = [
-            replace(one, variance=one.variance - one.floor * (1 - share), floor=one.floor * share) for one in factors
+            replace(factor, variance=factor.variance - factor.floor * (1 - share), floor=factor.floor * share)
+            for factor in factors
         ]
         return [replace(samples, levels=levels, dof=samples.dof / share, variance=samples.variance * share), *smaller]
     changed = []
@@ -150,8 +151,8 @@ class _Cases:
     def chance(self, sources: Sequence[Source], distance: float, tail: float) -> float:
         """Return the chance that a difference of this size exceeds the half-width at the tail."""
         samples, *factors = sources
-        truth, seen = (_cube(normal, samples.dof) for normal in self._samples)
-        shares = [(truth, seen), *self._factors]
+        truth, observed = (_cube(normal, samples.dof) for normal in self._samples)
+        shares = [(truth, observed), *self._factors]
         true = [
             np.maximum(source.variance / share if self._measured else source.variance, source.floor)
             for source, (share, _) in zip(sources, shares, strict=True)

@@ -126,9 +126,9 @@ def level_means(cells: Array, axis: int) -> Array:
 
 def mean_over(cells: Array, axes: tuple[int, ...]) -> Array:
     """Return the mean over some axes without the lost scores; NaN if all are lost."""
-    seen = ~np.isnan(cells)
+    observed = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(seen, cells, 0.0).sum(axis=axes) / seen.sum(axis=axes))
+        return np.asarray(np.where(observed, cells, 0.0).sum(axis=axes) / observed.sum(axis=axes))
 
 
 def samples_source(means: Array, clusters: Labels | None = None) -> tuple[float, Source]:
@@ -160,14 +160,14 @@ def level_source(table: Array, name: str, clusters: Labels | None = None) -> Sou
     (3, 0.00271, 0.00076)
     """
     table = table[:, ~np.isnan(table).all(axis=0)]
-    seen, levels = ~np.isnan(table), table.shape[1]
+    observed, levels = ~np.isnan(table), table.shape[1]
     if levels < 2:
         return Source(name=name, levels=levels, dof=0.0, variance=0.0)
     means, left = level_effects(table)
     # Lost scores make some levels weigh more in the mean than others, which counts as fewer levels.
-    weight = float(np.square((seen / seen.sum(axis=1, keepdims=True)).mean(axis=0)).sum())
+    weight = float(np.square((observed / observed.sum(axis=1, keepdims=True)).mean(axis=0)).sum())
     codes, count = (np.arange(len(table)), len(table)) if clusters is None else cluster_codes(clusters, len(table))
-    totals = np.stack([cluster_totals(codes, column) for column in (left / seen.sum(axis=0)).T])
+    totals = np.stack([cluster_totals(codes, column) for column in (left / observed.sum(axis=0)).T])
     correction = count / (count - 1) / (levels - 1) if count > 1 else 0.0
     return Source(
         name=name,
@@ -184,13 +184,13 @@ def level_effects(table: Array) -> tuple[Array, Array]:
 
     Effects are within samples, so that a level does not look better because it lost hard samples.
     """
-    seen = ~np.isnan(table)
-    left, effects = np.where(seen, table, 0.0), np.zeros(table.shape[1])
+    observed = ~np.isnan(table)
+    left, effects = np.where(observed, table, 0.0), np.zeros(table.shape[1])
     # Alternating least squares: a complete table needs one step.
-    for _ in range(1 if seen.all() else _TURNS):
-        left = np.where(seen, left - (left.sum(axis=1) / seen.sum(axis=1))[:, None], 0.0)
-        step = left.sum(axis=0) / seen.sum(axis=0)
-        left, effects = np.where(seen, left - step, 0.0), effects + step
+    for _ in range(1 if observed.all() else _TURNS):
+        left = np.where(observed, left - (left.sum(axis=1) / observed.sum(axis=1))[:, None], 0.0)
+        step = left.sum(axis=0) / observed.sum(axis=0)
+        left, effects = np.where(observed, left - step, 0.0), effects + step
     return effects, left
 
 
@@ -229,8 +229,8 @@ def means_of_levels(table: Array, ends: Range | None = None, sign: float = 1.0) 
     table = table[:, ~np.isnan(table).all(axis=0)]
     if table.shape[1] < 2:
         return LevelMeans(values=sign * np.nanmean(table, axis=0), ends=_mirror(ends, sign))
-    seen = ~np.isnan(table)
-    sample_means = np.where(seen, table, 0.0).sum(axis=1) / seen.sum(axis=1)
+    observed = ~np.isnan(table)
+    sample_means = np.where(observed, table, 0.0).sum(axis=1) / observed.sum(axis=1)
     return LevelMeans(values=sign * (sample_means.mean() + level_effects(table)[0]), ends=_mirror(ends, sign))
 
 

@@ -282,10 +282,10 @@ def _with_pseudo(cumulant: CumulantAt, pseudo: float) -> CumulantAt:
     """Return the function with one more variable, that of the end."""
 
     def at(point: float) -> Cumulant:
-        known, rest = cumulant(point), 1 - pseudo * point
+        shares, rest = cumulant(point), 1 - pseudo * point
         slope = pseudo / rest
         return Cumulant(
-            known.value - math.log(rest), known.first + slope, known.second + slope**2, known.third + 2 * slope**3
+            shares.value - math.log(rest), shares.first + slope, shares.second + slope**2, shares.third + 2 * slope**3
         )
 
     return at

@@ -56,7 +56,7 @@ def mean_ratio_p_value(
     0.0002
     """
     check_side(side)
-    return _Pairs(*_checked(numerator, denominator, bounds), clusters).p_value(null, side)
+    return _Pairs(*_check_pairs(numerator, denominator, bounds), clusters).p_value(null, side)
 
 
 def mean_ratio_bound(
@@ -76,10 +76,10 @@ def mean_ratio_bound(
     1.282
     """
     check_tail(alpha, side)
-    return _Pairs(*_checked(numerator, denominator, bounds), clusters).bound(alpha, side)
+    return _Pairs(*_check_pairs(numerator, denominator, bounds), clusters).bound(alpha, side)
 
 
-def _checked(numerator: npt.ArrayLike, denominator: npt.ArrayLike, bounds: Range) -> tuple[Array, Array, Range]:
+def _check_pairs(numerator: npt.ArrayLike, denominator: npt.ArrayLike, bounds: Range) -> tuple[Array, Array, Range]:
     first, second = paired_arrays(numerator, denominator, names=("numerator", "denominator"))
     if not is_finite_range(bounds) or bounds[0] < 0:
         raise ValueError(

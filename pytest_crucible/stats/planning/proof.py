@@ -245,9 +245,9 @@ def power_of_falls(n: int, share: float, deviation: float, sizes: Array, *, dof:
     error = np.sqrt(np.maximum(noise + square - loss**2, 0.0) / (n - 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         # A larger fall makes the error larger as well, which takes back some of what it adds to the loss.
-        taken = np.where(error > 0, critical / (2 * n * error), 0.0)
-        own = np.var(sizes) - 2 * taken * np.cov(sizes, sizes**2, bias=True)[0, 1] + taken**2 * np.var(sizes**2)
+        used = np.where(error > 0, critical / (2 * n * error), 0.0)
+        own = np.var(sizes) - 2 * used * np.cov(sizes, sizes**2, bias=True)[0, 1] + used**2 * np.var(sizes**2)
         varies = np.hypot(np.sqrt((noise + part * own) / n), critical * np.sqrt(noise / n) / math.sqrt(2 * dof))
-        seen = np.where(varies > 0, ndtr((loss - critical * error) / varies), loss > critical * error)
+        observed = np.where(varies > 0, ndtr((loss - critical * error) / varies), loss > critical * error)
     # If all that differs is k falls, a permutation p-value is below 2^(1 - k), whatever the size of the falls.
-    return float(weights @ np.minimum(seen, alpha * 2.0 ** np.minimum(falls - 1, 60.0)))
+    return float(weights @ np.minimum(observed, alpha * 2.0 ** np.minimum(falls - 1, 60.0)))

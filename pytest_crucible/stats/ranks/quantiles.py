@@ -149,9 +149,9 @@ def clustered_shares(values: npt.ArrayLike, clusters: Labels) -> ClusteredShares
     order = np.argsort(array, kind="stable")
     array, codes = array[order], codes[order]
     last = np.append(array[1:] != array[:-1], True)
-    kept = np.append(True, last)
+    ends = np.append(True, last)
     shares = np.arange(array.size + 1) / array.size
-    return ClusteredShares(array[last], shares[kept], _design_effects(codes, count)[kept], codes, count)
+    return ClusteredShares(array[last], shares[ends], _design_effects(codes, count)[ends], codes, count)
 
 
 def clustered_quantile_bound(shares: ClusteredShares, q: float, *, alpha: float, side: Side) -> float:

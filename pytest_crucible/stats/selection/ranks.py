@@ -66,11 +66,11 @@ def compare_with_lost(values: LostValues, *, draws: int = 10_000, rng: Seed = 0)
     check_draws(draws, "draws")
     arms = values.lowest.shape[1]
     columns = np.concatenate((values.lowest, values.highest), axis=1)
-    known = np.asarray(np.isfinite(columns).all(axis=0))
+    finite = np.asarray(np.isfinite(columns).all(axis=0))
     p_values = np.ones((arms, arms))
-    first, second = np.nonzero(np.outer(known[:arms], known[arms:]) & ~np.eye(arms, dtype=bool))
+    first, second = np.nonzero(np.outer(finite[:arms], finite[arms:]) & ~np.eye(arms, dtype=bool))
     if first.size:
-        adjusted = _adjust(np.where(known, columns, 0.0), first, second, values.clusters, draws, rng)
+        adjusted = _adjust(np.where(finite, columns, 0.0), first, second, values.clusters, draws, rng)
         p_values[first, second] = adjusted
     return p_values
 

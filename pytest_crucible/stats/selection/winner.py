@@ -236,7 +236,7 @@ def winner_from_estimates(
         raise ValueError(f"the covariance matrix of {means.size} estimates is not symmetric")
     contest = _rescale(means, matrix, Linear(), 0.0)
     # Between continuous estimates a tie has no probability, and no mean would make it likely.
-    if contest.given.low == 0:
+    if contest.truncation.low == 0:
         raise ValueError(
             f"two of {means.size} estimates tie for the best: use winner_from_values, which knows their steps"
         )
@@ -250,7 +250,7 @@ class _Contest:
     arm: int
     mean: float
     se: float
-    given: Truncation
+    truncation: Truncation
     scale: Scale
 
 
@@ -267,8 +267,8 @@ def _rescale(means: Array, covariance: Array, scale: Scale, step: float) -> _Con
     if variance <= 0:
         raise NotEnoughData(f"arm {arm} of {later.size} does not vary: declare bounds, or its estimate has no error")
     rivals[arm] = mean
-    given = _truncate(mean - rivals, covariances, variance)
-    return _Contest(arm, mean, math.sqrt(variance), given, scale)
+    truncation = _truncate(mean - rivals, covariances, variance)
+    return _Contest(arm, mean, math.sqrt(variance), truncation, scale)
 
 
 def _truncate(gaps: Array, covariances: Array, variance: float) -> Truncation:
@@ -285,41 +285,43 @@ def _correct(contest: _Contest, means: Array, dof: float, level: float) -> Winne
     check_share(level, "level")
     alpha, naive = 1 - level, float(means[contest.arm])
     beta = PROJECTION_SHARE * alpha
-    given = contest.given
+    truncation = contest.truncation
     # Standard errors within which all k means lie with a chance of at least 1 - beta (Sidak 1967).
     reach = _quantile(-math.expm1(math.log1p(-beta) / means.size) / 2, dof)
-    hybrid = replace(given, reach=contest.se * reach)
+    hybrid = replace(truncation, reach=contest.se * reach)
     free = Truncation(low=-math.inf, high=math.inf)
     return WinnerResult(
         arm=contest.arm,
         estimate=naive - _selection_bias(contest, hybrid),
         interval=_interval(contest, hybrid, dof, (alpha - beta) / (1 - beta), level, "hybrid"),
-        conditional=naive - _selection_bias(contest, given),
-        conditional_interval=_interval(contest, given, dof, alpha, level, "conditional"),
+        conditional=naive - _selection_bias(contest, truncation),
+        conditional_interval=_interval(contest, truncation, dof, alpha, level, "conditional"),
         naive=naive,
         naive_interval=_interval(contest, free, dof, alpha, level, "naive"),
         arms=means.size,
     )
 
 
-def _selection_bias(contest: _Contest, given: Truncation) -> float:
+def _selection_bias(contest: _Contest, truncation: Truncation) -> float:
     """Return by how much the winner's mean exceeds the mean whose median it is."""
-    median = contest.mean + contest.se * solve_truncated_mean(_standardise(given, contest.se), 0.5)
+    median = contest.mean + contest.se * solve_truncated_mean(_standardise(truncation, contest.se), 0.5)
     return contest.scale.back(contest.mean) - contest.scale.back(median)
 
 
-def _interval(contest: _Contest, given: Truncation, dof: float, alpha: float, level: float, method: str) -> Interval:
+def _interval(
+    contest: _Contest, truncation: Truncation, dof: float, alpha: float, level: float, method: str
+) -> Interval:
     # A t interval is a normal one with a longer standard error; a truncated t has no solution when arms nearly tie.
     se = contest.se * _quantile(alpha / 2, dof) / _quantile(alpha / 2, math.inf)
     low, high = (
-        contest.scale.back(contest.mean + se * solve_truncated_mean(_standardise(given, se), share))
+        contest.scale.back(contest.mean + se * solve_truncated_mean(_standardise(truncation, se), share))
         for share in (1 - alpha / 2, alpha / 2)
     )
     return Interval(low=low, high=high, level=level, method=method)
 
 
-def _standardise(given: Truncation, se: float) -> Truncation:
-    return Truncation(low=given.low / se, high=given.high / se, reach=given.reach / se)
+def _standardise(truncation: Truncation, se: float) -> Truncation:
+    return Truncation(low=truncation.low / se, high=truncation.high / se, reach=truncation.reach / se)
 
 
 def _quantile(tail: float, dof: float) -> float:

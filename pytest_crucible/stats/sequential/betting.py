@@ -320,8 +320,8 @@ def _lower_ends(unit: Array, weights: Array | None, tail: float, largest_bet: fl
         above += math.log(factor)
         slope -= size * (stake if stake < limit else limit * value / low) / factor
         if above > 0 or not intersect:
-            seen = slice(last + 1)
-            excess = _excess(unit[seen], sizes[seen], stake_sizes[seen], threshold, largest_bet)
+            observed = slice(last + 1)
+            excess = _excess(unit[observed], sizes[observed], stake_sizes[observed], threshold, largest_bet)
             low, above, slope = _next_end(excess, low, above, slope)
         ends[last] = low
     return ends

@@ -74,7 +74,9 @@ def bound_extreme(
     if not (np.isfinite(values) | np.isposinf(values)).any():
         return ExtremeBounds(value=None, lower=None, upper=None)
     pairs = list(itertools.chain.from_iterable(pairs for pairs, _ in tables))
-    return _of_pairs(kind, pairs, values, lower, upper, _method(kind, plus), _needed(kind, values, lower, upper, limit))
+    return _of_pairs(
+        kind, pairs, values, lower, upper, _method(kind, plus), _needed_samples(kind, values, lower, upper, limit)
+    )
 
 
 def _of_pairs(
@@ -138,7 +140,7 @@ def _method(kind: Extreme, columns: Sequence[SliceMeans]) -> str:
     return SCORE if all(column.is_counted for column in columns) else GAFFKE
 
 
-def _needed(kind: Extreme, values: Array, lower: Array, upper: Array, limit: float | None) -> float | None:
+def _needed_samples(kind: Extreme, values: Array, lower: Array, upper: Array, limit: float | None) -> float | None:
     """Return how many times as many samples would decide: distances to a bound shrink with the root of the samples."""
     if limit is None or not np.isfinite(values).all() or np.isnan(lower).any() or np.isnan(upper).any():
         return None

@@ -237,14 +237,14 @@ def slice_means(
     there = ~np.isnan(values) & (slicing.codes != NO_SLICE)
     if slicing.strata is not None:
         there &= slicing.strata != NO_SLICE
-    kept, inside = slicing.choose(there), values[there]
+    part, inside = slicing.choose(there), values[there]
     binary = is_binary and bool(np.isin(inside, (0.0, 1.0)).all())
     if clusters is not None:
         # All metrics of an arm, and both arms, have the same rows: clusters that a metric does not apply to are empty.
-        return clustered_means(inside, kept, clusters[there], int(clusters.max(initial=-1)) + 1, bounds, binary)
-    if kept.strata is not None:
-        return standardised_means(inside, kept, bounds)
-    return _independent(inside, kept, binary, bounds)
+        return clustered_means(inside, part, clusters[there], int(clusters.max(initial=-1)) + 1, bounds, binary)
+    if part.strata is not None:
+        return standardised_means(inside, part, bounds)
+    return _independent(inside, part, binary, bounds)
 
 
 def _independent(values: Array, slicing: Slicing, counted: bool, bounds: Range) -> SliceMeans:

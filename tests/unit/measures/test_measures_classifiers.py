@@ -139,7 +139,7 @@ def test_groups_widen_the_interval():
 )
 def test_f1_is_the_harmonic_mean(rows):
     flagged, positive = (np.array([float(row[k]) for row in rows]) for k in (0, 1))
-    prepared = pooled.prepare_f1(observed(flagged, expected=[bool(label) for label in positive]), "observed")
+    prepared = pooled.prepare_f1(prepare_decisions(flagged, expected=[bool(label) for label in positive]), "observed")
     right = float((flagged * positive).sum())
     precision, recall = right / max(flagged.sum(), 1), right / max(positive.sum(), 1)
     harmonic = 2 * precision * recall / (precision + recall) if right else 0.0
@@ -147,7 +147,7 @@ def test_f1_is_the_harmonic_mean(rows):
     assert pooled._ratio(prepared) == pytest.approx(harmonic)
 
 
-def observed(values, low=None, high=None, expected=(), further=()):
+def prepare_decisions(values, low=None, high=None, expected=(), further=()):
     columns = tuple(
         Column(
             np.asarray(column, dtype=float),
@@ -166,10 +166,10 @@ def observed(values, low=None, high=None, expected=(), further=()):
 
 def test_lost_flags_make_f1_as_low_or_as_high_as_it_can_be():
     values = np.array([1.0, math.nan, 0.0, math.nan])
-    given = observed(values, expected=[True, True, False, False])
+    decisions = prepare_decisions(values, expected=[True, True, False, False])
 
-    assert pooled._ratio(pooled.prepare_f1(given, "low")) == pytest.approx(0.5)
-    assert pooled._ratio(pooled.prepare_f1(given, "high")) == 1
+    assert pooled._ratio(pooled.prepare_f1(decisions, "low")) == pytest.approx(0.5)
+    assert pooled._ratio(pooled.prepare_f1(decisions, "high")) == 1
 
 
 def test_f1_is_of_flags():
@@ -181,9 +181,9 @@ def test_f1_is_of_flags():
 
 
 def test_a_lost_text_has_as_many_spans_as_the_average():
-    given = observed(np.array([1.0, 3.0, math.nan]), further=(np.array([2.0, 3.0, math.nan]),))
+    decisions = prepare_decisions(np.array([1.0, 3.0, math.nan]), further=(np.array([2.0, 3.0, math.nan]),))
 
-    low, high = (pooled.prepare_counts(given, end) for end in ("low", "high"))
+    low, high = (pooled.prepare_counts(decisions, end) for end in ("low", "high"))
     assert (low.values.tolist(), low.strata.tolist()) == ([1, 3, 0], [2, 3, 3])
     assert (high.values.tolist(), high.strata.tolist()) == ([1, 3, 3], [2, 3, 3])
 

@@ -73,7 +73,7 @@ def test_a_seed_gives_one_answer(seed, alpha):
     assert pickle.loads(pickle.dumps(first)) == first
 
 
-def test_another_seed_deals_anew():
+def test_another_seed_deals_other_halves():
     assert len({false_alarm_rate(SCORES, alpha=0.3, replicates=200, seed=seed).alarms for seed in range(5)}) > 1
 
 
@@ -92,7 +92,7 @@ def test_a_larger_alpha_raises_more_alarms():
 
 
 def test_with_an_odd_number_of_repeats_one_sits_out():
-    """Of three repeats two are dealt: values are those of single repeats, not of averages."""
+    """Two of three repeats are dealt: values are those of single repeats, not of averages."""
     result = false_alarm_rate((RNG.random((30, 3)) < 0.5).astype(float), replicates=50)
 
     assert result.method == "exact unconditional"

@@ -21,7 +21,7 @@ UNIT = (0.0, 1.0)
 
 
 @st.composite
-def judged(draw: st.DrawFn):
+def draw_ratings(draw: st.DrawFn):
     """Labels, their predictions, and predictions of others."""
     n = draw(st.integers(2, 20))
     column = st.lists(SCORES, min_size=n, max_size=n)
@@ -35,7 +35,7 @@ def verdicts(draw: st.DrawFn):
     return draw(column), draw(column)
 
 
-@given(judged())
+@given(draw_ratings())
 def test_lambda_nought_is_the_labels_alone(data):
     labels = data[0]
     result, alone = ppi_mean(*data, lam=0.0), mean_interval(labels)
@@ -49,7 +49,7 @@ def test_lambda_nought_is_the_labels_alone(data):
         assert result.effective_labels == pytest.approx(len(labels))
 
 
-@given(judged(), st.sampled_from([None, 0.0, 0.5, 1.0]), st.booleans())
+@given(draw_ratings(), st.sampled_from([None, 0.0, 0.5, 1.0]), st.booleans())
 def test_intervals_are_ordered_contain_the_estimate_and_narrow_with_the_level(data, lam, bounded):
     bounds = UNIT if bounded else None
     wide, narrow = (ppi_mean(*data, lam=lam, bounds=bounds, level=level) for level in (0.95, 0.5))
@@ -61,7 +61,7 @@ def test_intervals_are_ordered_contain_the_estimate_and_narrow_with_the_level(da
             assert wide.interval.low <= wide.estimate <= wide.interval.high
 
 
-@given(judged(), st.integers(-5, 5), st.sampled_from([None, 1.0]))
+@given(draw_ratings(), st.integers(-5, 5), st.sampled_from([None, 1.0]))
 def test_a_constant_bias_of_the_judge_changes_nothing_but_the_bias(data, bias, lam):
     labels, predictions, others = data
     result = ppi_mean(labels, predictions, others, lam=lam)
@@ -154,10 +154,10 @@ def two_arms(draw: st.DrawFn):
 
 @given(two_arms(), st.booleans(), st.sampled_from([None, 1.0]))
 def test_swapping_the_arms_flips_the_sign_and_keeps_the_p_value(data, bounded, lam):
-    one, other, judged_one, judged_other = data
+    single, other, judged_one, judged_other = data
     bounds = UNIT if bounded else None
-    result = ppi_difference(one, other, judged_one, judged_other, bounds=bounds, lam=lam)
-    swapped = ppi_difference(other, one, judged_other, judged_one, bounds=bounds, lam=lam)
+    result = ppi_difference(single, other, judged_one, judged_other, bounds=bounds, lam=lam)
+    swapped = ppi_difference(other, single, judged_other, judged_one, bounds=bounds, lam=lam)
 
     assert swapped.estimate == pytest.approx(-result.estimate, abs=1e-12)
     assert swapped.p_value == pytest.approx(result.p_value)
@@ -179,12 +179,12 @@ def test_p_value_and_interval_of_a_difference_agree(data, bounded):
 
 @given(two_arms())
 def test_a_difference_with_lambda_nought_is_the_paired_t_of_the_labels(data):
-    one, other = ([value for value in labels if value is not None] for labels in data[:2])
+    single, other = ([value for value in labels if value is not None] for labels in data[:2])
     result = ppi_difference(*data, lam=0.0)
 
-    assert result.estimate == pytest.approx(np.mean(one) - np.mean(other), abs=1e-12)
+    assert result.estimate == pytest.approx(np.mean(single) - np.mean(other), abs=1e-12)
     if result.interval is not None:
-        plain = stats.ttest_rel(one, other)
+        plain = stats.ttest_rel(single, other)
         assert result.p_value == pytest.approx(plain.pvalue)
         assert result.interval.low == pytest.approx(plain.confidence_interval().low)
 
@@ -249,7 +249,7 @@ def test_clusters_of_equal_pairs_widen_the_win_rate():
 
     assert clustered.clusters == 20
     assert clustered.win_rate == alone.win_rate
-    width = [one.win_interval.high - one.win_interval.low for one in (alone, clustered)]
+    width = [single.win_interval.high - single.win_interval.low for single in (alone, clustered)]
     assert width[1] > 2 * width[0]
 
 
@@ -262,7 +262,7 @@ def test_verdicts_are_checked():
         position_bias([1], [0])
 
 
-@given(judged())
+@given(draw_ratings())
 def test_a_cluster_for_each_sample_is_no_cluster(data):
     labels, _, rest = data
     assume(min(len(labels), len(rest)) >= 5)
@@ -275,7 +275,7 @@ def test_a_cluster_for_each_sample_is_no_cluster(data):
 
 
 def test_samples_repeated_in_their_clusters_add_nothing():
-    """Of three copies of each sample the clustered interval is that of the samples, and the plain one is too narrow."""
+    """The clustered interval of three copies of each sample is that of the samples, and the plain one is too narrow."""
     labels, predictions, rest = [1, 0, 1, 1, 0, 1], [1, 0, 0, 1, 0, 1], [1, 1, 0, 0, 1, 0, 1, 1]
     copies = [np.repeat(column, 3) for column in (labels, predictions, rest)]
     clusters = np.repeat(np.arange(6), 3), np.repeat(np.arange(6, 14), 3)

@@ -125,7 +125,7 @@ def test_two_categories_make_all_weights_alike(table):
         assert weighted.se == pytest.approx(plain.se)
 
 
-def test_levels_that_nobody_used_change_only_the_weighed_agreement():
+def test_unused_levels_change_only_the_weighted_agreement():
     few = cohen_kappa([1, 2, 3, 1], [1, 3, 3, 2], weights="linear")
     more = cohen_kappa([1, 2, 3, 1], [1, 3, 3, 2], weights="linear", levels=[1, 2, 3, 4, 5])
 

@@ -1,4 +1,4 @@
-"""Which arms are not the best, with an error rate for the best alone."""
+"""Tests of the arms that are not the best, with an error rate for the best alone."""
 
 from __future__ import annotations
 

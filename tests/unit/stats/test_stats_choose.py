@@ -36,15 +36,15 @@ OTHERS = RNG.random(30)
 FIVES = np.repeat(np.arange(6), 5)
 
 
-def compared(candidate, baseline, *, level=0.95, **facts):
+def compare_arms(candidate, baseline, *, level=0.95, **facts):
     return compare(candidate, baseline, alpha=1 - level, **facts)
 
 
 def test_the_table_answers_every_question_about_every_kind_once():
-    asked = {(row.question, row.design, row.scale, row.clustered) for row in TABLE}
+    question = {(row.question, row.design, row.scale, row.clustered) for row in TABLE}
     without_guarantee = [row for row in TABLE if not row.question.startswith(("guaranteed", "ratio"))]
 
-    assert len(asked) == len(TABLE)
+    assert len(question) == len(TABLE)
     assert len(without_guarantee) == (2 + 2 + 2) * 3 * 2
 
 
@@ -60,13 +60,13 @@ def test_the_table_answers_every_question_about_every_kind_once():
     ],
 )
 def test_the_method_follows_the_declaration(kind, bounds, clusters, method):
-    assert compared(RIGHT, WRONG, kind=kind, bounds=bounds, clusters=clusters).method == method
+    assert compare_arms(RIGHT, WRONG, kind=kind, bounds=bounds, clusters=clusters).method == method
 
 
 def test_binary_pairs_are_compared_by_the_exact_unconditional_test_with_the_conditional_p_beside_it():
     candidate, baseline = [1] * 12 + [0] * 4 + [1] * 14, [0] * 12 + [1] * 4 + [1] * 14
 
-    result = compared(candidate, baseline, kind="binary", bounds=UNIT)
+    result = compare_arms(candidate, baseline, kind="binary", bounds=UNIT)
 
     exact = paired_exact_test(12, 4, 30)
     assert (result.interval, result.p_value) == (exact.interval, exact.p_value)
@@ -76,7 +76,7 @@ def test_binary_pairs_are_compared_by_the_exact_unconditional_test_with_the_cond
 
 
 def test_scores_are_compared_by_sign_flips_and_by_the_bounds_of_their_mean():
-    result = compared(SCORES, OTHERS, kind="bounded", bounds=UNIT)
+    result = compare_arms(SCORES, OTHERS, kind="bounded", bounds=UNIT)
     low, high = (
         gaffke_bound(SCORES - OTHERS, end=end, alpha=0.025, side=side)
         for end, side in ((-1.0, "lower"), (1.0, "upper"))
@@ -90,7 +90,7 @@ def test_scores_are_compared_by_sign_flips_and_by_the_bounds_of_their_mean():
 
 
 def test_scores_without_ends_are_tested_and_have_an_approximate_interval():
-    result = compared(SCORES, OTHERS, kind="unbounded", bounds=OPEN)
+    result = compare_arms(SCORES, OTHERS, kind="unbounded", bounds=OPEN)
 
     assert result.interval == paired_t(SCORES - OTHERS).interval
     assert (result.p_value, result.proof_p) == (flip_signs(SCORES - OTHERS).p_value, None)
@@ -100,7 +100,7 @@ def test_scores_without_ends_are_tested_and_have_an_approximate_interval():
 def test_a_binary_metric_averaged_over_repeats_is_treated_as_a_score():
     candidate = np.where(np.arange(30) == 0, 0.5, RIGHT)
 
-    result = compared(candidate, RIGHT, kind="binary", bounds=OPEN)
+    result = compare_arms(candidate, RIGHT, kind="binary", bounds=OPEN)
     estimated = estimate(candidate, kind="binary", bounds=OPEN)
 
     assert (result.method, estimated.method) == ("sign flips", "t")
@@ -172,8 +172,8 @@ def test_a_difference_of_values_without_ends_has_no_bounds():
 def test_below_twenty_clusters_an_interval_that_is_corrected_for_them_has_a_note(groups, noted):
     """A bound of the mean holds for any number of clusters; CR2 depends on its correction."""
     facts = {"bounds": UNIT, "clusters": np.arange(30) % groups}
-    difference = compared(SCORES, OTHERS, kind="bounded", **facts)
-    ratio = compared(SCORES, OTHERS, kind="bounded", estimand="ratio", **facts)
+    difference = compare_arms(SCORES, OTHERS, kind="bounded", **facts)
+    ratio = compare_arms(SCORES, OTHERS, kind="bounded", estimand="ratio", **facts)
 
     assert difference.clusters == ratio.clusters == groups
     assert difference.interval is not None
@@ -183,7 +183,7 @@ def test_below_twenty_clusters_an_interval_that_is_corrected_for_them_has_a_note
 
 
 def test_the_deviation_of_clustered_pairs_carries_the_design_effect():
-    result = compared(SCORES, OTHERS, kind="bounded", bounds=UNIT, clusters=FIVES)
+    result = compare_arms(SCORES, OTHERS, kind="bounded", bounds=UNIT, clusters=FIVES)
 
     assert result.deviation == pytest.approx(math.sqrt(30) * clustered_mean(SCORES - OTHERS, FIVES).se)
 
@@ -191,7 +191,7 @@ def test_the_deviation_of_clustered_pairs_carries_the_design_effect():
 def test_equal_arms_are_not_different_however_their_scores_were_added_up():
     candidate, baseline = np.full(10, 0.1 + 0.2), np.full(10, 0.3)
 
-    result = compared(candidate, baseline, kind="bounded", bounds=UNIT)
+    result = compare_arms(candidate, baseline, kind="bounded", bounds=UNIT)
 
     assert (result.estimate, result.p_value, result.proof_p) == (0.0, 1.0, 1.0)
     # n zeros and an end of 1 are weighted at random: the weight of the end is above x with probability (1 - x)^n.
@@ -205,7 +205,7 @@ def test_equal_arms_are_not_different_however_their_scores_were_added_up():
 def test_equal_differences_are_the_strongest_evidence_and_prove_what_their_number_allows(n, step, clustered):
     candidate, baseline = np.full(n, step), np.zeros(n)
     clusters = np.arange(n) if clustered else None
-    result = compared(candidate, baseline, kind="bounded", bounds=UNIT, clusters=clusters)
+    result = compare_arms(candidate, baseline, kind="bounded", bounds=UNIT, clusters=clusters)
 
     # Only all signs of one kind are as extreme; of 20 differences no random flips are.
     assert result.p_value == (2.0 ** (1 - n) if n < 20 else 1e-4)

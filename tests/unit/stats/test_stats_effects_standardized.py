@@ -81,56 +81,58 @@ def test_dz_and_dav_differ_by_the_correlation():
 @pytest.mark.parametrize("effect", INDEPENDENT)
 @given(x=SCORES, y=SCORES, level=st.sampled_from([0.8, 0.95]))
 def test_intervals_of_independent_arms_are_ordered_and_contain_the_value(effect, x, y, level):
-    found = effect(x, y, level=level)
-    assume(found.value is not None)
+    result = effect(x, y, level=level)
+    assume(result.value is not None)
 
-    assert found.interval.low < found.interval.high
-    assert found.interval.level == level
+    assert result.interval.low < result.interval.high
+    assert result.interval.level == level
     if len(x) + len(y) > 6 and effect is not glass_delta:
-        assert found.interval.low < found.value < found.interval.high
+        assert result.interval.low < result.value < result.interval.high
 
 
 @pytest.mark.parametrize("effect", [cohens_d, hedges_g])
 @given(x=SCORES, y=SCORES)
 def test_swapping_the_arms_flips_the_sign(effect, x, y):
-    one, other = effect(x, y), effect(y, x)
-    assume(one.value is not None)
+    single, other = effect(x, y), effect(y, x)
+    assume(single.value is not None)
 
-    assert other.value == pytest.approx(-one.value, rel=1e-12)
-    assert (other.interval.low, other.interval.high) == pytest.approx((-one.interval.high, -one.interval.low), rel=1e-9)
+    assert other.value == pytest.approx(-single.value, rel=1e-12)
+    assert (other.interval.low, other.interval.high) == pytest.approx(
+        (-single.interval.high, -single.interval.low), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("effect", PAIRED)
 @given(pairs=PAIRS)
 def test_swapping_paired_arms_flips_the_sign(effect, pairs):
     x, y = zip(*pairs, strict=True)
-    one, other = effect(x, y), effect(y, x)
+    single, other = effect(x, y), effect(y, x)
 
-    assert (one.value is None) == (other.value is None)
-    if one.value is not None:
-        assert other.value == pytest.approx(-one.value, rel=1e-12, abs=1e-12)
+    assert (single.value is None) == (other.value is None)
+    if single.value is not None:
+        assert other.value == pytest.approx(-single.value, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("effect", PAIRED)
 @given(pairs=PAIRS)
 def test_a_paired_interval_excludes_zero_exactly_when_the_t_test_rejects(effect, pairs):
     x, y = np.array(pairs).T
-    found = effect(x, y)
-    assume(found.interval is not None)
+    result = effect(x, y)
+    assume(result.interval is not None)
     p_value = paired_t(x - y).p_value
     assume(abs(p_value - 0.05) > 1e-9)
 
-    assert (found.interval.low > 0 or found.interval.high < 0) == (p_value < 0.05)
+    assert (result.interval.low > 0 or result.interval.high < 0) == (p_value < 0.05)
 
 
 @pytest.mark.parametrize("effect", INDEPENDENT + PAIRED)
 def test_units_and_origin_do_not_matter(effect):
     x, y = X, Y[:14]
-    one = effect(x, y)
+    single = effect(x, y)
     for moved in (effect(1e-160 * x, 1e-160 * y), effect(100 * x + 7, 100 * y + 7)):
-        assert moved.value == pytest.approx(one.value, rel=1e-9)
+        assert moved.value == pytest.approx(single.value, rel=1e-9)
         assert (moved.interval.low, moved.interval.high) == pytest.approx(
-            (one.interval.low, one.interval.high), rel=1e-9
+            (single.interval.low, single.interval.high), rel=1e-9
         )
 
 
@@ -152,10 +154,10 @@ def test_the_interval_of_dav_covers():
 @pytest.mark.parametrize("effect", INDEPENDENT)
 @pytest.mark.parametrize("y", [[0.0] * 5, [1.0] * 5])
 def test_arms_without_variation_have_no_effect_size(effect, y):
-    found = effect([1.0] * 4, y)
+    result = effect([1.0] * 4, y)
 
-    assert (found.value, found.interval) == (None, None)
-    assert "not defined" in found.note
+    assert (result.value, result.interval) == (None, None)
+    assert "not defined" in result.note
 
 
 def test_one_arm_without_variation_is_enough_for_d_but_not_for_delta():
@@ -165,18 +167,18 @@ def test_one_arm_without_variation_is_enough_for_d_but_not_for_delta():
 
 
 def test_equal_differences_have_a_dav_without_interval():
-    found = cohens_dav([0.3, 0.2, 0.4], [0.2, 0.1, 0.3])
+    result = cohens_dav([0.3, 0.2, 0.4], [0.2, 0.1, 0.3])
 
-    assert found.value == pytest.approx(1.0)
-    assert found.interval is None
-    assert found.note
+    assert result.value == pytest.approx(1.0)
+    assert result.interval is None
+    assert result.note
 
 
 def test_a_nearly_constant_arm_still_has_a_finite_interval():
     x, y = [1.0, 1.0 + 1e-9, 1.0 - 1e-9, 1.0], [0.0, 1e-9, 0.0, -1e-9]
-    found = cohens_d(x, y)
+    result = cohens_d(x, y)
 
-    assert 0 < found.interval.low < found.value < found.interval.high < math.inf
+    assert 0 < result.interval.low < result.value < result.interval.high < math.inf
 
 
 @pytest.mark.parametrize(

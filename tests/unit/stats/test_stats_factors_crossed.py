@@ -97,9 +97,9 @@ def test_sources_do_not_depend_on_the_order_of_samples_and_levels(cells, random)
     order = [random.sample(range(size), size) for size in cells.shape]
     shuffled = cells[np.ix_(*order)]
 
-    for one, other in zip(crossed_mean(cells, "pr").sources, crossed_mean(shuffled, "pr").sources, strict=True):
-        assert math.isclose(one.variance, other.variance, rel_tol=1e-9, abs_tol=1e-15)
-        assert math.isclose(one.floor, other.floor, rel_tol=1e-9, abs_tol=1e-15)
+    for single, other in zip(crossed_mean(cells, "pr").sources, crossed_mean(shuffled, "pr").sources, strict=True):
+        assert math.isclose(single.variance, other.variance, rel_tol=1e-9, abs_tol=1e-15)
+        assert math.isclose(single.floor, other.floor, rel_tol=1e-9, abs_tol=1e-15)
 
 
 @given(scores)
@@ -109,8 +109,8 @@ def test_a_shift_of_one_level_changes_the_part_of_its_factor_alone(cells):
 
     before, after = crossed_mean(cells, "pr").sources, crossed_mean(shifted, "pr").sources
 
-    for one, other in zip((before[0], before[2]), (after[0], after[2]), strict=True):
-        assert math.isclose(one.variance, other.variance, rel_tol=1e-9, abs_tol=1e-12)
+    for single, other in zip((before[0], before[2]), (after[0], after[2]), strict=True):
+        assert math.isclose(single.variance, other.variance, rel_tol=1e-9, abs_tol=1e-12)
     assert math.isclose(before[1].floor, after[1].floor, rel_tol=1e-9, abs_tol=1e-12)
 
 
@@ -227,7 +227,7 @@ def test_bounds_add_the_squared_distances_of_samples_and_levels():
 
     for value, side, end in ((bounds.low, "lower", 0.0), (bounds.high, "upper", 1.0)):
         own = [gaffke_bound(cells.mean(axis=axis), end=end, alpha=0.05, side=side) for axis in (0, 1)]
-        assert abs(value - mean.estimate) == pytest.approx(math.hypot(*(mean.estimate - one for one in own)))
+        assert abs(value - mean.estimate) == pytest.approx(math.hypot(*(mean.estimate - single for single in own)))
     assert bounds.method == "gaffke over levels"
 
 
@@ -315,9 +315,9 @@ def test_arms_that_answer_alike_do_not_differ(cells):
 
 
 def test_scores_computed_in_another_order_do_not_differ():
-    one = np.full((30, 3), 0.1 + 0.2)
+    single = np.full((30, 3), 0.1 + 0.2)
 
-    assert crossed_difference(one, np.full((30, 3), 0.3), ["prompts"]).estimate == 0.0
+    assert crossed_difference(single, np.full((30, 3), 0.3), ["prompts"]).estimate == 0.0
 
 
 def test_what_both_arms_share_cancels():
@@ -362,8 +362,8 @@ def test_trainings_are_not_paired_with_those_of_the_other_arm(order):
     candidate, baseline = rng.random((20, 4, 2)), rng.random((20, 4, 2))
     how = {"factors": ["rounds"], "trainings": ("new", "old")}
 
-    one = crossed_difference(candidate, baseline, **how)
+    single = crossed_difference(candidate, baseline, **how)
     other = crossed_difference(candidate, baseline[:, order], **how)
 
-    assert one.estimate == pytest.approx(other.estimate)
-    assert [part.variance for part in one.sources] == pytest.approx([part.variance for part in other.sources])
+    assert single.estimate == pytest.approx(other.estimate)
+    assert [part.variance for part in single.sources] == pytest.approx([part.variance for part in other.sources])

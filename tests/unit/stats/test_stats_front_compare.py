@@ -53,14 +53,14 @@ def numbers_of(value):
     if isinstance(value, float):
         yield value
     elif isinstance(value, tuple):
-        for one in value:
-            yield from numbers_of(one)
+        for single in value:
+            yield from numbers_of(single)
     elif dataclasses.is_dataclass(value):
         yield from numbers(value)
 
 
 def check_answer(result):
-    """What holds whatever was asked of whatever data."""
+    """Check everything that holds for any question and any data."""
     assert not any(map(math.isnan, numbers(result)))
     assert pickle.loads(pickle.dumps(result)) == result
     assert isinstance(hash(result), int)
@@ -246,15 +246,15 @@ def test_every_kind_of_positive_values_has_a_ratio(kind, clusters):
 
         assert result.estimate == pytest.approx(2.0)
         assert result.candidate / result.baseline == pytest.approx(result.estimate)
-        assert "ratio of geometric means" not in {one.name for one in (result.effect, *result.effects)}
+        assert "ratio of geometric means" not in {single.name for single in (result.effect, *result.effects)}
         check_answer(result)
 
 
 def test_a_ratio_is_that_of_the_library():
     result = compare(CANDIDATE + 1, BASELINE + 1, estimand="ratio")
-    known = geometric_mean_ratio_paired(CANDIDATE + 1, BASELINE + 1)
+    values = geometric_mean_ratio_paired(CANDIDATE + 1, BASELINE + 1)
 
-    assert (result.estimate, result.interval, result.p_value) == (known.estimate, known.interval, known.p_value)
+    assert (result.estimate, result.interval, result.p_value) == (values.estimate, values.interval, values.p_value)
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -372,7 +372,7 @@ def test_labels_of_two_arms_come_in_any_pair(pack):
 
 
 @pytest.mark.parametrize(
-    ("option", "given", "message"),
+    ("option", "value", "message"),
     [
         ("kind", "binery", "kind must be one of 'auto', 'binary', .*'unbounded', not 'binery'"),
         ("kind", None, "kind must be one of .*, not None"),
@@ -404,9 +404,9 @@ def test_labels_of_two_arms_come_in_any_pair(pack):
         ("clusters", list("ab"), "24 values, 2 cluster labels"),
     ],
 )
-def test_every_wrong_option_is_refused_with_what_is_right(option, given, message):
+def test_every_wrong_option_is_refused_with_what_is_right(option, value, message):
     with pytest.raises(ValueError, match=message):
-        compare(CANDIDATE, BASELINE, **{option: given})
+        compare(CANDIDATE, BASELINE, **{option: value})
 
 
 @pytest.mark.parametrize(
@@ -500,7 +500,10 @@ def test_the_first_size_of_effect_is_the_customary_one(kind, paired):
 
     custom = expected.get(result.kind, "cohen dz" if paired else "hedges g")
     assert result.effect.name == custom
-    assert all(one.interval is None or one.interval.low <= one.value <= one.interval.high for one in result.effects)
+    assert all(
+        single.interval is None or single.interval.low <= single.value <= single.interval.high
+        for single in result.effects
+    )
 
 
 def test_sizes_under_clusters_have_no_interval_that_takes_samples_for_independent():
@@ -542,7 +545,7 @@ def test_the_lower_end_of_a_ratio_is_never_rounded_over_one_or_to_nothing(low, h
         name="odds ratio", value=(low * high) ** 0.5, interval=Interval(low=low, high=high, level=0.95, method="exact")
     )
 
-    shown = float(str(effect).split("[")[1].split(",")[0])
+    text = float(str(effect).split("[")[1].split(",")[0])
 
-    assert 0 < shown < 1
-    assert shown == pytest.approx(low, rel=0.05)
+    assert 0 < text < 1
+    assert text == pytest.approx(low, rel=0.05)

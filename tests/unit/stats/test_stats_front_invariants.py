@@ -40,7 +40,7 @@ class Case:
     def compare(self, **options):
         return compare(self.candidate, self.baseline, **{**self.facts, **options})
 
-    def swapped(self, **options):
+    def swap(self, **options):
         clusters = self.facts["clusters"]
         if clusters is not None and not self.facts["paired"]:
             clusters = clusters[::-1]
@@ -133,7 +133,7 @@ def test_an_unanswered_comparison_says_so_in_its_status(case):
 @given(cases(), ALPHAS)
 @FEWER
 def test_swapping_the_arms_turns_the_answer_round_and_keeps_p(case, alpha):
-    result, swapped = case.compare(alpha=alpha), case.swapped(alpha=alpha)
+    result, swapped = case.compare(alpha=alpha), case.swap(alpha=alpha)
     low, high = ends(result.interval)
     turned = (lambda value: 1 / value) if result.estimand == "ratio" else (lambda value: -value)
 
@@ -157,7 +157,7 @@ def test_swapping_the_arms_turns_the_answer_round_and_keeps_p(case, alpha):
 @given(cases(), ALPHAS)
 @FEWER
 def test_greater_is_less_of_the_swapped_arms(case, alpha):
-    result, swapped = case.compare(alternative="greater", alpha=alpha), case.swapped(alternative="less", alpha=alpha)
+    result, swapped = case.compare(alternative="greater", alpha=alpha), case.swap(alternative="less", alpha=alpha)
 
     # Random arrangements of one side are not the mirror image of those of the other.
     is_random = result.alikeness is not None and not result.alikeness.exact
@@ -189,7 +189,7 @@ def test_one_sided_p_values_add_to_1_and_the_smaller_is_half_of_the_two_sided(ca
 def test_decisions_are_the_same_from_the_other_side(case, margin, direction):
     other = "lower" if direction == "higher" else "higher"
     result = case.compare(margin=margin, direction=direction)
-    swapped = case.swapped(margin=margin, direction=other)
+    swapped = case.swap(margin=margin, direction=other)
 
     assert result.non_inferior == swapped.non_inferior
     assert result.equivalent == swapped.equivalent
@@ -243,17 +243,18 @@ def test_another_unit_scales_a_difference_and_leaves_a_ratio(case, unit):
     assert near(result.estimate * factor, scaled.estimate)
     if result.interval is not None:
         assert all(
-            near(one * factor, other) for one, other in zip(*map(ends, (result.interval, scaled.interval)), strict=True)
+            near(single * factor, other)
+            for single, other in zip(*map(ends, (result.interval, scaled.interval)), strict=True)
         )
 
 
 @given(cases(("unbounded",)), st.sampled_from([0.5, 4.0]))
 @FEWER
 def test_a_slower_candidate_has_a_larger_ratio_by_just_that(case, factor):
-    asked = Case(case.candidate, case.baseline, {**case.facts, "estimand": "ratio"})
-    slower = Case(case.candidate * factor, case.baseline, asked.facts)
+    question = Case(case.candidate, case.baseline, {**case.facts, "estimand": "ratio"})
+    slower = Case(case.candidate * factor, case.baseline, question.facts)
 
-    assert near(asked.compare().estimate * factor, slower.compare().estimate)
+    assert near(question.compare().estimate * factor, slower.compare().estimate)
 
 
 @given(st.lists(BITS, min_size=2, max_size=12), st.data())
@@ -263,11 +264,11 @@ def test_the_kind_never_changes_what_is_estimated(baseline, data):
     facts = [{}, *({"kind": kind, "bounds": (0, 9)} for kind in ("ordinal", "bounded", "count", "positive"))]
     facts += [{"kind": "binary"}, {"kind": "unbounded"}, {"bounds": (0, 9)}, {"bounds": UNIT}]
     for paired in (True, False):
-        results = [compare(candidate, baseline, paired, **one) for one in facts]
+        results = [compare(candidate, baseline, paired, **single) for single in facts]
 
-        assert len({one.estimate for one in results}) == 1
-        assert len({(one.baseline, one.candidate) for one in results}) == 1
-    assert len({estimate(candidate, **one).estimate for one in facts}) == 1
+        assert len({single.estimate for single in results}) == 1
+        assert len({(single.baseline, single.candidate) for single in results}) == 1
+    assert len({estimate(candidate, **single).estimate for single in facts}) == 1
 
 
 # -- decisions against a margin -----------------------------------------------------------------------------------
@@ -296,17 +297,18 @@ def test_decisions_follow_from_the_bounds_and_from_nothing_else(case, margin, di
 def test_a_wider_margin_is_never_harder_to_keep(case, direction):
     states = {True: 2, None: 1, False: 0}
     results = [case.compare(margin=margin, direction=direction) for margin in (0.05, 0.3, 0.9)]
-    kept, equal = (
-        [states[one] for one in found] for found in zip(*((r.non_inferior, r.equivalent) for r in results), strict=True)
+    rest, equal = (
+        [states[single] for single in result]
+        for result in zip(*((r.non_inferior, r.equivalent) for r in results), strict=True)
     )
 
-    assert kept == sorted(kept)
+    assert rest == sorted(rest)
     assert equal == sorted(equal)
-    assert all(one.non_inferior for one in results if one.equivalent)
+    assert all(single.non_inferior for single in results if single.equivalent)
 
 
 def decisions(result):
-    """What tests of one side know: shown, or not shown."""
+    """A one-sided test has two outcomes: shown, or not shown."""
     return result.non_inferior is True, result.equivalent is True
 
 
@@ -334,7 +336,9 @@ def test_a_margin_has_three_states(losses, gains, state):
     candidate = [0] * losses + [1] * gains + [1] * (100 - losses - gains)
 
     result = compare(candidate, baseline, margin=0.05)
-    lower = compare([1 - one for one in candidate], [1 - one for one in baseline], margin=0.05, direction="lower")
+    lower = compare(
+        [1 - single for single in candidate], [1 - single for single in baseline], margin=0.05, direction="lower"
+    )
 
     assert result.non_inferior is state
     assert lower.non_inferior is state
@@ -345,7 +349,7 @@ def test_a_margin_has_three_states(losses, gains, state):
 @given(cases(("binary", "bounded")), st.sampled_from([0.05, 0.1, 0.3]))
 @FEWER
 def test_bounds_alone_are_those_of_the_comparison(case, alpha):
-    facts = {name: given for name, given in case.facts.items() if name != "estimand"}
+    facts = {name: value for name, value in case.facts.items() if name != "estimand"}
 
     assert (
         difference_bounds(case.candidate, case.baseline, **facts, alpha=alpha)

@@ -1,4 +1,4 @@
-"""How answers read: true whichever arm is ahead, grammatical in every state, one line in print, and sound HTML."""
+"""The texts of answers: true whichever arm is ahead, grammatical in every state, one line in print, and sound HTML."""
 
 from __future__ import annotations
 
@@ -150,8 +150,8 @@ def test_the_sentence_is_true_in_both_directions(baseline, data):
     candidate = data.draw(st.lists(st.sampled_from(baseline), min_size=len(baseline), max_size=len(baseline)))
     for arms in ((baseline, candidate), (candidate, baseline)):
         alternative = data.draw(st.sampled_from(["two-sided", "greater", "less"]))
-        asked = {"alternative": alternative, "margin": 0.25, "bounds": (0, 1), "kind": "bounded"}
-        result = compare(*arms, data.draw(st.booleans()), **asked)
+        question = {"alternative": alternative, "margin": 0.25, "bounds": (0, 1), "kind": "bounded"}
+        result = compare(*arms, data.draw(st.booleans()), **question)
         sentence, difference = result.sentence, np.mean(arms[0]) - np.mean(arms[1])
         difference = 0.0 if abs(difference) < 1e-12 else difference
 
@@ -161,15 +161,15 @@ def test_the_sentence_is_true_in_both_directions(baseline, data):
         assert ("at an error rate of 5 %" in sentence) == (result.p_value is not None and result.p_value <= 0.05)
         assert ("the candidate is higher," in sentence) == (result.significant and result.proven and difference > 0)
         assert ("the candidate is lower," in sentence) == (result.significant and result.proven and difference < 0)
-        shown = result.significant and result.proven
-        assert ("not shown" in sentence) == (result.p_value is not None and not shown)
+        is_shown = result.significant and result.proven
+        assert ("not shown" in sentence) == (result.p_value is not None and not is_shown)
         assert ("It is not worse by 0.25" in sentence) == (result.non_inferior is True)
         assert ("It is worse by more than 0.25" in sentence) == (result.non_inferior is False)
         assert number(abs(result.estimate), result.interval) in sentence or difference == 0
         assert f"{result.n_candidate} " in sentence
         if result.interval is not None:
-            shown = [number(end, result.interval) for end in (result.ci_low, result.ci_high)]
-            assert " to ".join(shown) in sentence
+            text = [number(end, result.interval) for end in (result.ci_low, result.ci_high)]
+            assert " to ".join(text) in sentence
 
 
 @pytest.mark.slow

@@ -100,12 +100,12 @@ def test_tango_ends_are_where_the_statistic_is_z(given_counts, level):
 
 
 @given(counts(), st.floats(-1, 1), st.floats(-1, 1))
-def test_tango_statistic_falls_as_the_hypothesis_grows_and_mirrors(given_counts, one, other):
+def test_tango_statistic_falls_as_the_hypothesis_grows_and_mirrors(given_counts, single, other):
     gained, lost, n = given_counts
-    low, high = sorted((one, other))
+    low, high = sorted((single, other))
 
     assert tango_statistic(gained, lost, n, low) >= tango_statistic(gained, lost, n, high) - 1e-9
-    assert tango_statistic(gained, lost, n, one) == -tango_statistic(lost, gained, n, -one)
+    assert tango_statistic(gained, lost, n, single) == -tango_statistic(lost, gained, n, -single)
 
 
 @pytest.mark.parametrize(("kind", "values", "bounds", "clustered"), PAIRED, ids=NAMES)

@@ -38,12 +38,12 @@ def test_singletons_in_two_arms_are_nearly_welch_and_with_equal_sizes_exactly():
 @given(clustered_values(), clustered_values(), st.booleans())
 def test_swapping_two_arms_flips_the_sign_and_keeps_p(first, second, shared):
     other = second[1] if shared else second[1] + 100
-    one = clustered_arms(first[0], second[0], first[1], other)
+    single = clustered_arms(first[0], second[0], first[1], other)
     swapped = clustered_arms(second[0], first[0], other, first[1])
 
-    assert one.estimate == pytest.approx(-swapped.estimate, abs=1e-12)
-    assert one.p_value == (None if swapped.p_value is None else pytest.approx(swapped.p_value, rel=1e-9))
-    assert one.status == swapped.status
+    assert single.estimate == pytest.approx(-swapped.estimate, abs=1e-12)
+    assert single.p_value == (None if swapped.p_value is None else pytest.approx(swapped.p_value, rel=1e-9))
+    assert single.status == swapped.status
 
 
 def test_two_arms_whose_clusters_agree_have_the_permutation_p_over_clusters_or_none():

@@ -26,13 +26,13 @@ def test_swapped_arms_have_the_reciprocal_ratio(x, y):
     size = min(len(x), len(y))
     x, y = x[:size], y[:size]
     for test in (geometric_mean_ratio_paired, geometric_mean_ratio_welch, ratio_of_totals):
-        one, other = test(x, y), test(y, x)
+        single, other = test(x, y), test(y, x)
 
-        assert one.estimate == pytest.approx(1 / other.estimate, rel=1e-9)
-        assert (one.p_value is None) == (other.p_value is None)
-        assert one.p_value is None or one.p_value == pytest.approx(other.p_value, rel=1e-7, abs=1e-12)
-        if one.interval and other.interval and other.interval.low > 0 and math.isfinite(one.interval.high):
-            assert one.interval.high == pytest.approx(1 / other.interval.low, rel=1e-6)
+        assert single.estimate == pytest.approx(1 / other.estimate, rel=1e-9)
+        assert (single.p_value is None) == (other.p_value is None)
+        assert single.p_value is None or single.p_value == pytest.approx(other.p_value, rel=1e-7, abs=1e-12)
+        if single.interval and other.interval and other.interval.low > 0 and math.isfinite(single.interval.high):
+            assert single.interval.high == pytest.approx(1 / other.interval.low, rel=1e-6)
 
 
 @given(LATENCIES, LATENCIES, st.sampled_from(["two-sided", "greater", "less"]))

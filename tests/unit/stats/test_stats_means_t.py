@@ -72,10 +72,10 @@ def test_two_constant_arms_have_the_permutation_p(test):
 def test_one_constant_arm_is_fine(noise):
     constant = [0.4, 0.4 + noise, 0.4, 0.4]
     result = welch_t([0.5, 0.7, 0.9, 0.6], constant)
-    one = one_sample_t([0.5, 0.7, 0.9, 0.6], mu=0.4)
+    single = one_sample_t([0.5, 0.7, 0.9, 0.6], mu=0.4)
 
     assert (result.dof, result.status) == ((3.0,), "ok")
-    assert result.p_value == pytest.approx(one.p_value, rel=1e-12)
+    assert result.p_value == pytest.approx(single.p_value, rel=1e-12)
 
 
 def test_a_small_p_keeps_its_digits():
@@ -94,12 +94,12 @@ def test_differences_whose_squares_are_zero_have_an_error():
 @given(NUMBERS, NUMBERS, LEVELS)
 def test_two_arms_swapped_flip_the_sign_and_keep_p(x, y, level):
     for test in TWO_ARMS:
-        one, other = test(x, y, level=level), test(y, x, level=level)
+        single, other = test(x, y, level=level), test(y, x, level=level)
 
-        assert one.estimate == pytest.approx(-other.estimate, rel=1e-12, abs=1e-12)
-        assert one.p_value == (None if other.p_value is None else pytest.approx(other.p_value, rel=1e-9))
-        if one.interval:
-            assert one.interval.low == pytest.approx(-other.interval.high, rel=1e-9, abs=1e-9)
+        assert single.estimate == pytest.approx(-other.estimate, rel=1e-12, abs=1e-12)
+        assert single.p_value == (None if other.p_value is None else pytest.approx(other.p_value, rel=1e-9))
+        if single.interval:
+            assert single.interval.low == pytest.approx(-other.interval.high, rel=1e-9, abs=1e-9)
 
 
 @given(pairs(), LEVELS)

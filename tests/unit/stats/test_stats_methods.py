@@ -129,17 +129,17 @@ def test_the_detectable_difference_has_the_power_it_is_named_for(n, discordance,
 
 def test_detectable_differences_in_percentage_points():
     """Connor 1987 at 80 % power and 5 %."""
-    shown = [[round(100 * detectable_paired_proportions(n, d), 1) for d in (0.1, 0.2, 0.3)] for n in (100, 200, 1000)]
+    text = [[round(100 * detectable_paired_proportions(n, d), 1) for d in (0.1, 0.2, 0.3)] for n in (100, 200, 1000)]
 
-    assert shown == [[8.8, 12.4, 15.2], [6.2, 8.8, 10.8], [2.8, 4.0, 4.8]]
+    assert text == [[8.8, 12.4, 15.2], [6.2, 8.8, 10.8], [2.8, 4.0, 4.8]]
     assert detectable_paired_proportions(30, 0.2) is None
     assert detectable_paired_proportions(30, 0.0) is None
 
 
 def test_detectable_means_in_standard_deviations():
-    shown = [round(detectable_mean(n, 1.0), 3) for n in (10, 30, 50, 100, 200, 500, 1000)]
+    text = [round(detectable_mean(n, 1.0), 3) for n in (10, 30, 50, 100, 200, 500, 1000)]
 
-    assert shown == [0.996, 0.529, 0.404, 0.283, 0.199, 0.126, 0.089]
+    assert text == [0.996, 0.529, 0.404, 0.283, 0.199, 0.126, 0.089]
     assert detectable_mean(50, 0.2) == pytest.approx(0.2 * detectable_mean(50, 1.0))
     assert detectable_mean(50, 0.0) is None
     with pytest.raises(NotEnoughData, match="1 value"):

@@ -82,8 +82,8 @@ def functions():
 def options(name):
     """The choices of each option of a function."""
     parameters = inspect.signature(getattr(stats, name), eval_str=True).parameters.values()
-    found = {one.name: tuple(literals(one.annotation)) for one in parameters}
-    return {option: choices for option, choices in found.items() if choices}
+    result = {single.name: tuple(literals(single.annotation)) for single in parameters}
+    return {option: choices for option, choices in result.items() if choices}
 
 
 def literals(annotation):
@@ -96,14 +96,14 @@ def literals(annotation):
 def example(name):
     """Arguments that the function takes."""
     required = [
-        one.name
-        for one in inspect.signature(getattr(stats, name)).parameters.values()
-        if one.default is one.empty and one.kind is not one.VAR_POSITIONAL
+        single.name
+        for single in inspect.signature(getattr(stats, name)).parameters.values()
+        if single.default is single.empty and single.kind is not single.VAR_POSITIONAL
     ]
-    given = {one: OTHERS.get(name, {}).get(one, EXAMPLES.get(one)) for one in required}
-    if given.get("mean") == "clustered":
-        given["mean"] = stats.clustered_mean(FIRST, LABELS)
-    return given | {one: value for one, value in OTHERS.get(name, {}).items() if one not in required}
+    arguments = {single: OTHERS.get(name, {}).get(single, EXAMPLES.get(single)) for single in required}
+    if arguments.get("mean") == "clustered":
+        arguments["mean"] = stats.clustered_mean(FIRST, LABELS)
+    return arguments | {single: value for single, value in OTHERS.get(name, {}).items() if single not in required}
 
 
 WITH_OPTIONS = [name for name in functions() if options(name)]

@@ -90,24 +90,24 @@ def test_power_is_alpha_at_no_effect(n, design, alpha, side):
 
 @given(st.integers(2, 300), st.floats(0.01, 3), DESIGNS, ALPHAS, SIDES)
 def test_power_rises_with_n_and_with_the_effect(n, effect, design, alpha, side):
-    asked = {"design": design, "alpha": alpha, "alternative": side}
-    here = power_t(n, effect, **asked)
+    question = {"design": design, "alpha": alpha, "alternative": side}
+    here = power_t(n, effect, **question)
 
     assert alpha * (1 - 1e-11) <= here <= 1
-    assert power_t(n + 1, effect, **asked) >= here - 1e-14
-    assert power_t(n, effect * 1.1, **asked) >= here - 1e-14
+    assert power_t(n + 1, effect, **question) >= here - 1e-14
+    assert power_t(n, effect * 1.1, **question) >= here - 1e-14
 
 
 @given(st.floats(0.02, 2), DESIGNS, ALPHAS, POWERS, SIDES)
 def test_samples_power_and_effect_invert_each_other(effect, design, alpha, power, side):
-    asked = {"design": design, "alpha": alpha, "alternative": side}
-    needed = samples_for_t(effect, power=power, **asked)
+    question = {"design": design, "alpha": alpha, "alternative": side}
+    needed = samples_for_t(effect, power=power, **question)
 
     assert needed.power >= power - 1e-9
-    assert needed.power == power_t(needed.ceiling, effect, **asked)
+    assert needed.power == power_t(needed.ceiling, effect, **question)
     if needed.n > 2:
-        assert power_t(needed.n, effect, **asked) == pytest.approx(power, rel=1e-9)
-        assert detectable_t(needed.n, power=power, **asked) == pytest.approx(effect, rel=1e-8)
+        assert power_t(needed.n, effect, **question) == pytest.approx(power, rel=1e-9)
+        assert detectable_t(needed.n, power=power, **question) == pytest.approx(effect, rel=1e-8)
 
 
 def test_the_effect_on_the_other_side_is_never_found():

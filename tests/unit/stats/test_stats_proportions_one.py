@@ -44,10 +44,10 @@ def test_impossible_counts_are_refused(interval, counts):
 def test_intervals_lie_inside_0_and_1_and_mirror_for_failures(interval, counts, level):
     x, n = counts
 
-    one, other = interval(x, n, level=level), interval(n - x, n, level=level)
+    single, other = interval(x, n, level=level), interval(n - x, n, level=level)
 
-    assert 0 <= one.low <= one.high <= 1
-    assert (one.low, one.high) == pytest.approx((1 - other.high, 1 - other.low), abs=1e-11)
+    assert 0 <= single.low <= single.high <= 1
+    assert (single.low, single.high) == pytest.approx((1 - other.high, 1 - other.low), abs=1e-11)
 
 
 @given(successes(), LEVELS)

@@ -45,7 +45,7 @@ def test_where_the_metric_applies_everywhere_it_is_gaffkes_bound_of_the_pairs():
 
 def test_samples_that_the_metric_applies_to_in_neither_arm_change_nothing():
     ours, theirs = drawn(2)
-    both = [RatioArm(np.append(one.totals, [0, 0]), np.append(one.sizes, [0, 0])) for one in (ours, theirs)]
+    both = [RatioArm(np.append(single.totals, [0, 0]), np.append(single.sizes, [0, 0])) for single in (ours, theirs)]
 
     plain, padded = (
         ratio_difference_bound(*pair, bounds=UNIT, alpha=0.05, side="lower") for pair in ((ours, theirs), both)
@@ -90,8 +90,8 @@ def test_the_p_value_of_the_bound_is_its_alpha(seed, side, alpha):
 def test_scaling_and_mirroring_the_values_changes_nothing(seed, factor, shift):
     first, second = drawn(seed)
     bound = ratio_difference_bound(first, second, bounds=UNIT, alpha=0.05, side="lower")
-    scaled = [RatioArm(one.totals * factor + shift * one.sizes, one.sizes) for one in (first, second)]
-    mirrored = [RatioArm(one.sizes - one.totals, one.sizes) for one in (first, second)]
+    scaled = [RatioArm(single.totals * factor + shift * single.sizes, single.sizes) for single in (first, second)]
+    mirrored = [RatioArm(single.sizes - single.totals, single.sizes) for single in (first, second)]
 
     of_scaled = ratio_difference_bound(*scaled, bounds=(shift, factor + shift), alpha=0.05, side="lower")
     of_mirrored = ratio_difference_bound(*mirrored, bounds=UNIT, alpha=0.05, side="upper")

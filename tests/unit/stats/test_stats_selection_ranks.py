@@ -103,9 +103,11 @@ def test_intervals_grow_with_the_level_and_contain_the_rank():
     scores = draw_scores([0.0, 0.2, 0.4, 0.6, 0.8])
     narrow, wide = rank_arms(scores, level=0.8).ranks, rank_arms(scores, level=0.999).ranks
 
-    assert all(one.best <= one.rank <= one.worst for one in narrow)
-    assert all(other.best <= one.best and one.worst <= other.worst for one, other in zip(narrow, wide, strict=True))
-    assert sum(one.worst - one.best for one in narrow) < sum(one.worst - one.best for one in wide)
+    assert all(single.best <= single.rank <= single.worst for single in narrow)
+    assert all(
+        other.best <= single.best and single.worst <= other.worst for single, other in zip(narrow, wide, strict=True)
+    )
+    assert sum(single.worst - single.best for single in narrow) < sum(single.worst - single.best for single in wide)
 
 
 def test_equal_means_share_the_smaller_rank():
@@ -124,7 +126,7 @@ def test_clusters_prove_less():
 
 
 def test_few_units_are_compared_by_t():
-    """With 5 samples a statistic of 3 is not proven, however many are drawn."""
+    """A statistic of 3 is not proven by 5 samples, however many are drawn."""
     differences = np.array([0.2, 0.5, 0.9, 0.4, 0.1])
     arms = np.column_stack([np.zeros(5), differences])
 

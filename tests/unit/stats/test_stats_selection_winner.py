@@ -122,10 +122,10 @@ def test_an_arm_with_the_same_values_is_no_rival():
 
 
 def test_degrees_of_freedom_lengthen_the_intervals():
-    known = winner_from_estimates([0.6, 0.5], 0.01 * np.identity(2))
+    values = winner_from_estimates([0.6, 0.5], 0.01 * np.identity(2))
     estimated = winner_from_estimates([0.6, 0.5], 0.01 * np.identity(2), dof=9)
 
-    assert estimated.interval.low < known.interval.low < known.interval.high < estimated.interval.high
+    assert estimated.interval.low < values.interval.low < values.interval.high < estimated.interval.high
 
 
 @pytest.mark.parametrize("share", [0.025, 0.5, 0.975])

@@ -22,7 +22,7 @@ MEANS = st.floats(0.001, 0.999)
 UNIT = {"bounds": (0.0, 1.0)}
 
 
-def mixed(n: int, seed: int = 1) -> np.ndarray:
+def mixture(n: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).beta(2, 1, n)
 
 
@@ -53,9 +53,9 @@ def test_the_smallest_start_is_the_smallest_that_reaches_the_goal(values, mean):
 
 @settings(max_examples=choose_examples(200))
 @given(SCORES, MEANS, MEANS)
-def test_a_larger_mean_has_a_larger_p_value(values, one, other):
+def test_a_larger_mean_has_a_larger_p_value(values, single, other):
     low, high = (
-        betting_p_value(values, null=mean, side="lower", **UNIT) for mean in (min(one, other), max(one, other))
+        betting_p_value(values, null=mean, side="lower", **UNIT) for mean in (min(single, other), max(single, other))
     )
 
     assert low <= high * (1 + 1e-12)
@@ -100,9 +100,9 @@ def test_noise_of_a_millionth_moves_the_bound_by_little_more(n, seed, shape):
     values = {"beta": rng.beta(2, 1, n), "constant": np.full(n, 0.6), "two points": rng.choice([0.2, 0.7], n)}[shape]
     noisy = np.clip(values + rng.uniform(-1e-6, 1e-6, n), 0, 1)
 
-    one, other = (betting_bound(each, alpha=0.05, side="lower", **UNIT) for each in (values, noisy))
+    single, other = (betting_bound(each, alpha=0.05, side="lower", **UNIT) for each in (values, noisy))
 
-    assert one == pytest.approx(other, abs=2e-5)
+    assert single == pytest.approx(other, abs=2e-5)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -125,7 +125,7 @@ def test_values_that_are_all_at_their_end_have_nearly_the_bound_of_clopper_and_p
 
 
 def test_impossible_means_are_excluded_or_never():
-    values = mixed(20)
+    values = mixture(20)
 
     assert betting_p_value(values, null=-0.1, side="lower", **UNIT) == math.ulp(0.0)
     assert betting_p_value(values, null=1.0, side="lower", **UNIT) == 1.0
@@ -139,7 +139,7 @@ def test_a_bound_of_a_rare_end_is_that_end():
 
 
 def test_the_keys_are_the_order():
-    values, keys = mixed(100), np.random.default_rng(2).permutation(100)
+    values, keys = mixture(100), np.random.default_rng(2).permutation(100)
 
     by_key = betting_bound(values, alpha=0.05, side="lower", keys=keys, **UNIT)
 
@@ -149,7 +149,7 @@ def test_the_keys_are_the_order():
 
 
 def test_many_values_are_joined_and_lose_little():
-    values = mixed(40_000)
+    values = mixture(40_000)
 
     low, high = (betting_bound(values, alpha=0.025, side=side, **UNIT) for side in SIDES)
 
@@ -162,7 +162,7 @@ def test_many_values_are_joined_and_lose_little():
 
 
 def test_groups_of_one_value_are_values():
-    values = mixed(60)
+    values = mixture(60)
 
     for side in SIDES:
         alone = betting_bound(values, alpha=0.05, side=side, **UNIT)
@@ -170,7 +170,7 @@ def test_groups_of_one_value_are_values():
 
 
 def test_a_group_counts_once():
-    values = mixed(40)
+    values = mixture(40)
 
     grouped = betting_bound(
         np.repeat(values, 5), alpha=0.05, side="lower", clusters=np.repeat(np.arange(40), 5), **UNIT
@@ -187,7 +187,7 @@ def _first_keys(count: int, size: int) -> np.ndarray:
 
 
 def test_no_order_of_groups_depends_on_their_sizes():
-    """With the smallest key of its values, the large group would nearly always come first."""
+    """The large group would nearly always come first, by the smallest key of its values."""
     sizes = [1] * 9 + [100]
     clusters = np.repeat(np.arange(10), sizes)
     first = 0
@@ -230,4 +230,4 @@ def test_invalid_input_is_refused():
     with pytest.raises(NotEnoughData):
         betting_bound([], alpha=0.05, side="lower", **UNIT)
     with pytest.raises(NotEnoughData, match="4 clusters"):
-        betting_bound(mixed(8), alpha=0.05, side="lower", clusters=[1, 1, 2, 2, 3, 3, 4, 4], **UNIT)
+        betting_bound(mixture(8), alpha=0.05, side="lower", clusters=[1, 1, 2, 2, 3, 3, 4, 4], **UNIT)

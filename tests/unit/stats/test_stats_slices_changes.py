@@ -12,7 +12,7 @@ from pytest_crucible.stats.slices.slicing import Slicing
 WOMEN, MEN = (1778, 555, 144, 8294), (5041, 693, 593, 15463)
 
 
-def paired(*slices):
+def paired_slices(*slices):
     """Both arms' values, candidate first, from the four counts of each slice (both, old only, new only, neither)."""
     codes = np.repeat(np.arange(len(slices)), [sum(counts) for counts in slices])
     old = np.concatenate([np.repeat([1.0, 1, 0, 0], counts) for counts in slices])
@@ -22,7 +22,7 @@ def paired(*slices):
 
 
 def test_adult_became_less_fair():
-    change = change_of_extreme("gap", *paired(WOMEN, MEN), alpha=0.05)
+    change = change_of_extreme("gap", *paired_slices(WOMEN, MEN), alpha=0.05)
 
     assert change.value == pytest.approx(0.033569, abs=1e-6)
     assert (change.low, change.high) == (pytest.approx(0.028, abs=0.003), pytest.approx(0.039, abs=0.003))
@@ -32,7 +32,7 @@ def test_adult_became_less_fair():
 def test_a_gap_that_reverses_at_equal_size_has_not_changed():
     reversed_gap = (500, 300, 0, 200), (500, 0, 300, 200)
 
-    change = change_of_extreme("gap", *paired(*reversed_gap), alpha=0.05)
+    change = change_of_extreme("gap", *paired_slices(*reversed_gap), alpha=0.05)
 
     assert change.value == 0
     assert change.low < 0 < change.high
@@ -40,7 +40,7 @@ def test_a_gap_that_reverses_at_equal_size_has_not_changed():
 
 
 def test_one_slice_that_falls_is_found():
-    change = change_of_extreme("gap", *paired((700, 100, 0, 200), (760, 40, 40, 160)), alpha=0.05)
+    change = change_of_extreme("gap", *paired_slices((700, 100, 0, 200), (760, 40, 40, 160)), alpha=0.05)
 
     assert change.value == pytest.approx(0.1)
     assert change.low > 0
@@ -50,7 +50,7 @@ def test_one_slice_that_falls_is_found():
 @pytest.mark.parametrize("seed", range(6))
 def test_the_interval_excludes_0_exactly_where_the_p_value_of_the_bounds_is_small(kind, seed):
     rng = np.random.default_rng(seed)
-    arms = paired(*[tuple(rng.integers(5, 60, 4)) for _ in range(3)])
+    arms = paired_slices(*[tuple(rng.integers(5, 60, 4)) for _ in range(3)])
 
     change = change_of_extreme(kind, *arms, alpha=0.05)
 
@@ -61,7 +61,7 @@ def test_the_interval_excludes_0_exactly_where_the_p_value_of_the_bounds_is_smal
 
 
 def test_the_worst_mean_may_be_the_largest():
-    arms = paired((40, 10, 0, 50), (20, 0, 0, 80))
+    arms = paired_slices((40, 10, 0, 50), (20, 0, 0, 80))
 
     assert change_of_extreme("worst", *arms, alpha=0.05).value == pytest.approx(0.0)
     assert change_of_extreme("worst", *arms, alpha=0.05, takes_smallest=False).value == pytest.approx(-0.1)

@@ -58,11 +58,11 @@ def extreme(kind, *means, **options):
 )
 def test_adult_and_german_have_the_reference_values(kind, slices, value, low, high):
     """Values: fairlearn 0.15 and AIF360 0.6.1."""
-    found = extreme(kind, rates(*slices))
+    result = extreme(kind, rates(*slices))
 
-    assert found.value == pytest.approx(value, abs=1e-6)
-    assert (found.lower, found.upper) == (pytest.approx(low, abs=0.003), pytest.approx(high, abs=0.003))
-    assert found.method.startswith("score")
+    assert result.value == pytest.approx(value, abs=1e-6)
+    assert (result.lower, result.upper) == (pytest.approx(low, abs=0.003), pytest.approx(high, abs=0.003))
+    assert result.method.startswith("score")
 
 
 def test_several_metrics_have_the_largest_of_their_gaps_and_share_alpha():
@@ -74,14 +74,14 @@ def test_several_metrics_have_the_largest_of_their_gaps_and_share_alpha():
     assert both.value == pytest.approx(0.283889, abs=1e-6)
     assert both.pair.column == 1
     assert both.lower < extreme("gap", negative).lower
-    assert both.upper == pytest.approx(max(extreme("gap", one).upper for one in (positive, negative)))
+    assert both.upper == pytest.approx(max(extreme("gap", single).upper for single in (positive, negative)))
 
 
 def test_two_slices_have_the_bounds_of_one_pair():
-    found, larger = extreme("gap", rates((70, 56), (80, 48))), extreme("gap", rates((700, 560), (800, 480)))
+    result, larger = extreme("gap", rates((70, 56), (80, 48))), extreme("gap", rates((700, 560), (800, 480)))
 
-    assert found.lower == pytest.approx(score_interval(56, 70, 48, 80, level=0.95).low, abs=1e-9)
-    assert found.upper == pytest.approx(two_exact_bound(56, 70, 48, 80, alpha=0.05, side="upper"))
+    assert result.lower == pytest.approx(score_interval(56, 70, 48, 80, level=0.95).low, abs=1e-9)
+    assert result.upper == pytest.approx(two_exact_bound(56, 70, 48, 80, alpha=0.05, side="upper"))
     assert larger.upper == pytest.approx(score_interval(560, 700, 480, 800, level=0.90).high, abs=1e-9)
 
 
@@ -90,10 +90,10 @@ def counts_of(*pairs):
 
 
 def test_the_melded_bound_is_used_where_it_is_narrower():
-    found = met_bounds("gap", counts_of((8, 10, 160, 200)), 0.05)[0]
+    result = met_bounds("gap", counts_of((8, 10, 160, 200)), 0.05)[0]
 
-    assert found == pytest.approx(melded_upper(*counts_of((8, 10, 160, 200)), 0.05)[0])
-    assert found < two_exact_bound(8, 10, 160, 200, alpha=0.05, side="upper") - 0.02
+    assert result == pytest.approx(melded_upper(*counts_of((8, 10, 160, 200)), 0.05)[0])
+    assert result < two_exact_bound(8, 10, 160, 200, alpha=0.05, side="upper") - 0.02
 
 
 @pytest.mark.parametrize(("kind", "furthest"), [("gap", np.max), ("ratio", np.min)])
@@ -143,10 +143,10 @@ def test_scores_without_bounds_have_no_bounds():
     sizes = [len(group) for group in groups]
     means = slice_means(np.concatenate(groups), slicing(sizes), is_binary=False, bounds=(-np.inf, np.inf))
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
-    assert found.value == pytest.approx(9 - 2.75)
-    assert (found.lower, found.upper, found.method) == (None, None, "none")
+    assert result.value == pytest.approx(9 - 2.75)
+    assert (result.lower, result.upper, result.method) == (None, None, "none")
 
 
 def test_scores_between_bounds_are_no_narrower_and_a_constant_slice_proves_nothing():
@@ -154,28 +154,28 @@ def test_scores_between_bounds_are_no_narrower_and_a_constant_slice_proves_nothi
         np.r_[np.ones(10), np.ones(190), np.zeros(10)], slicing([10, 200]), is_binary=False, bounds=(0, 1)
     )
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
-    assert found.value == pytest.approx(0.05)
-    assert found.lower < 0 < 0.1 < found.upper
+    assert result.value == pytest.approx(0.05)
+    assert result.lower < 0 < 0.1 < result.upper
 
 
 def test_ten_right_answers_do_not_prove_a_small_gap():
     """At a true rate of .8 ten of ten are right in 11 % of runs: Clopper and Pearson's bound is .741."""
-    found = extreme("gap", rates((10, 10), (1000, 1000)))
+    result = extreme("gap", rates((10, 10), (1000, 1000)))
 
-    assert found.upper == pytest.approx(1 - 0.05 ** (1 / 10), abs=0.003)
+    assert result.upper == pytest.approx(1 - 0.05 ** (1 / 10), abs=0.003)
 
 
 def test_a_slice_without_a_rate_cannot_be_proven_fair_but_others_can_be_proven_unfair():
     values = np.r_[np.repeat([1.0, 0.0], [90, 10]), np.repeat([1.0, 0.0], [10, 90]), np.full(5, np.nan)]
     means = slice_means(values, slicing([100, 100, 5]), is_binary=True, bounds=(0, 1))
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
     assert means.has_rate.tolist() == [True, True, False]
-    assert (found.value, found.upper) == (0.8, None)
-    assert found.lower == pytest.approx(extreme("gap", rates((100, 90), (100, 10))).lower)
+    assert (result.value, result.upper) == (0.8, None)
+    assert result.lower == pytest.approx(extreme("gap", rates((100, 90), (100, 10))).lower)
     assert extreme("ratio", means).lower is None
 
 
@@ -190,10 +190,10 @@ def test_a_pair_without_a_bound_is_not_taken_for_one_with_an_infinite_bound():
     standardised = Slicing(codes=np.array([0, 0, 1, 1, 1]), names=("m", "f"), strata=strata)
     means = slice_means(np.array([0.0, 0, 1, 1, 1]), standardised, is_binary=True, bounds=(0, 1))
 
-    found = bound_extreme("ratio", [means], [means], alpha=0.05)
+    result = bound_extreme("ratio", [means], [means], alpha=0.05)
 
-    assert (found.value, found.lower) == (0.0, 0.0)
-    assert 1 < found.upper < np.inf
+    assert (result.value, result.lower) == (0.0, 0.0)
+    assert 1 < result.upper < np.inf
 
 
 def test_twins_that_are_yes_or_no_have_tangos_bounds():
@@ -202,15 +202,15 @@ def test_twins_that_are_yes_or_no_have_tangos_bounds():
     twins = Slicing(codes=np.repeat([0, 1], 50), names=("f", "m"))
     clusters = np.tile(np.arange(50), 2)
 
-    found = extreme("gap", slice_means(np.r_[first, second], twins, clusters=clusters, is_binary=True, bounds=(0, 1)))
+    result = extreme("gap", slice_means(np.r_[first, second], twins, clusters=clusters, is_binary=True, bounds=(0, 1)))
 
-    assert found.lower == pytest.approx(stats.tango_interval(12, 2, 50, level=0.95).low)
-    assert found.upper == pytest.approx(stats.tango_interval(12, 2, 50, level=0.90).high)
-    assert found.method.startswith("tango")
+    assert result.lower == pytest.approx(stats.tango_interval(12, 2, 50, level=0.95).low)
+    assert result.upper == pytest.approx(stats.tango_interval(12, 2, 50, level=0.90).high)
+    assert result.method.startswith("tango")
 
 
 def test_slices_that_are_no_twins_of_each_other_are_compared_too():
-    """By twin and topic: the women of one topic share no cluster with the men of another."""
+    """Twins and topics are crossed: the women of one topic share no cluster with the men of another."""
     n, rng = 40, np.random.default_rng(0)
     names, clusters = (
         ("f law", "m law", "f tax", "m tax"),
@@ -220,10 +220,10 @@ def test_slices_that_are_no_twins_of_each_other_are_compared_too():
     slices = Slicing(codes=np.repeat(np.arange(4), n), names=names)
     means = slice_means(values, slices, clusters=clusters, is_binary=True, bounds=(0, 1))
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
-    assert found.value == pytest.approx(np.ptp(means.means))
-    assert 0 < found.lower < found.value < found.upper < 1
+    assert result.value == pytest.approx(np.ptp(means.means))
+    assert 0 < result.lower < result.value < result.upper < 1
 
 
 @pytest.mark.parametrize("slices", [2, 3, 6])
@@ -233,9 +233,9 @@ def test_a_slice_of_one_cluster_cannot_be_proven_fair(slices):
     parts = Slicing(codes=codes, names=tuple("abcdef"[:slices]))
     values = np.random.default_rng(0).random(10 * slices)
 
-    found = extreme("gap", slice_means(values, parts, clusters=clusters, is_binary=False, bounds=(0, 1)))
+    result = extreme("gap", slice_means(values, parts, clusters=clusters, is_binary=False, bounds=(0, 1)))
 
-    assert found.upper is None or found.upper > 0.5
+    assert result.upper is None or result.upper > 0.5
 
 
 def test_standardised_slices_compare_like_with_like():
@@ -254,9 +254,9 @@ def test_standardised_slices_compare_like_with_like():
 
 
 def test_a_slice_that_lacks_a_stratum_has_no_standardised_rate():
-    one = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"), strata=np.array([0, 1, 0, 0]))
+    single = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"), strata=np.array([0, 1, 0, 0]))
 
-    assert slice_means(np.ones(4), one, is_binary=True, bounds=(0, 1)).has_rate.tolist() == [True, False]
+    assert slice_means(np.ones(4), single, is_binary=True, bounds=(0, 1)).has_rate.tolist() == [True, False]
 
 
 def test_more_samples_would_decide():
