@@ -75,7 +75,6 @@ from .interval import Interval as Interval
 from .interval import NotEnoughData as NotEnoughData
 from .means.clustered import ClusteredMean as ClusteredMean
 from .means.clustered import clustered_mean as clustered_mean
-from .means.clustered import clustered_p_value as clustered_p_value
 from .means.gaffke import gaffke_bound as gaffke_bound
 from .means.ratio_bounds import mean_ratio_bound as mean_ratio_bound
 from .means.ratio_bounds import mean_ratio_p_value as mean_ratio_p_value
@@ -116,7 +115,6 @@ from .planning.t_tests import detectable_t as detectable_t
 from .planning.t_tests import power_t as power_t
 from .planning.t_tests import samples_for_t as samples_for_t
 from .proportions.exact import paired_exact_p_value as paired_exact_p_value
-from .proportions.exact import paired_exact_test as paired_exact_test
 from .proportions.one import clopper_pearson_bound as clopper_pearson_bound
 from .proportions.one import wilson_interval as wilson_interval
 from .proportions.paired import count_discordant as count_discordant
