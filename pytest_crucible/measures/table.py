@@ -218,12 +218,7 @@ def target_problem(target: Target, facts: MetricFacts) -> str:
 
 
 def contrast_problem(contrast: Contrast, facts: MetricFacts) -> str:
-    """Explain a margin or a relevant difference that no two values could exceed; empty if they could.
-
-    >>> wide = Contrast(metric="ok", baseline="v1", alternative="non-inferior", margin=5)
-    >>> contrast_problem(wide, MetricFacts(name="ok", kind="binary", low=0, high=1)).partition(":")[0]
-    "ab_compare('ok') has margin=5, and no two values are further apart than 1"
-    """
+    """Explain a margin or a relevant difference that no two values could exceed; empty if they could."""
     what = f"ab_compare({contrast.expression!r})"
     if contrast.is_relative:
         return _relative_problem(what, contrast, facts)

@@ -116,11 +116,7 @@ def is_tiny_mean(difference: float | None, bounds: Numbers) -> bool:
 
 
 def largest_change(prepared: Prepared) -> float:
-    """Return the largest difference of a pair: the declared one, or the range; infinite without either.
-
-    >>> largest_change(Prepared(values=np.zeros(2), bounds=(0.0, 1.0), largest_change=0.25))
-    0.25
-    """
+    """Return the largest difference of a pair: the declared one, or the range; infinite without either."""
     span = prepared.bounds[1] - prepared.bounds[0]
     return span if prepared.largest_change is None else min(span, prepared.largest_change)
 

@@ -42,29 +42,17 @@ _STEPS, _STEP_ROUNDING = 1_000_000, 1e-6
 
 
 def benign_texts_needed(false_alarms: float, confidence: float = CONFIDENCE) -> int:
-    """Return the smallest number of benign texts that can bound a false-alarm rate, without a single false alarm.
-
-    >>> benign_texts_needed(0.01), benign_texts_needed(0.025)
-    (299, 119)
-    """
+    """Return the smallest number of benign texts that can bound a false-alarm rate, without a single false alarm."""
     return math.ceil(math.log(1 - confidence) / math.log(1 - false_alarms))
 
 
 def smallest_rate(n: int, confidence: float = CONFIDENCE) -> float:
-    """Return the smallest false-alarm rate that n benign texts can bound.
-
-    >>> round(smallest_rate(120), 4)
-    0.0247
-    """
+    """Return the smallest false-alarm rate that n benign texts can bound."""
     return float(1 - (1 - confidence) ** (1 / n))
 
 
 def allowed_alarms(n: int, false_alarms: float, confidence: float = CONFIDENCE) -> int | None:
-    """Return how many of n benign texts may be flagged so that the rate is at most `false_alarms`; None if none may.
-
-    >>> allowed_alarms(299, 0.01), allowed_alarms(1000, 0.01), allowed_alarms(298, 0.01)
-    (0, 4, None)
-    """
+    """Return how many of n benign texts may be flagged so that the rate is at most `false_alarms`; None if none may."""
     from scipy.special import bdtr
 
     if bdtr(0, n, false_alarms) > 1 - confidence:
@@ -85,9 +73,6 @@ def choose_threshold(benign: npt.ArrayLike, false_alarms: float, confidence: flo
 
     `benign` are n scores. The threshold is the next multiple of 0.000001 above the (allowed + 1)-th largest of them, and may
     exceed 1.
-
-    >>> choose_threshold([0.1] * 298 + [0.9], 0.01)
-    0.900001
     """
     scores = np.sort(np.asarray(benign, dtype=np.float64))[::-1]
     allowed = allowed_alarms(scores.size, false_alarms, confidence)
@@ -101,11 +86,7 @@ _ROUNDING = 1e-12
 
 
 def confidence_bins(confidence: Array) -> Codes:
-    """Return the number of each confidence's bin, from 0; a confidence of 0 belongs to the first.
-
-    >>> confidence_bins(np.array([0.0, 0.1, 0.11, 0.1 + 0.2, 1.0])).tolist()
-    [0, 0, 1, 2, 9]
-    """
+    """Return the number of each confidence's bin, from 0; a confidence of 0 belongs to the first."""
     return np.clip(np.ceil(confidence * BINS - _ROUNDING).astype(np.intp) - 1, 0, BINS - 1)
 
 
@@ -257,13 +238,7 @@ class ReferenceDifference:
 
 
 def slice_rates(name: str, decisions: Decisions) -> SliceRates:
-    """Return the rates of one slice; samples that lack a decision or an outcome are left out.
-
-    >>> right = np.array([1.0, np.nan])
-    >>> decisions = Decisions(selected=np.ones(2), true_positive=right, false_positive=1 - right[::-1], correct=np.array([1, 0]))
-    >>> slice_rates("a", decisions).rates["right_if_selected"]
-    0.5
-    """
+    """Return the rates of one slice; samples that lack a decision or an outcome are left out."""
     decided = decisions.take(decisions.is_known)
     selections = float(decided.selected.sum())
     rates = {
@@ -284,12 +259,7 @@ def _mean(values: Array) -> float | None:
 
 
 def difference_from(reference: SliceRates, other: SliceRates) -> ReferenceDifference:
-    """Return the signed differences of a slice from the reference.
-
-    >>> rates = [SliceRates(name=name, n=9, rates=dict.fromkeys(RATES, rate)) for name, rate in (("a", 0.75), ("b", 0.25))]
-    >>> difference_from(*rates).demographic_parity
-    -0.5
-    """
+    """Return the signed differences of a slice from the reference."""
 
     def minus(rate: str) -> float | None:
         ours, theirs = other.rates[rate], reference.rates[rate]

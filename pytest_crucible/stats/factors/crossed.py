@@ -278,12 +278,6 @@ def variance_table(scores: npt.ArrayLike, factors: Sequence[str], *, level: floa
     """Return the components of scores: samples (the first axis), the named factors (further axes), and the residual.
 
     The residual contains noise and all interactions. NaN is a lost score.
-
-    >>> for part in variance_table([[0.9, 0.7, 0.8], [0.5, 0.4, 0.3], [0.7, 0.6, 0.8], [0.6, 0.3, 0.6]], ["prompts"]):
-    ...     print(part.name, round(part.variance, 4), round(part.low, 4), round(part.high, 4))
-    samples 0.0303 0.0076 0.4603
-    prompts 0.0058 0.0 0.3186
-    residual 0.0092 0.0038 0.0445
     """
     check_share(level, "level")
     cells = np.asarray(scores, dtype=np.float64)

@@ -88,10 +88,6 @@ def trainings_source(
     that stand for the same cells are a sample of such trainings, and their sum over S of them varies by S s^2. Cells may
     vary differently: the degrees of freedom are Satterthwaite's (1946, Biometrics Bulletin 2:110). Raises NotEnoughData where
     a training is the only one for its cells.
-
-    >>> source = trainings_source(np.array([[0.2, 0.3, -0.1, -0.2]] * 5), [1, 2, 3, 4], ["a", "a", "b", "b"])
-    >>> round(source.variance, 6), source.dof
-    (0.02, 2.0)
     """
     members: dict[Hashable, list[int]] = {}
     for member, training in enumerate(trainings):

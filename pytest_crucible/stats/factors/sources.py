@@ -154,10 +154,6 @@ def level_source(table: Array, name: str, clusters: Labels | None = None) -> Sou
 
     The variance is s^2 / levels of the level means. The floor is the part of it that comes from noise and from
     interactions with samples (clusters), which the samples' part contains too. A level without any score does not count.
-
-    >>> prompts = level_source(np.array([[0.9, 0.7, 0.8], [0.5, 0.4, 0.3], [0.7, 0.6, 0.8], [0.6, 0.3, 0.6]]), "prompts")
-    >>> prompts.levels, round(prompts.variance, 5), round(prompts.floor, 5)
-    (3, 0.00271, 0.00076)
     """
     table = table[:, ~np.isnan(table).all(axis=0)]
     observed, levels = ~np.isnan(table), table.shape[1]
@@ -259,9 +255,6 @@ def fewest_levels(best: float, limit: float, end: float, alpha: float) -> int | 
     """Return the levels with which a one-sided bound can pass a limit at all, if every value is `best`; None if none can.
 
     `end` is the end of the range on the side of the bound.
-
-    >>> fewest_levels(1.0, 0.0, -1.0, 0.05), fewest_levels(1.0, 0.9, 0.0, 0.05)
-    (5, 29)
     """
     share = (limit - end) / (best - end)
     if share <= 0:

@@ -137,10 +137,6 @@ def clustered_interval(
 
     When all clusters have the same mean, the standard error is 0: then the point-mass interval over clusters if `bounds`
     are finite, and None otherwise.
-
-    >>> mean = clustered_mean([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))
-    >>> round(clustered_interval(mean).low, 4)
-    0.0806
     """
     check_share(level, "level")
     check_alternative(alternative)
@@ -153,9 +149,6 @@ def clustered_p_value(mean: ClusteredMean, *, mu: float = 0.0, alternative: Alte
     """Return the p-value of "the mean is mu", by default of "the mean difference is 0".
 
     When all clusters have the same mean: 1 at mu, and the sign-flip p over clusters, two-sided 2^(1-G), elsewhere.
-
-    >>> round(clustered_p_value(clustered_mean([1, 1, 0, 1, 0, 0, 1, 0, 1, 1], list("aabbccddee"))), 4)
-    0.0327
     """
     check_alternative(alternative)
     if mean.se == 0:
@@ -198,11 +191,6 @@ def clustered_arms(
     R: clubSandwich::coef_test(lm(score ~ arm), "CR2", clusters, "Satterthwaite"). `fewest` counts the clusters of both
     arms together; each arm needs two. When no cluster varies the status is "degenerate": p is 1 for equal arms, the
     exact permutation p over clusters for different arms that share none, and None otherwise.
-
-    >>> arms = [0.9, 0.8, 0.7, 0.9, 0.6, 0.5], [0.4, 0.6, 0.5, 0.3, 0.2, 0.6]
-    >>> result = clustered_arms(*arms, list("aabbcc"), list("ddeeff"))
-    >>> round(result.estimate, 4), round(result.p_value, 4)
-    (0.3, 0.0383)
     """
     check_share(level, "level")
     check_alternative(alternative)

@@ -35,9 +35,6 @@ def detectable_by_error(se: float, dof: float, *, alpha: float = 0.05, power: fl
 
     `se` is the standard error that a run measured, on `dof` degrees of freedom. The power is the average over the error of
     that run and of the new one: (Z + d) / s > t, with t s - d s' nearly normal. None if no difference is large enough.
-
-    >>> round(detectable_by_error(1.0, 199), 3), round(detectable_by_error(1.0, 5), 3)
-    (2.827, 4.213)
     """
     check_shares(alpha=alpha, power=power)
     critical, reach = -float(stdtrit(dof, alpha / 2)), float(ndtri(power))
@@ -74,11 +71,7 @@ def detectable_paired_change(n: int, discordance: float, *, alpha: float = 0.05,
 def samples_for_paired_change(
     difference: float, discordance: float, *, alpha: float = 0.05, power: float = 0.8
 ) -> int | None:
-    """Return the number of pairs that show a difference of proportions with this power. None for a difference of 0.
-
-    >>> samples_for_paired_change(0.1, 0.2), samples_for_paired_change(0.05, 0.02)
-    (145, 110)
-    """
+    """Return the number of pairs that show a difference of proportions with this power. None for a difference of 0."""
     difference = abs(difference)
     if not difference:
         return None
@@ -110,9 +103,6 @@ def samples_to_clear(
     `dof_share` is the number of degrees of freedom for each sample (of groups: less than 1), and `pseudo` the sum of squares
     of the pseudo-observations of an augmented bound. Two distances are those to both ends of an equivalence margin. None
     where a distance is not above 0, and where nothing varies.
-
-    >>> samples_to_clear((0.05,), 0.4), samples_to_clear((0.05,), 0.4, dof_share=0.1), samples_to_clear((0.05, 0.05), 0.4)
-    (396, 410, 549)
     """
     check_shares(alpha=alpha, power=power)
     if min(distances) <= 0 or not (deviation or pseudo):
@@ -193,9 +183,6 @@ def samples_for_paired_margin(
     A margin is a difference that is to be excluded, on either side: -0.05 for non-inferiority, (-0.05, 0.05) for
     equivalence. The bound's variance is the one under the margin (Tango 1998), which few discordant pairs make larger than
     that of the data. None if the difference is a margin itself, and for a margin that no two shares could exceed.
-
-    >>> samples_for_paired_margin((-0.05,), 0.2), samples_for_paired_margin((-0.05,), 0.02)
-    (507, 107)
     """
     check_shares(alpha=alpha, power=power)
     if max(abs(margin) for margin in margins) >= 1:

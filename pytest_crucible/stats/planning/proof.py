@@ -216,9 +216,6 @@ def detectable_by_falls(
 
     `deviation` is that of the differences of equal arms (square root of n times the standard error), `falls` are distances of
     samples from the worst value, of any number of samples that represent the n. None if not even a fall of all samples is seen.
-
-    >>> round(detectable_by_falls(200, 0.1, [0.6, 1.0]), 3), round(detectable_by_falls(200, 0.1, [0.6, 1.0], alpha=0.005), 3)
-    (0.037, 0.057)
     """
     check_shares(alpha=alpha, power=power)
     sizes = finite(falls, name="falls")

@@ -96,9 +96,6 @@ def rising_root(function: Callable[[float], float], low: float, *, most: float =
 
     The bracket is found by doubling, up to `most`, which is returned where the function is still negative there. `error` as in
     `bracketed_root`.
-
-    >>> round(rising_root(lambda x: x * x - 2, 0.0), 12)
-    1.414213562373
     """
     at_low = function(low)
     if at_low >= 0:

@@ -53,10 +53,6 @@ def clopper_pearson_interval(successes: int, n: int, *, level: float = 0.95) -> 
     """Return the Clopper-Pearson interval for a proportion. [0, 1] when n is 0.
 
     Covers at least `level` at every n and every true rate. Clopper & Pearson 1934; R: binom.test(successes, n).
-
-    >>> interval = clopper_pearson_interval(0, 10)
-    >>> interval.low, round(interval.high, 6)
-    (0.0, 0.308497)
     """
     check_share(level, "level")
     low = clopper_pearson_bound(successes, n, alpha=(1 - level) / 2, side="lower")
@@ -109,9 +105,6 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
 
     Near 0 and 1 a handful of clusters determines the design effect, and the plain bound errs in up to 10 % at a nominal
     5 % (20 clusters of 5, rate .95); with the two pseudo-clusters it stays within alpha.
-
-    >>> round(korn_graubard_bound([1] * 40, [i // 2 for i in range(40)], alpha=0.05, side="lower"), 4)
-    0.8477
     """
     check_tail(alpha, side)
     array, codes, count = _binary(values, clusters)

@@ -84,9 +84,6 @@ def quantile_ranks(n: int, q: float, *, tail: float) -> tuple[int, int]:
     """Return the ranks, from 1, of the order statistics that bound the q-quantile with error `tail` on each side.
 
     0 and n + 1 stand for minus and plus infinity.
-
-    >>> quantile_ranks(60, 0.5, tail=0.025)
-    (22, 39)
     """
     check_share(q, "q")
     check_share(tail, "tail")

@@ -106,10 +106,6 @@ def cles_interval(value: float, first: int, second: int, *, level: float = 0.95)
     Newcombe 2006 (SiM 25:559), method 5: the t with |value - t| = z sqrt(t (1 - t) [1 + N (1 - t) / (2 - t) +
     N t / (1 + t)] / (first second)), N = (first + second) / 2 - 1. Separated arms (value 0 or 1) have one end at the
     value and the other inside.
-
-    >>> interval = cles_interval(0.75, 10, 12)
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (0.5023, 0.893)
     """
     check_share(level, "level")
     if min(first, second) < 1 or not 0.0 <= value <= 1.0:
@@ -142,10 +138,6 @@ def paired_superiority(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, lev
     contradict each other. The statistic is (greater - less) /
     sqrt(greater + less). All pairs equal is degenerate: p is 1, and the interval shows how far n equal pairs may be from
     1/2. Raises NotEnoughData without pairs.
-
-    >>> result = paired_superiority([4, 5, 3, 4, 5], [3, 3, 3, 4, 2])
-    >>> result.estimate, round(result.interval.low, 4), round(result.interval.high, 4), round(result.p_value, 4)
-    (0.8, 0.4524, 0.9412, 0.0833)
     """
     differences = rounded_differences(candidate, baseline)
     n = differences.size

@@ -101,10 +101,6 @@ def joint_means(values: npt.ArrayLike, clusters: Labels | None = None, *, bounds
     Without clusters it is the sample covariance divided by n. `bounds` add one pseudo-observation, or pseudo-cluster, at
     each bound, as in `augmented_t_bound`. The degrees of freedom are Satterthwaite's and the same for each arm, because
     they depend on the sizes of clusters alone. Raises NotEnoughData below two samples or five clusters.
-
-    >>> joint = joint_means([[1, 0], [0, 0], [1, 1], [1, 0]])
-    >>> joint.means.tolist(), joint.covariance.round(4).tolist(), round(joint.dof, 6)
-    ([0.75, 0.25], [[0.0625, 0.0208], [0.0208, 0.0625]], 3.0)
     """
     matrix = finite_matrix(values, rows="samples", columns="arms")
     codes, count = cluster_codes(np.arange(len(matrix)) if clusters is None else clusters, len(matrix))

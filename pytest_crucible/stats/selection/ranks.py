@@ -55,13 +55,6 @@ def compare_with_lost(values: LostValues, *, draws: int = 10_000, rng: Seed = 0)
     Worst are the lost values of arm i at their lowest and those of arm j at their highest. All claims are tested together,
     as in `compare_all_arms`. A claim that an infinite value contradicts has p = 1. Raises NotEnoughData below two samples
     or five clusters.
-
-    >>> rng = np.random.default_rng(0)
-    >>> lowest = np.column_stack([rng.random(50), rng.random(50) + 1])
-    >>> highest = lowest.copy()
-    >>> lowest[:30, 1], highest[:30, 1] = 0.0, 2.0
-    >>> compare_with_lost(LostValues(lowest=lowest, highest=highest)).round(2).tolist()
-    [[1.0, 1.0], [0.3, 1.0]]
     """
     check_draws(draws, "draws")
     arms = values.lowest.shape[1]

@@ -42,10 +42,6 @@ def solve_truncated_mean(truncation: Truncation, share: float) -> float:
 
     The share descends as the mean grows (Andrews, Kitagawa & McCloskey 2024, section 4), so that bisection finds it. -inf
     or inf when the mean is more than a million standard errors away.
-
-    >>> free = Truncation(low=-math.inf, high=math.inf)
-    >>> round(solve_truncated_mean(free, 0.025), 6), round(solve_truncated_mean(Truncation(low=-1.0, high=math.inf), 0.5), 6)
-    (1.959964, -0.313724)
     """
     low, high = _bracket(truncation, share)
     if math.isinf(low) or math.isinf(high):
@@ -58,11 +54,7 @@ def solve_truncated_mean(truncation: Truncation, share: float) -> float:
 
 
 def share_below(truncation: Truncation, mean: float) -> float:
-    """Return P(variable <= 0) of a truncated unit normal variable with this mean.
-
-    >>> round(share_below(Truncation(low=-1.0, high=1.0), 0.0), 6)
-    0.5
-    """
+    """Return P(variable <= 0) of a truncated unit normal variable with this mean."""
     low, high = max(truncation.low, mean - truncation.reach), min(truncation.high, mean + truncation.reach)
     if low >= 0 or high <= 0:
         return 0.0 if low >= 0 else 1.0
@@ -115,10 +107,6 @@ def find_grid(values: npt.ArrayLike, *, origin: float | None = None) -> _Grid | 
 
     By default it starts at the smallest value. With `origin=0.0` the grid is one of differences, and cells may be
     negative.
-
-    >>> grid = find_grid([0.25, 0.75, 1.0])
-    >>> grid.step, grid.cells.tolist()
-    (0.25, [0, 2, 3])
     """
     array = finite(values)
     if not array.size:
@@ -222,10 +210,6 @@ def winner_from_estimates(
     does. Python: multiple_inference.rank_condition.RankCondition, whose simultaneous interval is simulated; here it is
     Sidak's, which is exact for independent arms and a little long for correlated ones. Raises ValueError for a matrix of
     another shape or without symmetry and for an exact tie, and NotEnoughData when the winner's variance is 0.
-
-    >>> result = winner_from_estimates([0, 1, 2, 3, 4], np.identity(5))
-    >>> round(result.conditional, 4), round(result.conditional_interval.low, 4), round(result.interval.low, 4)
-    (3.6863, 0.0674, 0.8654)
     """
     means = finite(estimates, name="estimates")
     matrix = np.asarray(covariance, dtype=np.float64)

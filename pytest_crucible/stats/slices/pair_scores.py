@@ -26,9 +26,6 @@ def exact_lower_ratio(x1: int, n1: int, x2: int, n2: int, alpha: float) -> float
     """Return the lower bound of (x1 / n1) / (x2 / n2). It errs in at most a share alpha of experiments, which is below 0.5.
 
     0 without successes in the first arm. Source: Buehler 1957, JASA 52:482.
-
-    >>> round(exact_lower_ratio(25, 50, 59, 92, 0.05), 4)
-    0.5835
     """
     if not x1:
         return 0.0
@@ -82,12 +79,7 @@ _QUANTILES, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
 def melded_upper(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Array:
-    """Return the upper bound of each x1 / n1 - x2 / n2 at a one-sided alpha.
-
-    >>> arms = [np.array([float(count)]) for count in (10, 10, 10, 10)]
-    >>> melded_upper(*arms, 0.05).round(4)
-    array([0.2589])
-    """
+    """Return the upper bound of each x1 / n1 - x2 / n2 at a one-sided alpha."""
     highest = _upper_quantiles(x1, n1)
 
     def beyond(difference: Array) -> Array:
@@ -99,12 +91,7 @@ def melded_upper(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Ar
 
 
 def melded_lower_ratio(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Array:
-    """Return the lower bound of each (x1 / n1) / (x2 / n2) at a one-sided alpha.
-
-    >>> arms = [np.array([float(count)]) for count in (10, 10, 10, 10)]
-    >>> melded_lower_ratio(*arms, 0.05).round(4)
-    array([0.7411])
-    """
+    """Return the lower bound of each (x1 / n1) / (x2 / n2) at a one-sided alpha."""
     highest = _upper_quantiles(x2, n2)
 
     def above(share: Array) -> Array:

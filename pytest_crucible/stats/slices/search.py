@@ -72,10 +72,6 @@ def search_slices(
 
     `differences` has one entry a sample, `members` is samples x slices. Slices with fewer than FEWEST samples inside or outside are
     left out by the caller. p = (1 + permutations whose largest |t| is at least as large) / (1 + permutations).
-
-    >>> flags = np.arange(60)[:, None] < 30
-    >>> search_slices(np.r_[np.ones(30), np.tile([0.0, 1.0, 0.0], 10)], flags).slices[0].p_adjusted < 0.05
-    True
     """
     permutations = permutations or (PERMUTATIONS if groups is None else GROUPED_PERMUTATIONS)
     generate, seed = generator(rng)

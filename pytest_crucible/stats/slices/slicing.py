@@ -228,12 +228,7 @@ def _joint(sizes: Array, totals: Array, means: Array, bounds: Range) -> JointErr
 def slice_means(
     values: Array, slicing: Slicing, *, clusters: Codes | None = None, is_binary: bool, bounds: Range
 ) -> SliceMeans:
-    """Return the means of `values` by slice. NaN values, and samples without a slice, are left out.
-
-    >>> slicing = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"))
-    >>> slice_means(np.array([1.0, 0.0, 1.0, 1.0]), slicing, is_binary=True, bounds=(0, 1)).means
-    array([0.5, 1. ])
-    """
+    """Return the means of `values` by slice. NaN values, and samples without a slice, are left out."""
     there = ~np.isnan(values) & (slicing.codes != NO_SLICE)
     if slicing.strata is not None:
         there &= slicing.strata != NO_SLICE
