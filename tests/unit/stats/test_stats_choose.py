@@ -19,11 +19,10 @@ from pytest_crucible.stats import (
     mcnemar_exact,
     mean_bound,
     mean_interval,
-    paired_exact_test,
     paired_t,
     wilson_interval,
 )
-from pytest_crucible.stats.proportions.exact import paired_exact_bound
+from pytest_crucible.stats.proportions.exact import paired_exact_bound, paired_exact_test
 from pytest_crucible.stats.proportions.one import korn_graubard_bound
 from pytest_crucible.stats.resampling.alikeness import flip_signs
 

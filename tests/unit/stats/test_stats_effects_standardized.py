@@ -61,20 +61,6 @@ def test_the_correction_nears_its_approximation_and_one():
         hedges_correction(0)
 
 
-def test_every_effect_has_its_own_name():
-    names = [effect(X, Y).name for effect in INDEPENDENT] + [effect(X, Y[:14]).name for effect in PAIRED]
-
-    assert names == ["cohen d", "hedges g", "glass delta", "cohen dz", "cohen dav"]
-
-
-def test_dz_and_dav_differ_by_the_correlation():
-    """Equal deviations and correlation .98: the differences vary a fifth as much as the scores."""
-    x = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
-    y = x + np.array([-0.7, -0.3, -0.5, -0.5, -0.7, -0.3])
-
-    assert cohens_dz(x, y).value > 5 * cohens_dav(x, y).value > 0
-
-
 # -- laws ---------------------------------------------------------------------------------------------------------
 
 
@@ -100,17 +86,6 @@ def test_swapping_the_arms_flips_the_sign(effect, x, y):
     assert (other.interval.low, other.interval.high) == pytest.approx(
         (-single.interval.high, -single.interval.low), rel=1e-9
     )
-
-
-@pytest.mark.parametrize("effect", PAIRED)
-@given(pairs=PAIRS)
-def test_swapping_paired_arms_flips_the_sign(effect, pairs):
-    x, y = zip(*pairs, strict=True)
-    single, other = effect(x, y), effect(y, x)
-
-    assert (single.value is None) == (other.value is None)
-    if single.value is not None:
-        assert other.value == pytest.approx(-single.value, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize("effect", PAIRED)
@@ -174,13 +149,6 @@ def test_equal_differences_have_a_dav_without_interval():
     assert result.note
 
 
-def test_a_nearly_constant_arm_still_has_a_finite_interval():
-    x, y = [1.0, 1.0 + 1e-9, 1.0 - 1e-9, 1.0], [0.0, 1e-9, 0.0, -1e-9]
-    result = cohens_d(x, y)
-
-    assert 0 < result.interval.low < result.value < result.interval.high < math.inf
-
-
 @pytest.mark.parametrize(
     ("effect", "x", "y"),
     [
@@ -202,9 +170,3 @@ def test_too_few_values_are_refused(effect, x, y):
 def test_missing_values_are_counted(effect):
     with pytest.raises(ValueError, match="1 of 3"):
         effect([0.1, math.nan, 0.2], [0.3, 0.1, 0.5])
-
-
-@pytest.mark.parametrize("effect", PAIRED)
-def test_pairs_need_equal_lengths(effect):
-    with pytest.raises(ValueError, match="3 candidate values, 2 baseline"):
-        effect([0.1, 0.2, 0.3], [0.1, 0.2])

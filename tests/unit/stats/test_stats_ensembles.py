@@ -85,12 +85,6 @@ def test_clusters_that_all_say_the_same_widen_the_interval():
     assert grouped.high - grouped.low == pytest.approx(plain.high - plain.low, rel=0.15)
 
 
-def test_clusters_of_one_are_no_clusters():
-    columns = table(8, 4, 3, 5)
-
-    assert stats.error_correlation(*columns, clusters=list(range(20))) == stats.error_correlation(*columns)
-
-
 @given(pairs=RIGHT)
 def test_phi_is_the_same_from_either_side_and_turns_with_one_of_them(pairs):
     first, second = (np.array(column, dtype=float) for column in zip(*pairs, strict=True))
@@ -215,17 +209,6 @@ def test_the_oracle_is_no_worse_than_anybody_and_shares_add_up(rows):
     for pair in result.pairs:
         both_right = float((members[pair.first] * members[pair.second]).mean())
         assert pair.disagreement.estimate + pair.double_fault.estimate + both_right == pytest.approx(1.0)
-
-
-@given(rows=ANSWERS, order=st.randoms(use_true_random=False))
-def test_the_order_of_the_samples_does_not_matter(rows, order):
-    shuffled = list(rows)
-    order.shuffle(shuffled)
-    single, other = (stats.member_diversity(np.array(some).T, np.array(some).T[0]) for some in (rows, shuffled))
-
-    assert [pair.disagreement.estimate for pair in single.pairs] == [pair.disagreement.estimate for pair in other.pairs]
-    assert [pair.correlation.value for pair in single.pairs] == [pair.correlation.value for pair in other.pairs]
-    assert single.oracle.estimate == other.oracle.estimate
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
@@ -15,22 +14,17 @@ from pytest_crucible.stats import (
     count_discordant,
     detectable_mean,
     detectable_paired_proportions,
-    mean_interval,
-    paired_t,
     quantile_bound,
     quantile_interval,
     samples_for_margin,
     samples_for_paired_proportions,
     samples_for_zero,
     samples_to_prove_proportion,
-    t_bound,
     tango_interval,
     tango_p_value,
 )
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.means.moments import point_mass_interval
 from pytest_crucible.stats.planning.paired_proportions import power_paired_proportions
-from pytest_crucible.stats.planning.t_tests import t_power
 from pytest_crucible.stats.proportions.paired import tango_statistic
 
 RNG = np.random.default_rng(7)
@@ -58,19 +52,6 @@ def test_discordance_is_counted_only_for_zeros_and_ones():
 
 
 # -- means --------------------------------------------------------------------------------------------------------
-
-
-def test_equal_values_are_a_point_mass_or_nothing():
-    assert mean_interval([0.7] * 10) is None
-    assert mean_interval([0.7] * 10, bounds=(0, math.inf)) is None
-    assert t_bound([0.7] * 10, alpha=0.05, side="lower") is None
-    assert mean_interval([0.7] * 10, bounds=(0, 1)) == point_mass_interval(0.7, 10, bounds=(0, 1))
-
-
-def test_equal_differences():
-    assert paired_t([0.0] * 5).p_value == 1.0
-    assert paired_t([0.25] * 5).p_value == 2.0**-4
-    assert paired_t([0.25] * 5).interval is None
 
 
 # -- clusters -----------------------------------------------------------------------------------------------------
@@ -144,16 +125,6 @@ def test_detectable_means_in_standard_deviations():
     assert detectable_mean(50, 0.0) is None
     with pytest.raises(NotEnoughData, match="1 value"):
         detectable_mean(1, 1.0)
-
-
-@pytest.mark.parametrize("n", [2, 3, 10, 300, 400, 600, 5_000, 200_000])
-def test_power_is_a_probability_that_rises_with_the_effect(n):
-    critical = 4.0
-    powers = [t_power(n - 1, shift, critical) for shift in np.linspace(0, 60, 121)]
-
-    assert all(0 <= power <= 1 for power in powers)
-    assert all(later >= earlier - 1e-9 for earlier, later in itertools.pairwise(powers))
-    assert powers[-1] > 0.9
 
 
 def test_samples_that_prove_a_rate():
