@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -178,7 +178,8 @@ def _distinct(values: Sequence[Any]) -> tuple[Codes, tuple[str, ...]]:
         labels.append(label_of[key])
     names = tuple(sorted(set(label_of.values()), key=_in_order))
     places = {name: place for place, name in enumerate(names)}
-    return _codes(NO_SLICE if label is None else places[label] for label in labels), names
+    codes = (NO_SLICE if label is None else places[label] for label in labels)
+    return np.fromiter(codes, dtype=np.intp), names
 
 
 def _label(value: Any) -> str:
@@ -236,10 +237,6 @@ def _without_empty(codes: Codes, names: tuple[str, ...]) -> tuple[Codes, tuple[s
     places = np.full(len(names) + 1, NO_SLICE, dtype=np.intp)
     places[filled] = np.arange(len(filled))
     return np.asarray(np.where(codes == NO_SLICE, NO_SLICE, places[codes])), tuple(names[code] for code in filled)
-
-
-def _codes(values: Iterable[int]) -> Codes:
-    return np.fromiter(values, dtype=np.intp)
 
 
 def samples_without_slice(slicing: Slicing) -> str:

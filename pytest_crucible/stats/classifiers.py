@@ -121,7 +121,13 @@ def reliability(confidence: Array, outcome: Array) -> Reliability:
     >>> reliability(np.array([0.2, 0.2, 0.9]), np.array([0.0, 0.0, 1.0])).auroc
     1.0
     """
-    bins = tuple(_bins(confidence, outcome))
+    numbers = confidence_bins(confidence)
+    there = [numbers == number for number in range(BINS)]
+    bins = tuple(
+        Bin(n=int(inside.sum()), confidence=float(confidence[inside].mean()), rate=float(outcome[inside].mean()))
+        for inside in there
+        if inside.any()
+    )
     return Reliability(
         n=len(confidence),
         bins=bins,
@@ -138,16 +144,6 @@ def _mean_gap(bins: Sequence[Bin], gap: Callable[[Bin], float]) -> float | None:
 
 def _gap(each: Bin) -> float:
     return abs(each.rate - each.confidence)
-
-
-def _bins(confidence: Array, outcome: Array) -> list[Bin]:
-    numbers = confidence_bins(confidence)
-    there = [numbers == number for number in range(BINS)]
-    return [
-        Bin(n=int(inside.sum()), confidence=float(confidence[inside].mean()), rate=float(outcome[inside].mean()))
-        for inside in there
-        if inside.any()
-    ]
 
 
 def _debiased_gap(each: Bin) -> float:

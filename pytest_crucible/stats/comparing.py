@@ -101,7 +101,10 @@ def compare(
     answer = compare_declared_arms(arms, alternative=alternative, alpha=alpha, estimand=estimand, repeats=repeats)
     answer = replace(answer, direction=direction)
     if margin is not None:
-        _check_margin(margin, arms, estimand)
+        if estimand == "difference" and margin >= arms.bounds[1]:  # every candidate would meet it
+            raise ValueError(
+                f"margin={margin:g} can never be exceeded: two values differ by at most {arms.bounds[1]:g}"
+            )
         answer = replace(answer, margin=float(margin), bounds=_bounds(arms, alpha, estimand, validity))
     return answer
 
@@ -353,9 +356,3 @@ def _check_one_sided(alpha: float) -> None:
     # From 0.5 on the lower bound would be above the upper one.
     if not alpha < 0.5:
         raise ValueError(f"a one-sided test or bound needs an alpha below 0.5, not {alpha!r}")
-
-
-def _check_margin(margin: float, arms: Arms, estimand: Estimand) -> None:
-    # Every candidate would meet such a margin.
-    if estimand == "difference" and margin >= arms.bounds[1]:
-        raise ValueError(f"margin={margin:g} can never be exceeded: two values differ by at most {arms.bounds[1]:g}")

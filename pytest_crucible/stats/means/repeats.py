@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from math import comb
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -106,7 +105,9 @@ def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
     split, sizes = one_way(array, codes), np.bincount(codes)
     # With one value per cluster the correlation is undefined, but the design effect is 1.
     alone = array.size == count
-    effect = 1.0 if alone else None if split.icc is None else _design_effect(sizes, split.icc)
+    # Without a check: estimates from nearly single values may lie below -1.
+    of_squares = float(np.square(sizes).sum() / sizes.sum())
+    effect = 1.0 if alone else None if split.icc is None else 1 + (of_squares - 1) * split.icc
     return ClusterDesign(
         n=array.size,
         clusters=count,
@@ -116,11 +117,6 @@ def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
         effective_n=array.size / effect if effect is not None and effect > 0 else None,
         se_naive=standard_error(array),
     )
-
-
-def _design_effect(sizes: npt.NDArray[Any], icc: float) -> float:
-    """Return the design effect, without a check: estimates from nearly single values may lie below -1."""
-    return 1 + (float(np.square(sizes).sum() / sizes.sum()) - 1) * icc
 
 
 Repeats = Sequence[Sequence[float]] | npt.NDArray[np.float64]

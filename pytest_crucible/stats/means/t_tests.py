@@ -84,7 +84,8 @@ def paired_t(
     if baseline is None:
         return _test(check_enough(candidate), 0.0, "paired t", alternative, level, bounds)
     differences = paired_differences(candidate, baseline)
-    return _test(check_enough(differences), 0.0, "paired t", alternative, level, bounds_of_difference(bounds))
+    ends = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    return _test(check_enough(differences), 0.0, "paired t", alternative, level, ends)
 
 
 def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range | None = None) -> Interval | None:
@@ -130,15 +131,6 @@ def paired_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Arr
     if not differences.size:
         raise ValueError("a paired comparison needs pairs, not 0 of them")
     return differences
-
-
-def bounds_of_difference(bounds: Range | None) -> Range | None:
-    """Return the bounds of the difference of two scores in `bounds`.
-
-    >>> bounds_of_difference((1.0, 5.0))
-    (-4.0, 4.0)
-    """
-    return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
 
 
 def _test(
@@ -203,7 +195,7 @@ def welch_t(
     arms = two_arms(candidate, baseline)
     if is_constant(arms[0]) and is_constant(arms[1]):
         return without_variation("welch t", arms, alternative)
-    first, second = ((_arm_error(arm), float(arm.size - 1)) for arm in arms)
+    first, second = ((0.0 if is_constant(arm) else standard_error(arm), float(arm.size - 1)) for arm in arms)
     se, dof = welch_se_and_dof(first, second)
     return difference_of_means("welch t", arms, se, dof, alternative, level)
 
@@ -276,7 +268,3 @@ def without_variation(method: str, arms: tuple[Array, Array], alternative: Alter
         status="degenerate",
         note="neither arm varies: the p-value is the permutation one, and an interval does not exist",
     )
-
-
-def _arm_error(arm: Array) -> float:
-    return 0.0 if is_constant(arm) else standard_error(arm)

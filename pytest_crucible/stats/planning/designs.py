@@ -214,21 +214,6 @@ class BudgetSplit:
         return f"{size} at a cost of {self.cost:,.6g}: se {number(self.se)}{suffix}"
 
 
-def variance_per_sample(between: float, within: tuple[float, float], repeats: tuple[float, float] = (1, 1)) -> float:
-    """Return n times the variance of the mean difference of n samples.
-
-    omega^2 + sigma_A^2 / K_A + sigma_B^2 / K_B.
-
-    >>> round(variance_per_sample(1 / 9, (1 / 6, 1 / 6), (2, 2)), 4)
-    0.2778
-    """
-    if not (min(between, *within) >= 0 and math.isfinite(between + sum(within))):
-        raise ValueError(f"variances must be finite and at least 0, not {between!r} and {within!r}")
-    if not min(repeats) >= 1:
-        raise ValueError(f"each arm needs at least 1 repeat, not {repeats!r}")
-    return between + within[0] / repeats[0] + within[1] / repeats[1]
-
-
 def split_budget(
     budget: float,
     *,
@@ -256,8 +241,12 @@ def split_budget(
     1
     """
     check_power(power, alpha)
-    variance_per_sample(between, (within, 0.0))
-    _check_costs(budget, sample_cost, repeat_cost, available)
+    if not (min(between, within) >= 0 and math.isfinite(between + within)):
+        raise ValueError(f"variances must be finite and at least 0, not {between!r} and {within!r}")
+    if not (min(sample_cost, repeat_cost) >= 0 < sample_cost + repeat_cost and math.isfinite(budget)):
+        raise ValueError(f"costs must be at least 0 and not both 0, not {sample_cost!r} and {repeat_cost!r}")
+    if available is not None and available < 2:
+        raise NotEnoughData(f"{quantity(available, 'sample')} available: a standard error needs at least 2")
     # At least two samples must be affordable: one has no standard error.
     most_repeats = (
         MOST_REPEATS if repeat_cost == 0 else min(MOST_REPEATS, int((budget / 2 - sample_cost) / repeat_cost))
@@ -289,10 +278,3 @@ def _ideal_repeats(between: float, within: float, sample_cost: float, repeat_cos
         return 1.0
     divisor = between * repeat_cost
     return max(1.0, math.sqrt(within * sample_cost / divisor)) if divisor else math.inf
-
-
-def _check_costs(budget: float, sample_cost: float, repeat_cost: float, available: int | None) -> None:
-    if not (min(sample_cost, repeat_cost) >= 0 < sample_cost + repeat_cost and math.isfinite(budget)):
-        raise ValueError(f"costs must be at least 0 and not both 0, not {sample_cost!r} and {repeat_cost!r}")
-    if available is not None and available < 2:
-        raise NotEnoughData(f"{quantity(available, 'sample')} available: a standard error needs at least 2")

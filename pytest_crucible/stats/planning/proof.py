@@ -157,7 +157,9 @@ def samples_by_gaffke(
     array = finite(values)
     if clusters is None:
         array, _ = _representatives(array, 1.0)
-    residuals = _residuals(array, clusters)
+    residuals = array - array.mean()
+    if clusters is not None:
+        residuals = cluster_totals(cluster_codes(clusters, array.size)[0], residuals)
     error = _standard_error(array, clusters)
     # Weights of 1 + tilt * residual lower the mean by one standard error.
     squares = float(residuals @ residuals)
@@ -185,12 +187,6 @@ def _representatives(array: Array, times: float) -> tuple[Array, float]:
         return array, times
     quantiles = np.sort(array)[(2 * np.arange(_REPRESENTATIVE) + 1) * size // (2 * _REPRESENTATIVE)]
     return quantiles, times * size / _REPRESENTATIVE
-
-
-def _residuals(array: Array, clusters: Labels | None) -> Array:
-    """Return how far each value, or the total of each cluster, is from the mean."""
-    residuals = array - array.mean()
-    return residuals if clusters is None else cluster_totals(cluster_codes(clusters, array.size)[0], residuals)
 
 
 def _standard_error(array: Array, clusters: Labels | None) -> float:

@@ -147,15 +147,11 @@ def detectable_mean(n: int, deviation: float, *, alpha: float = 0.05, power: flo
     return effect * deviation if deviation else None
 
 
-def t_power(dof: float, shift: float, critical: float) -> float:
-    """Return P(|T| > critical) for a noncentral t with this shift."""
-    return min(1.0, noncentral_t_above(critical, dof, shift) + noncentral_t_above(critical, dof, -shift))
-
-
 def shifted_t_power(dof: float, shift: float, alpha: float, alternative: Alternative) -> float:
     """Return the power of a t test whose statistic is shifted this far towards the alternative."""
     critical = -float(stdtrit(dof, tail_share(alpha, alternative)))
-    return t_power(dof, shift, critical) if alternative == "two-sided" else noncentral_t_above(critical, dof, shift)
+    above = noncentral_t_above(critical, dof, shift)
+    return min(1.0, above + noncentral_t_above(critical, dof, -shift)) if alternative == "two-sided" else above
 
 
 def _power(n: float, effect: float, design: Design, ratio: float, alpha: float, alternative: Alternative) -> float:

@@ -288,14 +288,10 @@ def _paired_region(gained: int, lost: int, n: int, discordant: Array, least: Arr
         counts=discordant,
         sizes=discordant,
         least=least,
-        range_of=_discordance_range,
+        # At least as many pairs are discordant as the rates differ.
+        range_of=lambda change: (abs(change), 1.0),
         rates_of=_gained_rates,
     )
-
-
-def _discordance_range(difference: float) -> Range:
-    """At least as many pairs are discordant as the rates differ."""
-    return abs(difference), 1.0
 
 
 def _gained_rates(difference: float, discordance: Array) -> Array:
@@ -389,13 +385,11 @@ def _two_arms_region(x1: int, n1: int, x2: int, n2: int, difference: float, z: f
     sizes = np.full(seconds.shape, float(n1))
     least = least_counts(sizes, lambda first: difference_statistics(first, n1, seconds, n2, difference) >= z - TIED)
     return Region(
-        n=n2, observed=x2, counts=seconds, sizes=sizes, least=least, range_of=_second_rates, rates_of=_first_rates
+        n=n2,
+        observed=x2,
+        counts=seconds,
+        sizes=sizes,
+        least=least,
+        range_of=lambda change: (max(0.0, -change), min(1.0, 1.0 - change)),
+        rates_of=lambda change, rates: np.clip(rates + change, 0.0, 1.0),
     )
-
-
-def _second_rates(difference: float) -> Range:
-    return max(0.0, -difference), min(1.0, 1.0 - difference)
-
-
-def _first_rates(difference: float, rates: Array) -> Array:
-    return np.clip(rates + difference, 0.0, 1.0)

@@ -39,7 +39,9 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: 
     >>> round(interval.low, 4), round(interval.high, 4)
     (0.2553, 0.3662)
     """
-    z = _quantile_of_level(successes, n, level)
+    check_counts(n, successes=successes)
+    check_share(level, "level")
+    z = NormalDist().inv_cdf(0.5 + level / 2)
     method = "wilson, continuity-corrected" if correction else "wilson"
     if n == 0:
         return Interval(low=0.0, high=1.0, level=level, method=method)
@@ -84,13 +86,6 @@ def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float
     if successes == 0 < n:
         return -math.expm1(math.log(alpha) / n)
     return float(scipy.special.betainccinv(successes + 1, n - successes, alpha)) if successes < n else 1.0
-
-
-def _quantile_of_level(successes: int, n: int, level: float) -> float:
-    """Check counts and level, and return the normal quantile of a two-sided level."""
-    check_counts(n, successes=successes)
-    check_share(level, "level")
-    return NormalDist().inv_cdf(0.5 + level / 2)
 
 
 def _wilson_end(successes: float, n: int, z: float) -> float:

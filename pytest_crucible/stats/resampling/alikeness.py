@@ -69,7 +69,9 @@ def flip_signs(
     if differences.size < 2:
         raise NotEnoughData(f"{quantity(differences.size, 'pair')}: a comparison needs at least 2")
     units = group_units(scale_down(differences), clusters, keys)
-    columns = _flip_columns(units)
+    columns = units.totals[:, None]
+    if (units.sizes != units.sizes[0]).any():
+        columns = np.stack((units.totals, units.totals * units.sizes), axis=1)
     statistic = _tail(lambda sums: _studentise_flips(sums, units), alternative)
     observed = float(statistic(columns.sum(axis=0)[None, :])[0])
     columns, count = _without_order(columns), units.totals.size
@@ -160,13 +162,6 @@ def _tail(statistic: Callable[[Array], Array], alternative: Alternative) -> Call
 
 
 # -- pairs ----------------------------------------------------------------------------------------------------------
-
-
-def _flip_columns(units: Units) -> Array:
-    """Return what is summed with random signs: totals and, for units of unequal sizes, totals times sizes."""
-    if (units.sizes == units.sizes[0]).all():
-        return units.totals[:, None]
-    return np.stack((units.totals, units.totals * units.sizes), axis=1)
 
 
 def _without_order(columns: Array) -> Array:

@@ -104,7 +104,9 @@ def joint_means(values: npt.ArrayLike, clusters: Labels | None = None, *, bounds
     """
     matrix = finite_matrix(values, rows="samples", columns="arms")
     codes, count = cluster_codes(np.arange(len(matrix)) if clusters is None else clusters, len(matrix))
-    _check_enough(count, clustered=clusters is not None)
+    unit, fewest = ("sample", 2) if clusters is None else ("cluster", FEWEST_CLUSTERS)
+    if count < fewest:
+        raise NotEnoughData(f"{quantity(count, unit)}: comparing arms needs at least {fewest}")
     centre = matrix.mean(axis=0)
     residuals = matrix - centre
     # Equal values have a mean that may differ from them by rounding, and would get a tiny standard error.
@@ -124,13 +126,6 @@ def joint_means(values: npt.ArrayLike, clusters: Labels | None = None, *, bounds
         n=len(matrix),
         clusters=None if clusters is None else count,
     )
-
-
-def _check_enough(count: int, *, clustered: bool) -> None:
-    fewest = FEWEST_CLUSTERS if clustered else 2
-    if count < fewest:
-        units = quantity(count, "cluster" if clustered else "sample")
-        raise NotEnoughData(f"{units}: comparing arms needs at least {fewest}")
 
 
 def _with_pseudo_units(totals: Array, sizes: Array, centre: Array, bounds: Range) -> tuple[Array, Array]:

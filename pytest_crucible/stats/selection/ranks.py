@@ -118,7 +118,10 @@ def pairwise_intervals(
     ([0.0, -0.86, -1.95], [0.0, 0.08, -1.04])
     """
     check_share(level, "level")
-    half = _critical_t(comparisons, 1 - level) * comparisons.errors
+    # The largest statistic of which the single-step p-value, (1 + #) / (1 + draws) / share, exceeds alpha.
+    place = max(int((1 - level) * SPENT_SHARE * (1 + comparisons.draws)), 1)
+    critical = float(-np.partition(-comparisons.largest, place - 1)[place - 1])
+    half = -float(stdtrit(comparisons.dof, float(ndtr(-critical)))) * comparisons.errors
     low, high = comparisons.differences - half, comparisons.differences + half
     proven = comparisons.p_adjusted <= 1 - level
     low, high = np.where(proven, np.maximum(low, 0.0), low), np.where(proven.T, np.minimum(high, 0.0), high)
@@ -127,13 +130,6 @@ def pairwise_intervals(
         span = bounds[1] - bounds[0]
         low, high = np.maximum(low, -span), np.minimum(high, span)
     return PairwiseIntervals(low=low, high=high, level=level)
-
-
-def _critical_t(comparisons: PairwiseMaxT, alpha: float) -> float:
-    # The largest statistic of which the single-step p-value, (1 + #) / (1 + draws) / share, exceeds alpha.
-    place = max(int(alpha * SPENT_SHARE * (1 + comparisons.draws)), 1)
-    critical = float(-np.partition(-comparisons.largest, place - 1)[place - 1])
-    return -float(stdtrit(comparisons.dof, float(ndtr(-critical))))
 
 
 def _fill_constant(comparisons: PairwiseMaxT, low: Array, high: Array, level: float, bounds: Range | None) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaincinv, ndtri
 
-from pytest_crucible.stats.arrays import Array, Range
+from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.proportions.exact import TIED, Region, least_counts, lower_bound, outer_counts
 from pytest_crucible.stats.proportions.score import difference_statistics, standardise
 
@@ -53,22 +53,14 @@ def _region(n1: int, x2: int, n2: int, limit: float, z: float) -> Region:
         counts=seconds,
         sizes=sizes,
         least=least_counts(sizes, reaches),
-        range_of=_second_rates,
-        rates_of=_first_rates,
+        range_of=lambda contrast: (0.0, min(1.0, (1 - contrast) / (1 + contrast)) if contrast > -1 else 1.0),
+        rates_of=lambda contrast, rates: np.clip(rates * _ratio(contrast), 0.0, 1.0),
     )
 
 
 def _ratio(contrast: float) -> float:
     """Return the ratio that (ratio - 1) / (ratio + 1) is of: like a difference, it lies between -1 and 1."""
     return (1 + contrast) / (1 - contrast)
-
-
-def _second_rates(contrast: float) -> Range:
-    return 0.0, min(1.0, (1 - contrast) / (1 + contrast)) if contrast > -1 else 1.0
-
-
-def _first_rates(contrast: float, rates: Array) -> Array:
-    return np.clip(rates * _ratio(contrast), 0.0, 1.0)
 
 
 # Nodes of Gauss and Legendre's rule over the quantiles of one rate: 64 give five digits.
