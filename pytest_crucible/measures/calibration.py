@@ -38,7 +38,6 @@ from pytest_crucible.measures.row import (
 )
 from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side
-from pytest_crucible.stats.classifiers import BINS, confidence_bins
 from pytest_crucible.stats.interval import Interval
 
 METHOD = "ece of 10 bins, all signs"
@@ -49,6 +48,8 @@ _HALVINGS = 60
 
 def prepare(observations: Observations, end: End) -> Prepared:
     """Return gaps with their bins. A lost sample widens (high) or closes (low) the largest gap there is."""
+    from pytest_crucible.stats.classifiers import confidence_bins
+
     confidence, accuracy = (column.values for column in observations.columns)
     scored = ~(np.isnan(confidence) | np.isnan(accuracy))
     values = np.concatenate([confidence[scored], accuracy[scored]])
@@ -82,8 +83,9 @@ def _fill_lost(gaps: Floats, bins: Floats, lost: np.ndarray[tuple[int], np.dtype
 
 
 def _sums(gaps: Floats, bins: Floats) -> Floats:
-    sums = np.bincount(bins.astype(np.intp), weights=gaps, minlength=BINS)
-    return np.asarray(sums, dtype=np.float64)
+    from pytest_crucible.stats.classifiers import BINS
+
+    return np.asarray(np.bincount(bins.astype(np.intp), weights=gaps, minlength=BINS), dtype=np.float64)
 
 
 def estimate(prepared: Prepared, level: float) -> Measured:
