@@ -203,10 +203,6 @@ class BudgetSplit:
     """Standard error of the mean difference."""
     detectable: float | None
     """The smallest mean difference that a two-sided t test then detects; None when nothing varies."""
-    ideal_repeats: float
-    """sqrt(within / between * cost of a sample / cost of a repeat): the best number of repeats with unlimited samples."""
-    samples_exhausted: bool
-    """True when every existing sample is used, so that more money could only buy repeats."""
 
     def __str__(self) -> str:
         size = f"{quantity(self.samples, 'sample')} x {quantity(self.repeats, 'repeat')}"
@@ -266,15 +262,4 @@ def split_budget(
         cost=n * (sample_cost + k * repeat_cost),
         se=se,
         detectable=detectable_mean(n, se * math.sqrt(n), alpha=alpha, power=power),
-        ideal_repeats=_ideal_repeats(between, within, sample_cost, repeat_cost),
-        samples_exhausted=n == available,
     )
-
-
-def _ideal_repeats(between: float, within: float, sample_cost: float, repeat_cost: float) -> float:
-    """Return the best number of repeats as a real number, at least 1."""
-    # Without noise, or when a new sample is free, repeats never pay.
-    if within * sample_cost == 0:
-        return 1.0
-    divisor = between * repeat_cost
-    return max(1.0, math.sqrt(within * sample_cost / divisor)) if divisor else math.inf
