@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.records.slices import By, Field, shortest
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.datasets import By, Field, shortest
+from pytest_crucible.records.errors import suggest
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.slices.slicing import NO_SLICE, Slicing
