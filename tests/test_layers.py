@@ -33,7 +33,7 @@ PENDING_PYTEST: set[str] = set()
 """Modules outside `session` that still import pytest."""
 EXCEPTIONS = {
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
+    ("pytest_crucible.datasets.similar", "pytest_crucible.metrics.text"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),

@@ -19,21 +19,24 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path != Path(__file__) and ROOT / "tests" / "data" not in path.parents  # programs for other harnesses
 ]
+_FEATURES = ("cookbook", "ensembles", "factors", "guards", "judges", "registry", "robustness", "slices", "stages", "sweeps",
+             "training")  # fmt: skip
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "adversary", "backends", "commands", "datasets", "detectors", "exports", "features",
-        "guards", "importers", "measures",
-        "local_model", "metrics", "presets", "report", "runs", "stats", "sweeps", "training",
-        "training_sets",
+        "backends", "commands", "detectors",
+        *(f"features/{name}" for name in _FEATURES),
+        "importers", "measures", "report", "runs", "stats",
     )
 )  # fmt: skip
 _PACKAGE = tuple(
     f"pytest_crucible/{name}"
     for name in (
-        "__", "adapters/", "backends/", "builtin", "cli", "commands/", "datasets/", "detectors/", "exports/", "features/",
-        "fixtures", "hookspecs", "importers/", "local_model/", "measures/", "metrics/", "no_assert", "options", "plugin",
-        "report/", "runs/", "sample/", "sandbox/", "score/", "sections/", "session/", "stats/", "telemetry/",
+        "adapters/", "backends/", "commands/", "detectors/", "exports/",
+        *(f"features/{name}" for name in (*_FEATURES, "__init__", "row")),
+        "guards/", "importers/", "local_model/", "measures/", "report/", "runs/", "sample/",
+        "sandbox/", "score/", "sections/", "session/", "stats/", "telemetry/",
+        "__", "builtin", "cli", "fixtures", "hookspecs", "options", "plugin",
     )
 )  # fmt: skip
 _STORED = ("pytest_crucible/records/arms.py", "pytest_crucible/records/datasets.py", "pytest_crucible/records/usage.py")

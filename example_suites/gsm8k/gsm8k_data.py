@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.fetch import data_file
+from pytest_crucible.datasets.release import data_file
 
 _SOURCE = (
     "https://raw.githubusercontent.com/openai/grade-school-math/"

@@ -12,24 +12,22 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from pytest_crucible.datasets.check import NOTHING, Check, Finder, Finding, bind_files
+from pytest_crucible.datasets.check import Check, Finder, Finding, bind_files
 from pytest_crucible.datasets.columns import Table
 from pytest_crucible.features import load_rows
-from pytest_crucible.records.datasets import CheckResult, Severity
+from pytest_crucible.records.datasets import Severity
 from pytest_crucible.records.errors import SpecError, suggest
 
 # Arguments that name a column, so that all columns are read in one pass over the samples.
 COLUMN_ARGUMENTS = ("column", "other", "answer", "prompt", "label")
 
 
-class Expectation(Protocol):
-    """A function that returns a check."""
-
-    def __call__(self, *arguments: Any, severity: Severity = "error", **options: Any) -> Check: ...
+Expectation = Callable[..., Check]
+"""A function that returns a check; it takes the option `severity`."""
 
 
 def row_check(function: Callable[..., Finder | Check]) -> Expectation:
@@ -53,7 +51,12 @@ def _expectation(function: Callable[..., Any], *, takes_mostly: bool) -> Expecta
         severity, mostly = named.pop("severity", "error"), named.pop("mostly", 1.0 if takes_mostly else None)
         if mostly is not None and not takes_mostly:
             raise SpecError(f"{call}: the check is about the whole column; remove mostly")
-        _check_options(call, severity, mostly)
+        if severity not in get_args(Severity):
+            raise SpecError(f"{call}: severity must be 'error' or 'warn'")
+        if mostly is not None and (
+            isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 < mostly <= 1
+        ):
+            raise SpecError(f"{call}: mostly must be a share above 0 and at most 1, such as 0.99")
         bound = _bind(signature, call, arguments, named)
         try:
             find = function(*bound.args, **bound.kwargs)
@@ -69,11 +72,12 @@ def _expectation(function: Callable[..., Any], *, takes_mostly: bool) -> Expecta
             identity=f"{_home(function)}.{function.__name__}{bound.arguments!r}{mostly}",
             severity=severity,
             mostly=mostly if check.mostly is None else check.mostly,
-            columns=check.columns or _column_names(bound),
+            columns=check.columns
+            or tuple(bound.arguments[each] for each in COLUMN_ARGUMENTS if each in bound.arguments),
         )
 
     build.__signature__ = _public_signature(signature, takes_mostly)  # type: ignore[attr-defined]  # read by inspect
-    return cast(Expectation, build)
+    return build
 
 
 _COMBINED = ("combined", ("expect_all", "expect_any", "expect_at_least"))
@@ -98,15 +102,6 @@ def _public_signature(signature: inspect.Signature, takes_mostly: bool) -> inspe
     return signature.replace(parameters=parameters, return_annotation="Check")
 
 
-def _check_options(call: str, severity: Any, mostly: Any) -> None:
-    if severity not in get_args(Severity):
-        raise SpecError(f"{call}: severity must be 'error' or 'warn'")
-    if mostly is None:
-        return
-    if isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 < mostly <= 1:
-        raise SpecError(f"{call}: mostly must be a share above 0 and at most 1, such as 0.99")
-
-
 def _bind(
     signature: inspect.Signature, call: str, arguments: Sequence[Any], options: Mapping[str, Any]
 ) -> inspect.BoundArguments:
@@ -125,10 +120,6 @@ def _bind(
         if not isinstance(value, str) or not value:
             raise SpecError(f"{call}: {name} must be the name of a field, such as 'expected' or 'expected.label'")
     return bound
-
-
-def _column_names(bound: inspect.BoundArguments) -> tuple[str, ...]:
-    return tuple(bound.arguments[name] for name in COLUMN_ARGUMENTS if name in bound.arguments)
 
 
 # A schema or a list of a thousand labels would fill a nodeid.
@@ -282,7 +273,13 @@ def _children(checks: Any) -> tuple[Check, ...]:
 
 def _combine(children: tuple[Check, ...], least: int) -> Check:
     def find(table: Table) -> Finding:
-        return _join_results(table, [child.run(table) for child in children], least)
+        results = [child.run(table) for child in children]
+        met = sum(result.state == "passed" for result in results)
+        expected = "all" if least == len(results) else f"at least {least}"
+        faults = "; ".join(result.sentence for result in results if result.state != "passed")
+        more = "" if met >= least else f", and {expected} are expected: {faults}"
+        message = f"{met} of {len(results)} checks are met{more}"
+        return Finding(message=message, checked=len(table), is_met=met >= least)
 
     return Check(
         subject="",
@@ -293,12 +290,3 @@ def _combine(children: tuple[Check, ...], least: int) -> Check:
         files=tuple(file for child in children for file in child.files),
         bind=lambda context: _combine(tuple(bind_files(child, context) for child in children), least).find,
     )
-
-
-def _join_results(table: Table, results: Sequence[CheckResult], least: int) -> Finding:
-    met = sum(result.state == "passed" for result in results)
-    expected = "all" if least == len(results) else f"at least {least}"
-    faults = "; ".join(result.sentence for result in results if result.state != "passed")
-    is_met = met >= least
-    message = f"{met} of {len(results)} checks are met" + ("" if is_met else f", and {expected} are expected: {faults}")
-    return Finding(message=message, failing=NOTHING, checked=len(table), is_met=is_met)

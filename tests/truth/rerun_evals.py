@@ -11,9 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from answer_builders import score_column
 
-from pytest_crucible.analyse.statistics import compare_values
-from pytest_crucible.records import Look, Measure, MetricFacts
+from pytest_crucible.analyse.comparisons import compare_pair
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.measures.row import Difference
+from pytest_crucible.records import Contrast, Look, MetricFacts
 from pytest_crucible.stats import CrossedMean, crossed_bounds, crossed_difference, crossed_p_value
 
 ALPHA, SESSIONS = 0.05, 20
@@ -151,8 +154,14 @@ def worst_share(red: Red, worst: float = 0.05) -> float:
     return float(shares[: max(round(worst * shares.size), 1)].mean())
 
 
+def _compare(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], alpha: float) -> Difference | None:
+    pair = tuple([ScoredMetric(OK, score_column(values, OK))] for values in (candidate, baseline))
+    everything, ends = np.ones(len(candidate), dtype=bool), ("observed", "observed")
+    return compare_pair(Contrast(metric="ok", baseline="v1"), pair, SampleAttributes(), everything, ends, alpha)
+
+
 def _is_red(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float) -> bool:
-    difference = compare_values(Measure(metric="ok"), [OK], [candidate], [baseline], alpha=alpha)
+    difference = _compare(candidate, baseline, alpha)
     return (
         difference is not None
         and difference.p_value is not None
@@ -162,5 +171,5 @@ def _is_red(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64
 
 
 def _lower(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float) -> float:
-    difference = compare_values(Measure(metric="ok"), [OK], [candidate], [baseline], alpha=alpha)
+    difference = _compare(candidate, baseline, alpha)
     return -1.0 if difference is None or difference.lower is None else difference.lower

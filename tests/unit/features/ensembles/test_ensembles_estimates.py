@@ -8,7 +8,7 @@ from answer_builders import LOST, UNSCORED, analysis_inputs, reply_rows
 from plan_builders import arms_of
 
 from pytest_crucible.analyse.analysis import analyse, score_table
-from pytest_crucible.features.ensembles.member_scores import ensemble_facts
+from pytest_crucible.features.ensembles.section import ensemble_facts
 from pytest_crucible.records import Analysis, Arm, ArmOutcomes, MetricFacts
 
 EXACT = MetricFacts(name="exact", kind="binary", low=0.0, high=1.0)

@@ -10,17 +10,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.features.stages.arm_cost import sum_amounts
-from pytest_crucible.features.stages.cost import (
+from pytest_crucible.features.stages.forecasts import (
+    Amounts,
+    ArmEstimate,
+    Forecast,
     add_forecasts,
     add_together,
+    ends_early,
+    estimate_further,
     predict_total,
     prompt_tokens,
     reply_tokens,
     scale,
+    sum_amounts,
+    whole_amounts,
 )
-from pytest_crucible.features.stages.forecasts import Amounts, ArmEstimate, Forecast
-from pytest_crucible.features.stages.open_cost import ends_early, estimate_further, whole_amounts
 
 amounts = st.lists(st.floats(0, 1e6), min_size=2, max_size=20)
 forecasts = st.builds(
