@@ -125,6 +125,7 @@ def test_at_most_five_redirects_are_followed():
     response, requests = exchange(*[redirect(f"/{k}") for k in range(5)], OK)
 
     assert (response.status, len(requests)) == (200, 6)
+    assert requests[1].startswith(b"POST /0 ")
     with pytest.raises(Refused, match="redirects more than 5 times: check base_url"):
         exchange(*[redirect(f"/{k}") for k in range(6)], OK)
 
