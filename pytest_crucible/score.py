@@ -20,9 +20,8 @@ from pytest_crucible.records import (
     Sample,
     Value,
 )
-from pytest_crucible.records.errors import Refused, Spent, Uncached
-from pytest_crucible.records.reasoning import reasoning_length, reasoning_text
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import Refused, Spent, Uncached, describe_type
+from pytest_crucible.records.outcomes import reasoning_length, reasoning_text
 
 
 def scored_reply(reply: Reply, reasoning: Reasoning) -> Reply:

@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any, Protocol, TypeGuard, TypeVar, runtime_checkable
 
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused, SpecError
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import BackendError, Refused, SpecError, describe_type
 
 T = TypeVar("T")
 

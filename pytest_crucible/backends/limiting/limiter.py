@@ -22,7 +22,7 @@ from pytest_crucible.backends.limiting.history import (
 from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import REFUSALS, Retryable
-from pytest_crucible.records.private_files import runtime_folder
+from pytest_crucible.records.files import runtime_folder
 
 Waiter = TypeVar("Waiter")
 

@@ -7,51 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from answer_builders import LOST, SKIP, score_rows
 
 from pytest_crucible.analyse.comparisons import compare
-from pytest_crucible.analyse.scores import scores_with_units
 from pytest_crucible.analyse.slices import keep_slice
-from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.targets import evaluate_target
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import ArmOutcomes, Draws, Lost, MetricFacts, ScoreColumns, Unit
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.plan.targets import parse_contrast, parse_target
+from pytest_crucible.records import MetricFacts
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.stats.slices.slicing import Slicing
 
 FLAG = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
 SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
-LOST, SKIP = "lost", "skip"
 PLAIN = SampleAttributes()
 
 
-def score(facts, rows) -> list[ScoredMetric]:
-    """A metric with its replies, a row a sample: numbers, None where it does not apply, LOST, or SKIP for a skipped test."""
-    rows = [row if isinstance(row, list) else [row] for row in rows]
-    places = [(k, repeat) for k, row in enumerate(rows) for repeat in range(len(row))]
-    there = [(k, repeat) for k, repeat in places if rows[k][repeat] != LOST]
-    in_column = [(k, repeat) for k, repeat in there if rows[k][repeat] != SKIP]
-    column = ScoreColumns(
-        positions=[k for k, _ in in_column],
-        repeats=[repeat for _, repeat in in_column],
-        values=[rows[k][repeat] for k, repeat in in_column],
-        is_bool=[False] * len(in_column),
-    )
-    outcomes = ArmOutcomes(
-        positions=[k for k, _ in there],
-        repeats=[repeat for _, repeat in there],
-        failures=[None] * len(there),
-        skipped=[rows[k][repeat] == SKIP for k, repeat in there],
-        scores={"m": column},
-        lost=[Lost(Unit(k, 0, 0, repeat), None, "error") for k, repeat in places if (k, repeat) not in there],
-    )
-    draws = Draws(repeats=len(rows[0]))
-    return [ScoredMetric(facts, scores_with_units(facts, outcomes, samples=len(rows), draws=draws))]
-
-
 def run_comparison(ours, theirs, facts=FLAG, text="m", attributes=PLAIN, **options):
-    arms = score(facts, ours), score(facts, theirs)
+    arms = score_rows(facts, ours), score_rows(facts, theirs)
     return compare(parse_contrast(text, **options), "v2", arms, attributes, alpha=0.05, family_size=1)
 
 
@@ -101,21 +75,15 @@ def test_a_lost_reply_contradicts_no_declaration():
     assert (result.suite_error, result.pairs, result.lost) == ("", 10, 5)
 
 
-@pytest.mark.parametrize("applies", ["sample", None])
-def test_a_metric_that_applies_to_the_same_samples_in_both_arms_is_compared_in_pairs(applies):
+@pytest.mark.parametrize(
+    ("applies", "method"), [("sample", "exact unconditional"), (None, "exact unconditional"), ("reply", "swapped arms")]
+)
+def test_a_metric_that_applies_to_the_same_samples_is_compared_in_pairs_unless_declared_for_replies(applies, method):
     ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
 
     result = run_comparison(ours, theirs, replace(FLAG, applies=applies))
 
-    assert (result.method, result.pairs, result.difference) == ("exact unconditional", 30, pytest.approx(1 / 3))
-
-
-def test_declared_for_replies_it_is_the_same_difference_by_the_method_for_replies():
-    ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
-
-    result = run_comparison(ours, theirs, replace(FLAG, applies="reply"))
-
-    assert (result.method, result.pairs, result.difference) == ("swapped arms", 30, pytest.approx(1 / 3))
+    assert (result.method, result.pairs, result.difference) == (method, 30, pytest.approx(1 / 3))
 
 
 def test_a_repeat_counts_by_the_share_of_its_samples_replies():
@@ -129,10 +97,7 @@ def test_a_repeat_counts_by_the_share_of_its_samples_replies():
     second = (0.2 + 0.5 * 0.4 + 0.3 + 0.1) / 3.5
     assert result.difference == pytest.approx(first - second)
     assert (result.pairs, result.lost) == (24, 6)
-    estimate = evaluate_target(
-        parse_target("m >= 0.1"), score(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
-    ).estimate
-    assert estimate.value == pytest.approx(first)
+    assert target(SHARE, ours).estimate.value == pytest.approx(first)
 
 
 def test_a_rate_counts_the_replies_that_the_metric_applies_to():
@@ -211,23 +176,18 @@ def test_random_factors_and_looks_leave_the_difference_without_a_verdict():
     assert "counts rounds" in crossed.note
 
 
-def test_what_is_conditional_by_definition_has_no_unconditional_mean():
-    values = [1.0, None, 1.0, 0.0]
+def target(facts, rows):
+    return evaluate_target(parse_target("m >= 0.1"), score_rows(facts, rows), "v2", PLAIN, alpha=0.05)
 
-    def unconditional(facts):
-        return evaluate_target(parse_target("m >= 0.1"), score(facts, values), "v2", SampleAttributes(), alpha=0.05)
 
-    assert unconditional(FLAG).estimate.unconditional == 0.5
-    assert unconditional(replace(FLAG, applies="reply")).estimate.unconditional is None
-    assert unconditional(replace(FLAG, applies="sample")).estimate.unconditional is None
+@pytest.mark.parametrize(("applies", "mean"), [(None, 0.5), ("reply", None), ("sample", None)])
+def test_a_metric_that_declares_where_it_applies_has_no_unconditional_mean(applies, mean):
+    assert target(replace(FLAG, applies=applies), [1.0, None, 1.0, 0.0]).estimate.unconditional == mean
 
 
 def test_a_target_on_a_wrongly_declared_metric_is_an_error_too():
-    rows = [[1.0, None], [1.0, 1.0], [0.0, 0.0]] * 3
+    result = target(replace(FLAG, applies="sample"), [[1.0, None], [1.0, 1.0], [0.0, 0.0]] * 3)
 
-    result = evaluate_target(
-        parse_target("m >= 0.1"), score(replace(FLAG, applies="sample"), rows), "v2", SampleAttributes(), alpha=0.05
-    )
     assert "applied to some replies only of 3 samples" in result.suite_error
 
 
@@ -259,7 +219,7 @@ def test_a_gap_leaves_out_samples_that_are_lost_whole():
 
 def test_the_samples_of_a_slice_keep_their_shares():
     inside = np.array([True, False, True])
-    (metric,) = score(SHARE, [[1.0, None], [0.5, None], [0.0, 0.0]])
+    (metric,) = score_rows(SHARE, [[1.0, None], [0.5, None], [0.0, 0.0]])
 
     inside_slice = keep_slice(metric.scores, inside)
     assert inside_slice.shares.observed.tolist() == [0.5, 0.0, 1.0]
