@@ -79,7 +79,7 @@ def guards(request: pytest.FixtureRequest) -> BoundGuards:
 @pytest.fixture(scope="session")
 def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
     """A Tinker service on this machine with a small real model: `.url`, `.key`, `.environment()`. Needs no SDK."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         tinker = tinker_services(request.config)
@@ -90,7 +90,7 @@ def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
 @pytest.fixture(scope="session")
 def service_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.ServiceClient` on the local service, or the hosted one with --crucible-tinker=hosted."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).own.client
@@ -99,7 +99,7 @@ def service_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def training_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.TrainingClient` of a new LoRA adapter; an indirect parameter is what to make it with: `{"rank": 8}`."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).training_client(**_options(request))
@@ -108,7 +108,7 @@ def training_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def sampling_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.SamplingClient` of the base model; an indirect parameter names another one: `{"model_path": "tinker://..."}`."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).sampling_client(**_options(request))
@@ -117,7 +117,7 @@ def sampling_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="session")
 def rest_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.RestClient`: training runs, checkpoints, sessions."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).own.rest
@@ -126,7 +126,7 @@ def rest_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="session")
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     """The base model's tokenizer, as the SDK loads it."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).tokenizer

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from pytest_crucible.sections import Section
     from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
+    from pytest_crucible.session.experiment import ExperimentDraft, ExperimentEstimate, ExperimentRun, SessionEstimate
     from pytest_crucible.session.experiment_data import ExperimentData
-    from pytest_crucible.session.experiment_draft import ExperimentDraft
-    from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
-    from pytest_crucible.session.experiment_run import ExperimentRun
     from pytest_crucible.session.session import CrucibleSession
     from pytest_crucible.session.settings import SettingsDraft
     from pytest_crucible.store.leftovers import Leftovers

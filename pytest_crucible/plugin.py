@@ -71,7 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     # A verdict's name from the summary, pasted as an argument, names its experiment.
     if any("::" in argument and any(sign in argument for sign in " @(") for argument in config.args):
-        from pytest_crucible.session.verdict_names import resolve_argument
+        from pytest_crucible.session.markers import resolve_argument
 
         config.args[:] = dict.fromkeys(map(resolve_argument, config.args))
     # Reports invalid options here, where the message is the same with and without xdist.
@@ -142,7 +142,7 @@ def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
     from pytest_crucible.session.run_redaction import PASSED, pass_redaction
     from pytest_crucible.session.settings import worker_facts
-    from pytest_crucible.session.worker_links import WorkerLink
+    from pytest_crucible.session.workers import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
     # Equal values have equal hashes and placeholders in all workers of a run.

@@ -1,8 +1,10 @@
-"""The context in which adapters are opened, from pytest's configuration."""
+"""The context in which adapters are opened, with the session's Tinker services."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,11 +15,12 @@ from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.progress_lines import TerminalProgress
+from pytest_crucible.session.progress import TerminalProgress
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.run_redaction import run_redaction
-from pytest_crucible.session.settings import typed_names
+from pytest_crucible.session.settings import read_settings, typed_names
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
@@ -34,7 +37,7 @@ def adapter_context(
         settings=settings,
         shared=shared,
         open_user_backend=partial(_call_hook, config),
-        tinker=partial(_tinker, config),
+        tinker=partial(tinker_services, config),
         progress=TerminalProgress(config),
         store=store,
         typed_names=typed_names(config),
@@ -51,8 +54,37 @@ def _call_hook(config: pytest.Config, adapter: Adapter) -> Backend | None:
     return backend
 
 
-def _tinker(config: pytest.Config) -> TinkerServices:
-    # The import loads urllib and ssl, which sessions without Tinker do not need.
-    from pytest_crucible.session.tinker import tinker_services
+# The longest wait for a client where the options set no timeout: a hosted model may have to be loaded first.
+OPEN_S = 300.0
 
-    return tinker_services(config)
+
+def tinker_services(config: pytest.Config) -> TinkerServices:
+    """Return the session's Tinker services. Nothing is started before it is used."""
+    if _SERVICES not in config.stash:
+        # The import loads urllib and ssl, which sessions without Tinker do not need.
+        from pytest_crucible.backends.tinker.services import TinkerServices
+
+        settings = read_settings(config)
+        services = TinkerServices(
+            config.rootpath,
+            is_local=settings.tinker != "hosted",
+            base=settings.tinker_base or os.environ.get("CRUCIBLE_TINKER_BASE"),
+            seed=settings.seed,
+            wait_s=settings.timeout or OPEN_S,
+            hide=key_redactor(config),
+        )
+        config.stash[_SERVICES] = services
+        config.add_cleanup(services.close)
+    return config.stash[_SERVICES]
+
+
+@contextlib.contextmanager
+def reported_errors() -> Iterator[None]:
+    """Fail a fixture with one sentence, without a traceback."""
+    try:
+        yield
+    except CrucibleError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+_SERVICES = pytest.StashKey["TinkerServices"]()

@@ -27,21 +27,18 @@ from pytest_crucible.sections.run import load_sections
 from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
 from pytest_crucible.session.announcements import announce_plans
-from pytest_crucible.session.enter_run import enter_joined_tests, enter_run, enter_withheld
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
+from pytest_crucible.session.failures import PlanningFailures, UnusableStore
+from pytest_crucible.session.items import JoinedTest, MarkedItems, group_by_function, unique_ids
 from pytest_crucible.session.learned_findings import LearnedFindings
-from pytest_crucible.session.marked_items import MarkedItems
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
-from pytest_crucible.session.planning_failures import PlanningFailures
-from pytest_crucible.session.requested_reports import check_reports
+from pytest_crucible.session.reports import check_reports
 from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.run_entry import enter_joined_tests, enter_run, enter_withheld, with_stored_runs
 from pytest_crucible.session.run_redaction import run_redaction
-from pytest_crucible.session.stored_arms import with_stored_runs
-from pytest_crucible.session.unusable_store import UnusableStore
 
 
 class ExperimentCollection:

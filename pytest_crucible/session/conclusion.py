@@ -11,14 +11,12 @@ from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
-from pytest_crucible.session.budget import emit_budgets
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.worker_links import announce_stored
-from pytest_crucible.session.worker_reports import WorkerReports
+from pytest_crucible.session.resources import Resources, emit_budgets
+from pytest_crucible.session.workers import WorkerReports, announce_stored
 
 
 class Conclusion:

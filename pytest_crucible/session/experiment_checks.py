@@ -17,7 +17,7 @@ from pytest_crucible.records import MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.joined_tests import uses_crucible
+from pytest_crucible.session.items import uses_crucible
 from pytest_crucible.session.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.session.marks import check_spelling
 

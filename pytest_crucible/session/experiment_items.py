@@ -1,31 +1,36 @@
-"""The items that are experiments, while pytest runs them."""
+"""The items that are experiments, while pytest runs them: all samples, or one sample alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pytest
 
 from pytest_crucible.backends.limiting.limiter import explain_load
-from pytest_crucible.metrics.models.scorers import scorer_reports
+from pytest_crucible.metrics.models.scorers import scorer_reports, set_current_reply
+from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.deadline import Deadline
-from pytest_crucible.session.budget import emit_budgets
+from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.score.apply import Scored, score_outcome
+from pytest_crucible.session.call import Call
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_run import ExperimentRun
+from pytest_crucible.session.experiment import Experiment, ExperimentRun
 from pytest_crucible.session.interruptions import Interruptions
+from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.session.repeated_items import collected_nodeid
-from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.resources import Resources, emit_budgets
 from pytest_crucible.session.run_experiment import ExperimentRunner
-from pytest_crucible.session.single_sample import run_single_sample
 
 
 class ExperimentItems:
@@ -138,3 +143,53 @@ def observation_hook(config: pytest.Config) -> Callable[..., None] | None:
     """Return the hook to call with each observation; None if no plugin implements it."""
     hook = config.hook.pytest_crucible_observed
     return partial(hook, config=config) if hook.get_hookimpls() else None
+
+
+def run_single_sample(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
+    """Run one sample of the candidate in the main thread, where a debugger works; return the requests, the reply and the scores.
+
+    Raises the test's own exception.
+    """
+    call = Call.prepare(item, experiment, loop, DaemonThreads(1))
+    outcome = Outcome(Unit(position, 0, 0, 0))
+    arguments = call.arguments(outcome)
+    sample = experiment.dataset.samples[position]
+
+    def score_returned(returned: Any) -> Coroutine[Any, Any, Scored]:
+        if isinstance(returned, Reply):
+            outcome.reply = returned
+        elif returned is not None:
+            outcome.reply = Reply(text=str(returned), value=returned)
+        set_current_reply(experiment.plan.nodeid, sample.id, outcome.unit.repeat)
+        return score_outcome(
+            outcome,
+            experiment.metrics,
+            sample,
+            passed=False,
+            reasoning=experiment.reasoning,
+            further=experiment.further_scores,
+        )
+
+    async def call_and_score() -> Scored:
+        return await score_returned(await call.function(**arguments))
+
+    if experiment.is_async:
+        scored = asyncio.run(call_and_score())
+    else:
+        scored = loop.submit(score_returned(call.function(**arguments))).result()
+    return list(_lines(sample, outcome.reply, *scored))
+
+
+def _lines(
+    sample: Sample, reply: Reply | None, observations: Sequence[Observation], lost: Sequence[Lost]
+) -> Iterator[str]:
+    yield f"sample   {printable(sample.id, AN_ID)}"
+    yield f"input    {sample.input}"
+    yield f"expected {sample.expected}"
+    if reply is not None:
+        yield f"reply    {reply.text}"
+    for observation in observations:
+        reason = f" ({observation.reason})" if observation.reason else ""
+        yield f"{observation.metric} = {observation.value}{reason}"
+    for loss in lost:
+        yield f"{loss.metric} lost: {loss.detail}"

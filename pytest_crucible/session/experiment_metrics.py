@@ -13,7 +13,7 @@ from pytest_crucible.features import feature_of, left_out_sentence
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Measure, MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.declared_data import declared_metrics
+from pytest_crucible.session.experiment_data import declared_metrics
 from pytest_crucible.session.marks import ExperimentMark, comparisons, scored_facts, targets
 
 

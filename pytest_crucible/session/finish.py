@@ -16,11 +16,9 @@ from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.report.verdict_text import annotation_lines
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.plugins import load_extensions
-from pytest_crucible.session.budget import budget_lines
 from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.part_reports import name_in_junit
-from pytest_crucible.session.requested_reports import write_reports
-from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
+from pytest_crucible.session.reports import name_in_junit, rerun_report, verdict_reports, write_reports
+from pytest_crucible.session.resources import budget_lines
 from pytest_crucible.store.runs import RunStore
 
 

@@ -20,7 +20,7 @@ from pytest_crucible.score.apply import own_scores
 from pytest_crucible.session.call import ScoreRecorder, classify_exception
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher, SampleSpan
-from pytest_crucible.session.joined_tests import JoinedTest, arm_name, function_nodeid, sample_id
+from pytest_crucible.session.items import JoinedTest, arm_name, function_nodeid, sample_id
 from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.store.writer import Writer

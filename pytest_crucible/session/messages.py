@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_crucible.session.expected_failures import ExpectedFailure
+from pytest_crucible.session.failures import ExpectedFailure
 
 
 @dataclass

@@ -1,22 +1,31 @@
-"""The open resources of a session: run store, writer, background loop, limiters and backends, opened when first used."""
+"""The open resources of a session: run store, writer, background loop, limiters, budget and backends, opened when first used."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 
+import pytest
+
+from pytest_crucible.adapters.config_tables import read_prices
+from pytest_crucible.backends.budget import SharedLedger, SpendLedger
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.protocol import Backend, Closeable
-from pytest_crucible.backends.spending import Spending
-from pytest_crucible.records import Emit
+from pytest_crucible.backends.spending import Prices, Spending
+from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.private_files import runtime_folder
+from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.session.events import EventPublisher
+from pytest_crucible.session.redact_reports import key_redactor
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
@@ -206,3 +215,70 @@ async def _close_all(backends: Sequence[Backend]) -> None:
         for backend in reversed(backends):
             if isinstance(backend, Closeable):
                 stack.push_async_callback(backend.close)
+
+
+def open_resources(
+    config: pytest.Config,
+    settings: Settings,
+    run: str,
+    publisher: EventPublisher,
+) -> Resources:
+    """Return the resources of a session, each opened when first used."""
+    return Resources(
+        _store_location(config, settings),
+        cache=settings.cache,
+        fresh=settings.compare if settings.fresh else (),
+        limiters=lambda: _limiters(config, settings, run),
+        spending=lambda: open_spending(config, settings.budget, run),
+        hide=key_redactor(config),
+        hide_keys=key_redactor(config).hide_keys,
+        seed=settings.seed,
+        emit=publisher.request_emit,
+        run_code=settings.run_code,
+    )
+
+
+def _store_location(config: pytest.Config, settings: Settings) -> str:
+    """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
+    where = settings.store
+    return where if "://" in where else str(config.rootpath / where)
+
+
+def _limiters(config: pytest.Config, settings: Settings, run: str) -> Limiters:
+    """Return the limiters that all workers of the run share: --crucible-concurrency is per run, not per worker."""
+    # The controller sends no requests, and does not use its workers' shared state.
+    worker = getattr(config, "workerinput", None)
+    workers = Workers(run, worker["workercount"]) if worker else None
+    return Limiters(ordinary=settings.concurrency, workers=workers)
+
+
+def open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
+    """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
+    prices = Prices(read_prices(config.rootpath))
+    if not budgets:
+        return Spending(prices=prices)
+    return Spending(", ".join(budgets), prices, _purse(config, run))
+
+
+def emit_budgets(emit: Emit, money: Spending, nodeid: str = "") -> None:
+    """Emit how much of its budget the run has spent so far, and how much an experiment has spent of its own."""
+    own = money.budgets.get(nodeid)
+    for place, budget in (("", money.run), *([(nodeid, own)] if own is not None else [])):
+        if budget is not None:
+            facts = {"budget": budget.text, **budget.spent()._asdict(), "said": str(budget)}
+            emit(Event(name=BUDGET, at=time.time(), experiment=place, facts=facts))
+
+
+def budget_lines(budgets: Sequence[BudgetSpent]) -> list[str]:
+    """Return a line for each budget: the experiments' budgets, then the run's."""
+    ordered = sorted(budgets, key=lambda budget: not budget.experiment)
+    return [f"budget   {f'{budget.experiment}: ' if budget.experiment else ''}{budget.said}" for budget in ordered]
+
+
+def _purse(config: pytest.Config, run: str) -> SpendLedger | None:
+    """Return the ledger that all workers of a run share; None for a run in one process."""
+    is_worker = hasattr(config, "workerinput")
+    if not (is_worker or config.pluginmanager.hasplugin("dsession")):
+        return None
+    name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
+    return SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import concurrent.futures
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,7 +13,8 @@ from pytest_crucible.adapters.replay import check_all_replayed
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.backends.spending import Spending
-from pytest_crucible.records import Emit, Outcome
+from pytest_crucible.plan.arms import interleave_units
+from pytest_crucible.records import Emit, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.background_loop import BackgroundLoop
@@ -23,17 +24,16 @@ from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.sample.slots import MOST_OPEN
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
-from pytest_crucible.session.enter_experiment import EnteredExperiment, ExperimentEntry
 from pytest_crucible.session.events import experiment_span, with_sample_spans
-from pytest_crucible.session.experiment import CrucibleWarning, Experiment
-from pytest_crucible.session.experiment_run import ExperimentRun
-from pytest_crucible.session.open_units import OpenUnits
+from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun
+from pytest_crucible.session.run_entry import EnteredExperiment, ExperimentEntry
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 
 if TYPE_CHECKING:
     from pytest_crucible.session.looks import LookRule, Looks
+
 
 # The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
 TICK_S = 0.2
@@ -209,3 +209,53 @@ def _wait(future: concurrent.futures.Future[None], tick: Callable[[], None]) -> 
         future.cancel()
         concurrent.futures.wait([future], timeout=5)
         raise
+
+
+@dataclass(frozen=True)
+class OpenUnits:
+    """The units that are left to request. An arm of a stored run has replies already, or never will."""
+
+    plan: Plan
+    done: list[set[tuple[int, int]]]
+    """Arm -> (position, repeat) of each stored reply, repeats counted over all factors."""
+    seed: int
+    order: Sequence[int] | None = None
+    """The samples to send, in their order; None for all of them in that of the dataset."""
+    twins: Sequence[frozenset[int]] = ()
+    """The positions of the samples that each variant applies to."""
+
+    def of_round(self, number: int) -> Iterator[Unit]:
+        """Yield the units of a round; rounds begin one after the other."""
+        draws = [self.plan.draws(arm) for arm in range(len(self.plan.arms))]
+        of_sample = [
+            (variant, arm, repeat)
+            for variant in range(draws[0].prompts * (1 + len(self.twins)))
+            for arm in self._open_arms()
+            for repeat in draws[arm].repeats_of_round(number)
+        ]
+        first = number * draws[0].repeats
+        for unit in interleave_units(self._positions(), of_sample, seed=self.seed, first=first):
+            place, twin = draws[unit.arm].place(unit.variant, unit.repeat), draws[unit.arm].twin(unit.variant)
+            applies = not twin or unit.position in self.twins[twin - 1]
+            if applies and (unit.position, place) not in self.done[unit.arm]:
+                yield unit
+
+    def count_open(self, number: int) -> list[int]:
+        """Return how many units of a round are left, by arm."""
+        planned, positions = [0] * len(self.plan.arms), set(self._positions())
+        sent = len(positions) + sum(len(positions & of_variant) for of_variant in self.twins)
+        for arm in self._open_arms():
+            draws = self.plan.draws(arm)
+            of_round = draws.size // draws.rounds
+            stored = sum(
+                position in positions and repeat // draws.repeats % draws.rounds == number
+                for position, repeat in self.done[arm]
+            )
+            planned[arm] = sent * of_round - stored
+        return planned
+
+    def _positions(self) -> Sequence[int]:
+        return range(self.plan.selected) if self.order is None else self.order
+
+    def _open_arms(self) -> list[int]:
+        return [number for number, arm in enumerate(self.plan.arms) if arm.stored_run is None]

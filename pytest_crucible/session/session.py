@@ -17,19 +17,17 @@ from pytest_crucible.sample.gc_tuning import collecting_seldom
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.conclusion import Conclusion
 from pytest_crucible.session.events import EventPublisher
-from pytest_crucible.session.expected_failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.experiment_items import ExperimentItems, observation_hook
+from pytest_crucible.session.failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.interruptions import Interruptions
+from pytest_crucible.session.items import collected_nodeid, function_nodeid
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
-from pytest_crucible.session.joined_tests import function_nodeid
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.notifier import open_notifier
-from pytest_crucible.session.open_resources import open_resources
 from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.session.repeated_items import collected_nodeid
+from pytest_crucible.session.resources import open_resources
 from pytest_crucible.session.settings import read_settings
-from pytest_crucible.session.worker_links import announce_experiments
-from pytest_crucible.session.worker_reports import WorkerReports
+from pytest_crucible.session.workers import WorkerReports, announce_experiments
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.guards import Guards

@@ -16,9 +16,8 @@ from pytest_crucible.adapters.prompt_text import PROMPT, could_name_file, names_
 from pytest_crucible.records import PromptForm, Sample, Unit
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import closest_name
-from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
+from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment, ExperimentDraft
 from pytest_crucible.session.experiment_checks import check_fixture
-from pytest_crucible.session.experiment_draft import ExperimentDraft
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.stats.number_format import quantity
 

@@ -6,11 +6,8 @@ collected. No adapter is opened and no run store is read.
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import sys
-import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -24,9 +21,9 @@ from pytest_crucible.features.registry.suite import DESELECTED, has_verdicts, re
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.joined_tests import function_nodeid, uses_crucible
+from pytest_crucible.session.items import function_nodeid, uses_crucible
 from pytest_crucible.session.markers import JUDGING, is_experiment
-from pytest_crucible.session.pytest_project import OPTIONS, last_line
+from pytest_crucible.session.pytest_project import run_pytest
 from pytest_crucible.session.settings import read_settings
 
 
@@ -103,16 +100,11 @@ class SuiteCollector:
 def main(arguments: Sequence[str]) -> int:
     """Write the record of a suite, or the error of its collection, as JSON."""
     file, *words = arguments
-    collector, output = SuiteCollector(), io.StringIO()
-    with (
-        tempfile.TemporaryDirectory() as cache,
-        contextlib.redirect_stdout(output),
-        contextlib.redirect_stderr(output),
-    ):
-        status = pytest.main([*OPTIONS, *words, "-o", f"cache_dir={cache}"], plugins=[collector])
+    collector = SuiteCollector()
+    status, last_line = run_pytest(words, collector)
     # Such as a file that does not exist. Files without experiments may fail to be imported, which ends pytest with another status.
     is_broken = collector.record is None or status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
-    error = collector.error or (last_line(output.getvalue(), status) if is_broken else "")
+    error = collector.error or (last_line if is_broken else "")
     Path(file).write_text(json.dumps({"error": error, "record": to_plain(collector.record)}), encoding="utf-8")
     return 0
 

@@ -23,9 +23,8 @@ from pytest_crucible.records import Contrast, Dataset, MetricFacts
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.declared_data import named_metrics
-from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.joined_tests import function_nodeid, group_by_function, unique_ids
+from pytest_crucible.session.experiment_data import SessionDatasets, named_metrics
+from pytest_crucible.session.items import function_nodeid, group_by_function, unique_ids
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 from pytest_crucible.stats.number_format import quantity
 

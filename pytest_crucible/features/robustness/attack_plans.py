@@ -37,8 +37,7 @@ from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, check_members
 from pytest_crucible.records import MetricFacts, Sample, Unit, Variant
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.variants import SAME_ANSWER
-from pytest_crucible.session.experiment import Experiment, LateVariant
-from pytest_crucible.session.experiment_draft import ExperimentDraft
+from pytest_crucible.session.experiment import Experiment, ExperimentDraft, LateVariant
 
 HINTS = {LEAKED: "it needs a secret: give the test function the argument canary, and put it into the prompt"}
 CERTIFIED_FACTS = MetricFacts(name=CERTIFIED, kind="unbounded", low=-1.0, version="1")

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.records.variants import VariantRules
     from pytest_crucible.session.announcements import Announcement
-    from pytest_crucible.session.experiment_draft import ExperimentDraft
+    from pytest_crucible.session.experiment import ExperimentDraft
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:

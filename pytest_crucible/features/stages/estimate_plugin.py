@@ -12,8 +12,7 @@ from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.features.stages.cost import predict_total
 from pytest_crucible.features.stages.estimate_lines import forecast_text
 from pytest_crucible.features.stages.estimating import Estimator
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
+from pytest_crucible.session.experiment import Experiment, ExperimentEstimate, SessionEstimate
 from pytest_crucible.stats.number_format import seconds
 
 if TYPE_CHECKING:

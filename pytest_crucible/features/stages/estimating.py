@@ -36,10 +36,9 @@ from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_estimate import HelperEstimate
-from pytest_crucible.session.open_units import OpenUnits
-from pytest_crucible.session.stored_replies import find_stored_replies
+from pytest_crucible.session.experiment import Experiment, HelperEstimate
+from pytest_crucible.session.run_entry import find_stored_replies
+from pytest_crucible.session.run_experiment import OpenUnits
 from pytest_crucible.store.past_usage import judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore

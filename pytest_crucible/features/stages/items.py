@@ -12,7 +12,7 @@ import pytest
 
 from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES, Stage
 from pytest_crucible.records import Plan
-from pytest_crucible.session.repeated_items import repeat_item, repeat_number
+from pytest_crucible.session.items import repeat_item, repeat_number
 
 
 def stage_of(item: pytest.Item, plan: Plan) -> int:

@@ -13,10 +13,10 @@ from pytest_crucible.features.stages.items import order_by_stage, stage_of
 from pytest_crucible.features.stages.session_stages import SessionStages
 from pytest_crucible.features.stages.worker_stages import WorkerStages, crash_reports, stage_reports
 from pytest_crucible.runs.plugins import load_extensions
-from pytest_crucible.session.verdict_reports import rerun_report
+from pytest_crucible.session.reports import rerun_report
 
 if TYPE_CHECKING:
-    from pytest_crucible.session.experiment_run import ExperimentRun
+    from pytest_crucible.session.experiment import ExperimentRun
     from pytest_crucible.session.session import CrucibleSession
 
 

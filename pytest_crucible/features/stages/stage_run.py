@@ -11,7 +11,7 @@ from pytest_crucible.features.stages.out_of_reach import out_of_reach, out_of_re
 from pytest_crucible.features.stages.records import STAGES
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records import Plan, Sample
-from pytest_crucible.session.experiment_run import ExperimentRun
+from pytest_crucible.session.experiment import ExperimentRun
 
 # A look at a thousand samples takes 2 ms: one for each 15 % more costs 50 to 80 us a sample, and ends soon enough.
 GROWTH = 1.15

@@ -17,7 +17,7 @@ from pytest_crucible.features.stages.barrier import StageBarrier
 from pytest_crucible.features.stages.records import FIRST_STAGE
 from pytest_crucible.features.stages.session_stages import SessionStages
 from pytest_crucible.records import Plan
-from pytest_crucible.session.repeated_items import collected_nodeid, repeat_item
+from pytest_crucible.session.items import collected_nodeid, repeat_item
 
 REPORTS = "crucible_stage_reports"
 """The reports of later stages, in a worker's output."""

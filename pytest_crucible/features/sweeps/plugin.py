@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from pytest_crucible.runs.provenance import PlanComparison
     from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
-    from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
-    from pytest_crucible.session.experiment_run import ExperimentRun
+    from pytest_crucible.session.experiment import ExperimentEstimate, ExperimentRun, SessionEstimate
     from pytest_crucible.session.session import CrucibleSession
 
 PLUGIN = "crucible-session-sweep"

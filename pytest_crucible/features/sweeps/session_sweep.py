@@ -13,9 +13,8 @@ from pytest_crucible.features.sweeps.sweep_items import SweepItems
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, plan_sweep, with_sweep, with_trained, with_winner
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.session.collect import ExperimentCollection
-from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
-from pytest_crucible.session.experiment_run import ExperimentRun
-from pytest_crucible.session.repeated_items import collected_nodeid
+from pytest_crucible.session.experiment import ExperimentEstimate, ExperimentRun, HelperEstimate, SessionEstimate
+from pytest_crucible.session.items import collected_nodeid
 
 if TYPE_CHECKING:
     from pytest_crucible.session.session import CrucibleSession

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.context import AdapterContext
     from pytest_crucible.adapters.origin import Origin
     from pytest_crucible.records import Adapter, Arm, Target, TargetResult
-    from pytest_crucible.session.experiment_estimate import SessionEstimate
+    from pytest_crucible.session.experiment import SessionEstimate
     from pytest_crucible.store.leftovers import Leftovers
 
 

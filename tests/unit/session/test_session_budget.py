@@ -7,7 +7,7 @@ import pytest
 from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Event
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.budget import budget_lines, emit_budgets, open_spending
+from pytest_crucible.session.resources import budget_lines, emit_budgets, open_spending
 
 
 def spent(experiment: str, sentence: str) -> BudgetSpent:

@@ -12,7 +12,7 @@ from experiment_builders import ALONE
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.session.finish import finish_lines, github_annotations, report_verdicts, summary_lines
 from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
+from pytest_crucible.session.reports import rerun_report, verdict_reports
 
 NODEID = "test_math.py::test_sums"
 

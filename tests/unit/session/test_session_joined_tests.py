@@ -6,7 +6,7 @@ import pytest
 from experiment_builders import collect_items
 
 from pytest_crucible.records import Contrast
-from pytest_crucible.session.joined_tests import (
+from pytest_crucible.session.items import (
     JoinedTest,
     arm_name,
     function_nodeid,

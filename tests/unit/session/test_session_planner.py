@@ -12,8 +12,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Arm, MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
-from pytest_crucible.session.experiment_data import SessionDatasets
+from pytest_crucible.session.experiment_data import DeclaredDatasets, SessionDatasets, declared_metrics
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 

@@ -9,7 +9,7 @@ from adapter_contexts import default_settings
 from experiment_builders import ALONE
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.requested_reports import check_reports, requested_reports
+from pytest_crucible.session.reports import check_reports, requested_reports
 
 
 @pytest.fixture

@@ -25,11 +25,10 @@ from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Arm, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, CrucibleError
 from pytest_crucible.sample.deadline import Deadline
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_run import ExperimentRun
+from pytest_crucible.session.experiment import Experiment, ExperimentRun
 from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.run_entry import arm_fingerprint
 from pytest_crucible.session.run_experiment import ExperimentRunner
-from pytest_crucible.session.stored_replies import arm_fingerprint
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.reused_outcomes import reused_replies
 

@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_crucible.session.verdict_names import resolve_argument
+from pytest_crucible.session.markers import resolve_argument
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.worker_reports import WorkerReports
+from pytest_crucible.session.workers import WorkerReports
 
 
 def controller() -> tuple[WorkerReports, Messages]:

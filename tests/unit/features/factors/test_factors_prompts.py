@@ -11,7 +11,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.factors.prompts import read_arm_prompts
 from pytest_crucible.records import Unit
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.stored_replies import arm_fingerprint
+from pytest_crucible.session.run_entry import arm_fingerprint
 
 SOURCE = """
     import pytest

@@ -14,7 +14,7 @@ from pytest_crucible.features.training.plugin import RECIPE, pytest_crucible_est
 from pytest_crucible.features.training.recipe import Recipe
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Arm, Lineage
-from pytest_crucible.session.experiment_estimate import SessionEstimate
+from pytest_crucible.session.experiment import SessionEstimate
 from pytest_crucible.stats.number_format import seconds
 
 

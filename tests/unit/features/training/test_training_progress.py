@@ -18,7 +18,7 @@ from pytest_crucible.features.training.recipe import Recipe
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Lineage, TrainingResult
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.progress_lines import TerminalProgress
+from pytest_crucible.session.progress import TerminalProgress
 
 
 class Screen(io.StringIO):
