@@ -13,83 +13,60 @@ from pytest_crucible.backends.limiting.limiter import explain_load
 from pytest_crucible.metrics.models.scorers import scorer_reports, set_current_reply
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
-from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, score_outcome
 from pytest_crucible.session.call import Call
-from pytest_crucible.session.collect import ExperimentCollection
-from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment import Experiment, ExperimentRun
-from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.markers import is_experiment
-from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
-from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.session.resources import Resources, emit_budgets
+from pytest_crucible.session.resources import emit_budgets
 from pytest_crucible.session.run_experiment import ExperimentRunner
+from pytest_crucible.session.state import SessionState
 
 
 class ExperimentItems:
     """Runs an item as an experiment, or one sample of it alone."""
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: Settings,
-        run: str,
-        *,
-        collection: ExperimentCollection,
-        resources: Resources,
-        publisher: EventPublisher,
-        messages: Messages,
-        interruptions: Interruptions,
-        deadline: Deadline | None,
-    ) -> None:
-        self._config = config
-        self._settings = settings
-        self._run = run
-        self._collection = collection
-        self._resources = resources
-        self._publisher = publisher
-        self._messages = messages
-        self._interruptions = interruptions
-        self._deadline = deadline
-        self._hide = key_redactor(config)
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
 
     def run_item(self, item: pytest.Function) -> bool | None:
         """Run a marked function, and return True; None for any other function, which pytest runs."""
+        state = self._state
         if not is_experiment(item):
             return None
         nodeid = collected_nodeid(item)
-        experiment = self._collection.experiments.get(nodeid)
-        self._collection.failures.raise_for(nodeid)
+        experiment = state.collection.experiments.get(nodeid)
+        state.collection.failures.raise_for(nodeid)
         # A worker of xdist cannot refuse to begin: it skips its items, and their reports have the reason.
-        if experiment is None or self._messages.errors:
+        if experiment is None or state.messages.errors:
             pytest.skip(self.skip_reason())
-        if self._settings.sample is not None:
-            self._run_single_sample(item, experiment, self._settings.sample)
+        if state.settings.sample is not None:
+            self._run_single_sample(item, experiment, state.settings.sample)
             return True
         run = ExperimentRun(item, experiment)
-        if not self._config.hook.pytest_crucible_run(run=run):
+        if not state.config.hook.pytest_crucible_run(run=run):
             self._run_and_report(run)
         return True
 
     def skip_reason(self) -> str:
         """Return why an experiment or the sample of a joined test is not run."""
-        return "not run: " + self._hide(next(iter(self._messages.errors), "this test was not planned as an experiment"))
+        return "not run: " + self._state.hide(
+            next(iter(self._state.messages.errors), "this test was not planned as an experiment")
+        )
 
     def _run_and_report(self, run: ExperimentRun) -> None:
         """Run an experiment. What is known of an error only now goes to the session's messages."""
+        state = self._state
         item = run.item
         try:
-            shared = self._resources.shared
+            shared = state.resources.shared
             shared.limiters.restart_load()
-            run.show = progress_display(self._config, item.nodeid, shared)
-            with self._interruptions.defer_signals():
+            run.show = progress_display(state.config, item.nodeid, shared)
+            with state.interruptions.defer_signals():
                 for begin in run.before:
                     begin(run)
                 self.ask(run)
@@ -97,46 +74,48 @@ class ExperimentItems:
                     end()
         except CrucibleError as error:
             if isinstance(error, StoreError):
-                self._messages.add_failures([error])
+                state.messages.add_failures([error])
             # Known only from the first scores, but an error of the suite like those before the first request.
             if isinstance(error, UnsuitableMetric):
-                self._messages.problems.append(str(error))
+                state.messages.problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             # Also after an error: the money is spent.
-            emit_budgets(self._publisher.emit, self._resources.shared.spending, collected_nodeid(item))
-            self._messages.lines += scorer_reports()
-            if sentence := explain_load(self._resources.shared.limiters.load()):
-                self._messages.lines.append(f"{item.name}: {sentence}")
+            emit_budgets(state.publisher.emit, state.resources.shared.spending, collected_nodeid(item))
+            state.messages.lines += scorer_reports()
+            if sentence := explain_load(state.resources.shared.limiters.load()):
+                state.messages.lines.append(f"{item.name}: {sentence}")
 
     def ask(self, run: ExperimentRun) -> None:
         """Request every reply of a run that is not stored yet. Raises CrucibleError and KeyboardInterrupt."""
-        resources = self._resources
+        state = self._state
+        resources = state.resources
         runner = ExperimentRunner(
-            self._run,
-            self._settings,
+            state.run,
+            state.settings,
             resources.store,
             resources.writer,
             resources.loop,
-            observation_hook(self._config),
+            observation_hook(state.config),
             cache=resources.shared.cache,
-            deadline=self._deadline,
+            deadline=state.deadline,
             spending=resources.shared.spending,
-            emit=self._publisher.sample_emit,
-            check_interrupt=self._interruptions.check,
+            emit=state.publisher.sample_emit,
+            check_interrupt=state.interruptions.check,
         )
         runner(run)
 
     def _run_single_sample(self, item: pytest.Function, experiment: Experiment, sample_id: str) -> None:
+        state = self._state
         position = experiment.position(sample_id)
         if position is None:
             pytest.skip(f"no sample {sample_id!r} here")
         try:
-            lines = run_single_sample(item, experiment, position, self._resources.loop)
+            lines = run_single_sample(item, experiment, position, state.resources.loop)
         # The reply cache is in the store.
         except StoreError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
-        self._messages.lines += map(self._hide.redact_cut, lines)
+        state.messages.lines += map(state.hide.redact_cut, lines)
 
 
 def observation_hook(config: pytest.Config) -> Callable[..., None] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Coroutine, Generator, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -12,21 +11,14 @@ from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.sample.gc_tuning import collecting_seldom
-from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.conclusion import Conclusion
-from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment_items import ExperimentItems, observation_hook
 from pytest_crucible.session.failures import expected_failure, forget_unexpected_pass
-from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.items import collected_nodeid, function_nodeid
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
-from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.notifier import open_notifier
-from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.session.resources import open_resources
-from pytest_crucible.session.settings import read_settings
+from pytest_crucible.session.state import open_state
 from pytest_crucible.session.workers import WorkerReports, announce_experiments
 
 if TYPE_CHECKING:
@@ -56,11 +48,6 @@ def session_of(config: pytest.Config) -> CrucibleSession | None:
     return config.stash.get(SESSION, None)
 
 
-def new_run_id() -> str:
-    """Return a new run id. It is not drawn from the seed: two runs with one seed are two runs."""
-    return secrets.token_hex(6)
-
-
 class CrucibleSession:
     """Plans and runs experiments; in the main process it also decides the verdicts. A pytest plugin, registered when opened.
 
@@ -69,45 +56,17 @@ class CrucibleSession:
     """
 
     def __init__(self, config: pytest.Config, run: str | None) -> None:
-        self.config = config
-        self.settings = read_settings(config)
-        worker = getattr(config, "workerinput", None)
-        self.is_worker = worker is not None
-        self.run = run or (worker["crucible_run"] if worker else new_run_id())
-        self.interruptions = Interruptions(config)
-        self._hide = key_redactor(config)
-        self._publisher = EventPublisher(config, self.settings, self.run)
-        self.resources = open_resources(config, self.settings, self.run, self._publisher)
-        seconds, text = self.settings.deadline_s, self.settings.deadline or ""
-        self._deadline = None if seconds is None else Deadline.after(seconds, text)
-        self.collection = ExperimentCollection(config, self.settings, self.resources)
+        self.state = state = open_state(config, run)
+        self.config, self.settings, self.run, self.is_worker = config, state.settings, state.run, state.is_worker
+        self.interruptions, self.resources = state.interruptions, state.resources
+        self.collection, self.messages = state.collection, state.messages
         self.xfail_items: set[str] = set()
         """The node ids of the items whose misses are expected failures."""
-        self._joined = JoinedItems(self.collection, self.resources, self._publisher, self._deadline)
-        self.messages = Messages(self.collection.problems)
         self._tests_and_verdicts = -1
-        self.items = ExperimentItems(
-            config,
-            self.settings,
-            self.run,
-            collection=self.collection,
-            resources=self.resources,
-            publisher=self._publisher,
-            messages=self.messages,
-            interruptions=self.interruptions,
-            deadline=self._deadline,
-        )
+        self._joined = JoinedItems(state)
+        self.items = ExperimentItems(state)
         self.workers = WorkerReports(config, self.messages)
-        self.conclusion = Conclusion(
-            config,
-            self.settings,
-            self.run,
-            resources=self.resources,
-            publisher=self._publisher,
-            messages=self.messages,
-            interruptions=self.interruptions,
-            workers=self.workers,
-        )
+        self.conclusion = Conclusion(state, self.workers)
 
     def report_items(self, session: pytest.Session, reports: Sequence[pytest.TestReport]) -> None:
         """Report items that ran outside of pytest's loop, such as those of a worker's later stages, and count them as tests."""
@@ -120,9 +79,7 @@ class CrucibleSession:
     def register_plugins(self) -> None:
         """Register the plugins that this session has: its messages, and the errors of its run store."""
         self.config.pluginmanager.register(self.collection.unusable_store, "crucible-unusable-store")
-        notifier = open_notifier(
-            self.config, self.run, self.messages, self.resources, sends=self.settings.sample is None
-        )
+        notifier = open_notifier(self.state)
         if notifier is not None:
             self.config.pluginmanager.register(notifier, "crucible-notifier")
 
@@ -146,13 +103,13 @@ class CrucibleSession:
             self.config.hook.pytest_crucible_begin(session=self, items=session.items)
         problems = self.messages.problems
         if self.messages.begun and not problems:
-            self._publisher.recorder.open(self.resources.writer)
+            self.state.publisher.recorder.open(self.resources.writer)
         if self.is_worker:
             counts = {"verdicts": self.messages.expected_verdicts, "reports": self.messages.further_reports}
             announce_experiments(self.config, {"run": self.run, "begun": self.messages.begun, **counts})
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
-            raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
+            raise pytest.UsageError(self.state.hide("\n".join(map(printable, problems))))
 
     @property
     def guards(self) -> Guards:
@@ -225,7 +182,7 @@ class CrucibleSession:
 
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
         """Return the message to the controller, each part once."""
-        self.messages.add_complaints(self._publisher.pop_failures())
+        self.messages.add_complaints(self.state.publisher.pop_failures())
         line = self.collection.lines.pop(owner, None)
         return {
             "run": self.run,
