@@ -27,15 +27,15 @@ import numpy as np
 from benchmarks.figures import Figure, show
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 from pytest_crucible.detectors.secrets import find_secrets
+from pytest_crucible.features.guards.guard import GuardContext, GuardSettings
+from pytest_crucible.features.guards.kinds import open_presidio
+from pytest_crucible.features.guards.linear import fit_linear
+from pytest_crucible.features.guards.metrics import count_spans
+from pytest_crucible.features.guards.rules import load_rules, match_rules
 from pytest_crucible.features.robustness.built_in import FAMILIES, OBFUSCATION, make_attack
 from pytest_crucible.features.robustness.twins import Draw
-from pytest_crucible.guards.findings import open_presidio
-from pytest_crucible.guards.guard import GuardContext, GuardSettings
-from pytest_crucible.guards.linear import fit_linear
-from pytest_crucible.guards.rules import load_rules, match_rules
 from pytest_crucible.measures import auroc
 from pytest_crucible.measures.row import Prepared
-from pytest_crucible.metrics.guards import count_spans
 from pytest_crucible.records import NoTwin, Sample
 from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError

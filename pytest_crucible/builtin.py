@@ -42,13 +42,6 @@ METRICS = {
     "truncated": "pytest_crucible.metrics.text:truncated",
     "humaneval_pass": "pytest_crucible.metrics.code_execution:humaneval_pass",
     "humaneval_outcome": "pytest_crucible.metrics.code_execution:humaneval_outcome",
-    **{
-        name: f"pytest_crucible.metrics.guards:{name}"
-        for name in (
-            *("blocked", "caught", "false_alarm", "right_when_flagged"),
-            *("flagged", "guard_score", "guard_latency_s", "pii"),
-        )
-    },
     "latency_s": "pytest_crucible.metrics.usage:latency_s",
     "first_token_s": "pytest_crucible.metrics.usage:first_token_s",
     "cost_usd": "pytest_crucible.metrics.usage:cost_usd",
@@ -105,10 +98,6 @@ COMMANDS = {
     "doctor": "pytest_crucible.commands.maintenance:doctor",
     "gc": "pytest_crucible.commands.maintenance:gc",
     "data list": "pytest_crucible.commands.listings:list_datasets",
-    "guards list": "pytest_crucible.commands.guards:list_all",
-    "guards try": "pytest_crucible.commands.guards:try_one",
-    "guards train": "pytest_crucible.commands.guards:train",
-    "guards threshold": "pytest_crucible.commands.guards:find_threshold",
     "tinker server": "pytest_crucible.commands.tinker:server",
     "tinker runs": "pytest_crucible.commands.tinker:runs",
     "tinker checkpoints": "pytest_crucible.commands.tinker:checkpoints",
@@ -130,7 +119,6 @@ SECTIONS = {
     "stored_baselines": Placed(100, "pytest_crucible.sections.stored_baselines"),
     "drift": Placed(120, "pytest_crucible.sections.drift"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
-    "detection": Placed(190, "pytest_crucible.sections.detection"),
     "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
 }
 """The sections of reports, with their places among those of features."""

@@ -11,7 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from pytest_crucible.features.row import Feature
     from pytest_crucible.local_model.server.process import LocalServer
-    from pytest_crucible.session.bound_guards import BoundGuards
     from pytest_crucible.session.joined_items import Crucible
 
 
@@ -63,14 +62,6 @@ def crucible(request: pytest.FixtureRequest) -> Iterator[Crucible]:
     crucible = request.config.stash[SESSION].crucible(request.node)
     yield crucible
     crucible.close()
-
-
-@pytest.fixture
-def guards(request: pytest.FixtureRequest) -> BoundGuards:
-    """The guards of the project: `guards["inj"](text)` returns a Detection; with `await` in an `async def` test."""
-    from pytest_crucible.session.bound_guards import bind_guards
-
-    return bind_guards(request)
 
 
 # -- Tinker ---------------------------------------------------------------------------------------------------------
@@ -133,11 +124,13 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
 
 
 def feature_fixtures(features: Iterable[Feature]) -> types.ModuleType:
-    """Return a plugin with the arguments that features bind inside experiments; outside they fail."""
+    """Return a plugin with the fixtures of features. Arguments that are bound inside experiments fail outside of them."""
     plugin = types.ModuleType("crucible-fixtures")
     for feature in features:
         for name, text in feature.fixtures.items():
             setattr(plugin, name, pytest.fixture(name=name)(_make_stub(name, text)))
+        for name, (text, reference) in feature.test_fixtures.items():
+            setattr(plugin, name, pytest.fixture(name=name)(_make_fixture(text, reference)))
     return plugin
 
 
@@ -147,6 +140,16 @@ def _make_stub(name: str, text: str) -> Callable[[pytest.FixtureRequest], None]:
 
     stub.__doc__ = text
     return stub
+
+
+def _make_fixture(text: str, reference: str) -> Callable[[pytest.FixtureRequest], Any]:
+    def fixture(request: pytest.FixtureRequest) -> Any:
+        from pytest_crucible.records.object_reference import load_object
+
+        return load_object(reference)(request)
+
+    fixture.__doc__ = text
+    return fixture
 
 
 def _options(request: pytest.FixtureRequest) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment import ExperimentDraft, ExperimentEstimate, ExperimentRun, SessionEstimate
     from pytest_crucible.session.experiment_data import ExperimentData
+    from pytest_crucible.session.redaction import Redactor
     from pytest_crucible.session.session import CrucibleSession
     from pytest_crucible.session.settings import SettingsDraft
     from pytest_crucible.store.leftovers import Leftovers
@@ -136,6 +137,11 @@ def pytest_crucible_settings(draft: SettingsDraft) -> None:
 @hookspec
 def pytest_crucible_open(session: CrucibleSession) -> None:
     """Called when the session is opened, after the first marked item was collected; registers what needs pytest's hooks."""
+
+
+@hookspec
+def pytest_crucible_redactor(config: pytest.Config) -> Redactor | None:
+    """Return what redacts the texts of a session beside keys; None for nothing. Called before the first module is collected."""
 
 
 @hookspec

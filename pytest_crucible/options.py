@@ -84,12 +84,6 @@ OPTIONS = (
         command_line=False,
     ),
     Option(
-        "redact",
-        "guard whose findings are removed from everything that is stored, logged, exported or reported, after scoring",
-        key="string",
-        metavar="GUARD",
-    ),
-    Option(
         "reasoning",
         "reasoning before an answer: strip (stored and shown, not scored) or keep (metrics score it with the text)",
         "strip",
@@ -168,6 +162,12 @@ def check_options(config: pytest.Config) -> Mapping[str, Any]:
         if wrong:
             raise pytest.UsageError(sentence)
     return values
+
+
+def redacts_findings(config: pytest.Config) -> bool:
+    """Return whether an option redacts texts from before the first module is collected."""
+    values = check_options(config)
+    return any(option.redacts and bool(values[option.name]) for option in all_options(config.pluginmanager))
 
 
 def _refuse_left_out_keys(config: pytest.Config) -> None:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
+from pytest_crucible.features import register_features
 from pytest_crucible.fixtures import (
     crucible,
     feature_fixtures,
-    guards,
     local_tinker,
     prompt,
     rest_client,
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "crucible",
-    "guards",
     "local_tinker",
     "prompt",
     "rest_client",
@@ -80,9 +79,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionstart(session: pytest.Session) -> None:
-    """Start to redact before the first module is collected: its errors may show what a guard finds, too."""
-    if options.check_options(session.config)["redact"]:
-        from pytest_crucible.session.redact_reports import key_redactor
+    """Start to redact before the first module is collected: its errors may show findings, too."""
+    # Before xdist starts workers: what features pass to them is added as each is configured.
+    if session.config.pluginmanager.hasplugin("dsession"):
+        register_features(session.config.pluginmanager)
+    if options.redacts_findings(session.config):
+        from pytest_crucible.session.redaction import key_redactor
 
         key_redactor(session.config)
 
@@ -107,10 +109,10 @@ def pytest_make_collect_report(
     """Hide keys and findings in names of parametrised tests, before --lf and the command line look for names."""
     report = yield
     named = [node for node in report.result or () if isinstance(node, pytest.Item) and hasattr(node, "callspec")]
-    if named and not options.check_options(collector.config)["redact"]:
+    if named and not options.redacts_findings(collector.config):
         named = [node for node in named if is_experiment(node) or takes_fixture(node, "crucible")]
     if named:
-        from pytest_crucible.session.hidden_names import hide_parameters
+        from pytest_crucible.session.redaction import hide_parameters
 
         hide_parameters(collector.config, named)
     return report
@@ -122,8 +124,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     # A gate only reads the suite.
     if config.pluginmanager.has_plugin("crucible-suite"):
         return
-    if options.check_options(config)["redact"]:
-        from pytest_crucible.session.hidden_names import hide_parameters
+    if options.redacts_findings(config):
+        from pytest_crucible.session.redaction import hide_parameters
 
         # Once more: a name of a later module may have shown what an earlier one holds.
         hide_parameters(config, items)
@@ -140,13 +142,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
-    from pytest_crucible.session.run_redaction import PASSED, pass_redaction
     from pytest_crucible.session.settings import worker_facts
     from pytest_crucible.session.workers import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
-    # Equal values have equal hashes and placeholders in all workers of a run.
-    node.workerinput[PASSED] = pass_redaction(node.config)
     node.workerinput["crucible_settings"] = worker_facts(node.config)
     node.crucible = WorkerLink(node)
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.tinker.services import TinkerServices
 from pytest_crucible.options import OPTIONS
@@ -23,7 +22,6 @@ def default_settings(**settings: Any) -> Settings:
 def context_in(root: Path, *, shared: BackendContext | None = None, **settings: Any) -> AdapterContext:
     """A session that was started in `root`, without Tinker and without anything to train."""
     return AdapterContext(
-        guards=Guards(root),
         root=root,
         invocation_folder=root,
         settings=default_settings(**settings),

@@ -20,7 +20,7 @@ LAYERS = {
     "tables": "builtin hookspecs",
     "sections": "sections",
     "stages": "plan sample score store analyse gate report",
-    "libraries": "backends datasets guards metrics importers exports telemetry",
+    "libraries": "backends datasets metrics importers exports telemetry",
     "engines": "detectors local_model sandbox",
     "measures": "measures",
     "records": "records",
@@ -34,14 +34,11 @@ PENDING_PYTEST: set[str] = set()
 EXCEPTIONS = {
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.datasets.duplicates", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.weights"),
-    ("pytest_crucible.guards.models", "pytest_crucible.metrics.models.verdicts"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
 }
-"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are, and guards query
-judges and find models as metrics do."""
+"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},

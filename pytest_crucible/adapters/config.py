@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.adapters.arm_makers import backend_key, find_maker
-from pytest_crucible.adapters.config_tables import GUARD, list_tables, read_table
+from pytest_crucible.adapters.config_tables import list_tables, read_table
+from pytest_crucible.adapters.feature_settings import pop_settings
 from pytest_crucible.adapters.kinds import kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
@@ -102,7 +103,7 @@ def read_adapter(name: str, table: Any, source: Path) -> Adapter:
         raise SpecError(f'adapter {name!r} in {source} needs backend = "..." and, if any, parameters = {{ ... }}')
     trained_on = _read_trained_on(name, options.pop("trained_on", ()), source)
     variables = _read_variables(name, options.pop("variables", {}), source)
-    guard = _read_guard_names(name, options.pop("guard", {}), source) if backend != GUARD else {}
+    settings = pop_settings(name, backend, options, source)
     # What is left are the options of the adapter's kind, which its own module checks.
     asking = {word: options.pop(word) for word in ASKING if word in options}
     return Adapter(
@@ -113,22 +114,8 @@ def read_adapter(name: str, table: Any, source: Path) -> Adapter:
         asking=asking,
         trained_on=trained_on,
         variables=variables,
-        guard=guard,
+        settings=settings,
     )
-
-
-def _read_guard_names(name: str, value: Any, source: Path) -> Mapping[str, tuple[str, ...]]:
-    """Return the guards that read requests (`before`) and replies (`after`). Raises SpecError."""
-    tables = value if isinstance(value, dict) else {"": value}
-    named = {place: (names,) if isinstance(names, str) else names for place, names in tables.items()}
-    if set(named) - {"before", "after"} or not all(
-        isinstance(names, list | tuple) and all(isinstance(guard, str) for guard in names) for names in named.values()
-    ):
-        raise SpecError(
-            f"adapter {name!r} in {source} has guard = {value!r}: write the guards that read requests and those that read "
-            'replies, guard = { before = ["inj"], after = ["pii"] }'
-        )
-    return {place: tuple(names) for place, names in named.items()}
 
 
 def _read_variables(name: str, value: Any, source: Path) -> Mapping[str, Any]:

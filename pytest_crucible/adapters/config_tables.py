@@ -10,9 +10,6 @@ from typing import Any, cast
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.nesting import TooDeep, parse
 
-GUARD = "guard"
-"""The backend of a guard used as an adapter, and the setting that lists the guards around an adapter."""
-
 
 def read_table(root: Path, name: str) -> Mapping[str, Any]:
     """Return the table `[NAME]` of crucible.toml, or `[tool.crucible.NAME]` of pyproject.toml; empty without one."""

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
@@ -16,6 +15,7 @@ from pytest_crucible.records.settings import DEFAULT_STORE, Settings
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
+    from pytest_crucible.metrics.models.scorers import Judge
     from pytest_crucible.store.runs import RunStore
 
 
@@ -66,6 +66,15 @@ def no_store() -> RunStore:
     raise SpecError("no run store exists here")
 
 
+OpenModel = Callable[[str, str, str], "Judge"]
+"""Opens an adapter as the model that an owner queries in a role, `open_model("gpt", "a guard", JUDGE)`. Raises SpecError."""
+
+
+def no_model(name: str, owner: str, role: str) -> Judge:
+    """Raise SpecError: models are opened in sessions only."""
+    raise SpecError(f"adapter {name!r} of {owner} can only be queried in a pytest session")
+
+
 @dataclass(frozen=True, kw_only=True)
 class AdapterContext:
     """The session as the kinds of adapter see it."""
@@ -89,14 +98,16 @@ class AdapterContext:
     """The names of the command line, by those that they mean: `production` by `claims@4`."""
     run: str | None = None
     """The run that this process shares with other workers; None if it runs alone."""
-    guards: Guards
-    """The guards of the project, opened by name."""
     hide: Callable[[str], str] = str
     """Redacts keys in a text."""
     is_left_out: Callable[[str], bool] = lambda plugin: False
     """Whether a feature's plugin is left out of the session."""
     only_collects: bool = False
     """True under --collect-only: nothing is prepared."""
+    open_model: OpenModel = no_model
+    """Opens an adapter as a model that answers prompts in a role."""
+    of_features: dict[str, Any] = field(default_factory=dict)
+    """What features keep for the adapters of the session, by their names."""
 
     @property
     def adapters_folder(self) -> Path:

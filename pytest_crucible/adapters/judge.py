@@ -1,4 +1,4 @@
-"""Adapters that judge: for metrics, and for guards."""
+"""Adapters that answer prompts in a role: as a judge, or as a paraphraser."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """The kinds of adapter: one row each, which declares everything that differs between kinds.
 
-A row names functions as "module:function", so that the table imports none of them. A further kind is one module and one row.
+A row names functions as "module:function", so that the table imports none of them. Features add rows to the table
+`adapter_kinds`.
 Users add kinds of their own by the hook `pytest_crucible_backend`, which is called first and may replace a built-in kind.
 """
 
@@ -9,12 +10,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.origin import Origin
 from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_tinker
+from pytest_crucible.features import load_rows
 from pytest_crucible.records import Adapter, Arm, Sample
 
 if TYPE_CHECKING:
@@ -26,23 +29,27 @@ if TYPE_CHECKING:
     from pytest_crucible.metrics import Metric
 
 
+Reference = str | Callable[..., Any]
+"""A function, or "module:function"."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class AdapterKind:
     """One kind of adapter. All functions take the adapter and an AdapterContext, and may raise SpecError."""
 
     name: str
     """`backend` in the configuration."""
-    open: str = ""
+    open: Reference = ""
     """Returns the backend."""
     uri: UriForm | None = None
     """How a URI names an adapter of this kind; None for a kind without URIs."""
-    locate: str = ""
+    locate: Reference = ""
     """Returns the adapter with paths resolved; takes the configured adapters and the folder that paths are relative to."""
-    origin: str = ""
+    origin: Reference = ""
     """Returns the Origin: everything besides the settings that replies depend on."""
-    weights: str = ""
+    weights: Reference = ""
     """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
-    expiry: str = ""
+    expiry: Reference = ""
     """Returns when a service will delete the adapter's weights; None if it keeps them."""
     is_seeded: bool = False
     """The session's seed is one of the parameters."""
@@ -52,7 +59,7 @@ class AdapterKind:
     """A text is sent as a message of the user."""
     is_free: bool = False
     """Computed on this machine: tokens cost nothing."""
-    metrics: str = ""
+    metrics: Reference = ""
     """Returns the metrics that are scored without being listed; takes the samples."""
 
     def open_backend(self, adapter: Adapter, context: AdapterContext) -> Backend | None:
@@ -133,42 +140,39 @@ KINDS = (
         sends_messages=True,
     ),
     AdapterKind(name="scripted", open="pytest_crucible.adapters.scripted:open_scripted", is_offline=True),
-    AdapterKind(
-        name="guard",
-        open="pytest_crucible.adapters.guard:open_guard",
-        uri=UriForm(("guard",), read_rest("guard")),
-        is_offline=True,
-        is_free=True,
-        metrics="pytest_crucible.metrics.guards:guard_metrics",
-    ),
 )
-BUILT_IN = tuple(sorted(kind.name for kind in KINDS))
-"""What `backend` may name."""
-_BY_NAME = {kind.name: kind for kind in KINDS}
+
+
+@cache
+def all_kinds() -> Mapping[str, AdapterKind]:
+    """Return the kinds by name, those of features after the others. `backend` may name each of them."""
+    return {kind.name: kind for kind in (*KINDS, *(kind for _, kind in load_rows("adapter_kinds")))}
 
 
 def kind_of(adapter: Adapter) -> AdapterKind:
     """Return the adapter's kind; for a backend that only a user's hook can open, a kind with no abilities."""
     # A backend without a row has the defaults: no URI, no seed, and replies that are cached.
-    return _BY_NAME.get(adapter.backend) or AdapterKind(name=adapter.backend)
+    return all_kinds().get(adapter.backend) or AdapterKind(name=adapter.backend)
 
 
 def kind_of_arm(arm: Arm) -> AdapterKind:
     """Return the kind of an arm's adapter."""
-    return _BY_NAME.get(arm.adapter.partition(":")[0]) or AdapterKind(name=arm.adapter)
+    return all_kinds().get(arm.adapter.partition(":")[0]) or AdapterKind(name=arm.adapter)
 
 
 def kind_of_uri(scheme: str) -> AdapterKind | None:
     """Return the kind whose URIs have this scheme; None for other schemes."""
-    return next((kind for kind in KINDS if kind.uri and kind.uri.matches(scheme)), None)
+    return next((kind for kind in all_kinds().values() if kind.uri and kind.uri.matches(scheme)), None)
 
 
 def uri_schemes() -> dict[str, AdapterKind]:
     """Return every scheme that the configuration may use, and its kind."""
-    return {scheme: kind for kind in KINDS if kind.uri for scheme in kind.uri.schemes}
+    return {scheme: kind for kind in all_kinds().values() if kind.uri for scheme in kind.uri.schemes}
 
 
-def _load(reference: str) -> Callable[..., Any]:
+def _load(reference: Reference) -> Callable[..., Any]:
+    if not isinstance(reference, str):
+        return reference
     module, _, function = reference.partition(":")
     loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
     return loaded

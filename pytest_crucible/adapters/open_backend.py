@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.kinds import BUILT_IN, kind_of
+from pytest_crucible.adapters.kinds import all_kinds, kind_of
 from pytest_crucible.adapters.preparations import Pending, find_preparation
 from pytest_crucible.adapters.replay import remember_adapter, replay_backend
 from pytest_crucible.backends import Backend
@@ -42,7 +42,7 @@ def open_backend(adapter: Adapter, context: AdapterContext, prepared: Any) -> Ba
     if backend is None:
         raise SpecError(
             f"adapter {adapter.name!r} has backend {adapter.backend!r}, which neither the package nor a plugin "
-            f"provides: write one of {', '.join(BUILT_IN)}"
+            f"provides: write one of {', '.join(sorted(all_kinds()))}"
         )
     if not (context.is_replay or isinstance(backend, Pending)):
         remember_adapter(adapter, backend, context)

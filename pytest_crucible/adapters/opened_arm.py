@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_crucible.adapters.prompt_text import with_prompt_text
 from pytest_crucible.backends import Backend, KnowsItsSamples
-from pytest_crucible.backends.guarded import Protections
 from pytest_crucible.backends.protocol import find_innermost
+from pytest_crucible.backends.stack import OuterWrapper
 from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
 from pytest_crucible.records.serialize import canonical
-
-if TYPE_CHECKING:
-    from pytest_crucible.guards.normalise import ThresholdFile
 
 
 @dataclass(frozen=True)
@@ -33,8 +30,8 @@ class OpenedArm:
     """The members of a family, of which the winner takes the arm's place; `backend` is then that of the first."""
     of_feature: Any = None
     """What the feature that made the arm has to know of it, such as how the competitors compete."""
-    chosen_by: tuple[ThresholdFile, ...] = ()
-    """How the thresholds of its guards were chosen; empty if none is read from a file."""
+    adapter: Adapter | None = None
+    """The adapter, where it is one model or an ensemble."""
 
     @property
     def parts(self) -> tuple[OpenedArm, ...]:
@@ -72,15 +69,15 @@ def describe_arm(
     root: Path,
     members: tuple[str, ...] = (),
     trained_on: Mapping[str, str],
-    protections: Protections | None = None,
+    outer: Sequence[OuterWrapper] = (),
 ) -> Arm:
-    """Return the record of an arm that this backend answers for, with its guards. Files of prompts are below `root`."""
+    """Return the record of an arm that this backend answers for, within `outer`. Files of prompts are below `root`."""
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,
         role=role,
         adapter=f"{adapter.backend}:{adapter.name}",
-        identity=_identify(backend, with_prompt_text(adapter.variables, root), protections),
+        identity=_identify(backend, with_prompt_text(adapter.variables, root), outer),
         parameters=adapter.parameters,
         simulated=backend.simulated,
         recorded=isinstance(find_innermost(backend), KnowsItsSamples),
@@ -92,11 +89,11 @@ def describe_arm(
     )
 
 
-def _identify(backend: Backend, variables: Mapping[str, Any], protections: Protections | None) -> str:
-    """Return the identity of a model with these variables, which other requests follow from, and with these guards."""
+def _identify(backend: Backend, variables: Mapping[str, Any], outer: Sequence[OuterWrapper]) -> str:
+    """Return the identity of a model with these variables, which other requests follow from, within these wrappers."""
     identity = backend.identity
     if variables:
         identity = hashlib.sha256(canonical([identity, dict(variables)]).encode()).hexdigest()
-    if protections is None:
-        return identity
-    return hashlib.sha256(f"{identity} guarded by {protections.identity}".encode()).hexdigest()
+    for wrapper in outer:
+        identity = hashlib.sha256(f"{identity} {wrapper.identity}".encode()).hexdigest()
+    return identity

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_settings import open_wrappers
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
@@ -20,7 +21,7 @@ from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.features import left_out_sentence, owner_of_name
-from pytest_crucible.records import Adapter, Role
+from pytest_crucible.records import JUDGE, Adapter, Role
 from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
@@ -32,10 +33,10 @@ class Opener:
 
     def __init__(self, context: AdapterContext) -> None:
         """Raises SpecError for a configuration that cannot be read."""
-        self._context = context
+        self._context = replace(context, open_model=self.open_model)
         self._configured = read_adapters(context.root)
-        context.guards.open_judge = self._open_judge
-        self._judges: list[Backend] = []
+        self.models: list[Backend] = []
+        """The backends of models that were opened in a role."""
         self._opened: dict[str, OpenedArm] = {}
         self._making: list[str] = []
         """The arms of several parts that are being opened, the outermost first."""
@@ -149,29 +150,25 @@ class Opener:
         backend = open_backend(adapter, context, self._prepared.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
-        protections = context.guards.protect(adapter)
-        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, protections=protections)
+        outer = open_wrappers(adapter, context)
+        arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, outer=outer)
         is_free = kind_of(adapter).is_free
-        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, protections=protections)
+        wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=is_free, outer=outer)
         if not isinstance(backend, Pending):
             backend = wrap()
         elif context.shared.on_unsent is not None:
             backend.estimating = wrap()
-        return OpenedArm(arm, backend, chosen_by=context.guards.thresholds_around(adapter))
+        return OpenedArm(arm, backend, adapter=adapter)
 
-    def _open_judge(self, name: str) -> Judge:
+    def open_model(self, name: str, owner: str, role: str = JUDGE) -> Judge:
+        """Return an adapter as a model that `owner` queries in a role. Raises SpecError if it cannot answer prompts."""
         from pytest_crucible.adapters.judge import open_judge
 
-        judge, backend = open_judge(self.open, name, "a guard")
-        self._judges.append(backend)
-        return judge
+        model, backend = open_judge(self.open, name, owner, role)
+        self.models.append(backend)
+        return model
 
     @property
     def typed_names(self) -> Mapping[str, str]:
         """The names of the command line, by those that they mean: `production` by `claims@4`."""
         return self._context.typed_names
-
-    @property
-    def judges(self) -> tuple[Backend, ...]:
-        """The backends of guards that are LLM judges."""
-        return tuple(self._judges)

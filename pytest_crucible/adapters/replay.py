@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.kinds import BUILT_IN, kind_of
+from pytest_crucible.adapters.kinds import all_kinds, kind_of
 from pytest_crucible.adapters.origin import Origin
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.cache import CacheOnlyBackend, CachePolicy, KnownAdapter, settings_key
@@ -47,7 +47,7 @@ def replay_backend(
     if recognised is not None:
         _check_files(recognised, adapter, context.root)
         return CacheOnlyBackend(recognised.identity)
-    if kind.name not in BUILT_IN:  # the hook of a user may open a backend that is never cached
+    if kind.name not in all_kinds():  # the hook of a user may open a backend that is never cached
         with contextlib.suppress(CrucibleError):  # a missing key, for instance: the sentence below says more
             backend = open_now(adapter)
             if backend is None or not is_cached(backend, adapter):

@@ -4,19 +4,19 @@ WRAPPERS lists them from the inside out. The limit of a reply is innermost, so t
 deadline of each request is next, so that it does not count waiting. The counter of requests follows: every request that
 passes it is sent. A hedge is inside the limit of the server, because it goes out only when a permit is spare. The circuit
 breaker sees each attempt, so that none is used up on a server that restarts; each retry waits for a permit again. The cache
-is outermost: a cached reply needs none of the others.
+is outermost: a cached reply needs none of the others. What features put around a whole adapter is outside of it, and reads
+cached replies, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.backends.cache import Cached
 from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.deadlines import Timed, read_timeout
-from pytest_crucible.backends.guarded import Protections, guard_backend
 from pytest_crucible.backends.hedging import Hedged, read_hedge
 from pytest_crucible.backends.limiting.control import read_limits
 from pytest_crucible.backends.limiting.limiters import Limited
@@ -38,8 +38,6 @@ class Wrapping:
     shared: BackendContext
     is_free: bool = False
     """Tokens cost nothing, unless the adapter sets a price."""
-    protections: Protections | None = None
-    """The guards of the adapter; None without any."""
 
     @property
     def model(self) -> str:
@@ -76,24 +74,46 @@ class WrapperRow:
     wrap: Callable[[Backend, Wrapping], Backend]
 
 
+@dataclass(frozen=True)
+class OuterWrapper:
+    """A wrapper that a feature puts around a whole adapter, also around an ensemble and recorded replies."""
+
+    identity: str
+    """Added to the identity of the arm. The keys of cached replies do not have it."""
+    wrap: Callable[[Backend], Backend]
+    estimate: Callable[[Backend], Backend]
+    """Wraps a backend that is only estimated, and calls no model."""
+
+
+def wrap_outside(backend: Backend, outer: Sequence[OuterWrapper]) -> Backend:
+    """Return the backend within the wrappers of features, the first of which is innermost."""
+    for wrapper in outer:
+        backend = wrapper.wrap(backend)
+    return backend
+
+
 def wrap_backend(
     backend: Backend,
     adapter: Adapter,
     shared: BackendContext,
     *,
     is_free: bool = False,
-    protections: Protections | None = None,
+    outer: Sequence[OuterWrapper] = (),
 ) -> Backend:
     """Return the backend with the wrappers that apply to its adapter. Raises SpecError for invalid settings."""
     # Replies in a file are neither slow nor limited nor paid for.
     if isinstance(backend, KnowsItsSamples):
         _refuse_settings(adapter)
-        return backend if protections is None else guard_backend(backend, protections)
-    wrapping = Wrapping(backend, adapter, shared, is_free, protections)
+        return wrap_outside(backend, outer)
+    wrapping = Wrapping(backend, adapter, shared, is_free)
     wrapped = backend
     for row in WRAPPERS if shared.on_unsent is None else ESTIMATING:
         if row.applies(wrapping):
             wrapped = row.wrap(wrapped, wrapping)
+    if shared.on_unsent is None:
+        return wrap_outside(wrapped, outer)
+    for wrapper in outer:
+        wrapped = wrapper.estimate(wrapped)
     return wrapped
 
 
@@ -165,14 +185,6 @@ def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
     return StopBeforeSending(inner, wrapping.adapter.name, price, shared.on_unsent)
 
 
-def _guard(inner: Backend, wrapping: Wrapping) -> Backend:
-    return inner if wrapping.protections is None else guard_backend(inner, wrapping.protections)
-
-
-def _guard_without_models(inner: Backend, wrapping: Wrapping) -> Backend:
-    return inner if wrapping.protections is None else guard_backend(inner, wrapping.protections.without_models())
-
-
 _CACHING = WrapperRow(
     lambda wrapping: wrapping.shared.cache is not None and is_cached(wrapping.backend, wrapping.adapter), _cache
 )
@@ -185,18 +197,16 @@ WRAPPERS = (
     WrapperRow(_always, _break),
     WrapperRow(_always, _retry),
     _CACHING,
-    WrapperRow(lambda wrapping: wrapping.protections is not None, _guard),
 )
-"""From the inside out. A guard reads every reply, cached ones too."""
+"""From the inside out."""
 
 
 ESTIMATING = (
     WrapperRow(_always, _stop),
     _CACHING,
     WrapperRow(_always, lambda inner, _: StopTogether(inner)),
-    WrapperRow(_always, _guard_without_models),
 )
-"""For a run that is only estimated: nothing is sent. Cached replies and texts that a guard blocks cost no request."""
+"""For a run that is only estimated: nothing is sent. Cached replies cost no request."""
 
 
 def is_cached(backend: Backend, adapter: Adapter) -> bool:

@@ -20,6 +20,7 @@ NAMES: tuple[str, ...] = (
     "stages",
     "factors",
     "ensembles",
+    "guards",
     "judges",
     "robustness",
     "slices",

@@ -9,7 +9,8 @@ from typing import Any, Literal
 class Option:
     """One option. `key` is the type of its configuration key, None if it is for the command line only.
 
-    `environment` is an environment variable for it, below the command line and above the configuration.
+    `environment` is an environment variable for it, below the command line and above the configuration. Where one that `redacts`
+    has a value, texts are redacted from before the first module is collected.
     """
 
     # Written out: a dataclass takes a millisecond to make, in every pytest session.
@@ -28,10 +29,11 @@ class Option:
         choices: tuple[str, ...] | None = None,
         command_line: bool = True,
         environment: str | None = None,
+        redacts: bool = False,
     ) -> None:
         self.name, self.help, self.default, self.key, self.metavar, self.type = name, help, default, key, metavar, type
         self.repeats, self.flag, self.alias, self.choices = repeats, flag, alias, choices
-        self.command_line, self.environment = command_line, environment
+        self.command_line, self.environment, self.redacts = command_line, environment, redacts
 
 
 class Placed:
@@ -60,6 +62,7 @@ class Feature:
         adapter_keys: tuple[str, ...] = (),
         adapter_names: Callable[[str], bool] | None = None,
         fixtures: Mapping[str, str] | None = None,
+        test_fixtures: Mapping[str, tuple[str, str]] | None = None,
         check_options: str = "",
         tables: Mapping[str, str] | None = None,
     ) -> None:
@@ -67,14 +70,15 @@ class Feature:
 
         `arguments` are those of `@pytest.mark.crucible`, `adapter_keys` words in the table of an adapter, `adapter_names`
         returns whether a name means an adapter of the feature, and `fixtures` are the arguments that experiments bind for each
-        call, with their help. `check_options` names a function "module:name" from all
+        call, with their help. `test_fixtures` are fixtures of all tests: their help, and a function "module:name" of the request.
+        `check_options` names a function "module:name" from all
         values to pairs (is wrong, sentence); it is called where an option of the feature has a value. `tables` are rows for
         tables of the core, such as kinds of adapter, as "module:name".
         """
         self.name, self.options, self.markers, self.arguments = name, options, markers, arguments
         self.adapter_keys, self.check_options = adapter_keys, check_options
         self.judging_markers, self.adapter_names = judging_markers, adapter_names
-        self.fixtures, self.tables = fixtures or {}, tables or {}
+        self.fixtures, self.test_fixtures, self.tables = fixtures or {}, test_fixtures or {}, tables or {}
 
     @property
     def plugin_name(self) -> str:

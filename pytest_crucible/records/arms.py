@@ -26,8 +26,8 @@ class Adapter:
     """Declared training files, relative to the configuration. They change no reply."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """Values for test functions: `prompt` is the argument with this name, the others are `sampler.variables`."""
-    guard: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Names of guards: `before` those that read requests, `after` those that read replies."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that features have read, by their names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,6 +51,10 @@ class Request:
     and belongs to the call, not to what makes two requests equal."""
 
 
+BLOCKED = "blocked"
+"""The `finish` of a reply that a guard has blocked: an answer of the arm, neither failed nor lost."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """A model's reply, or any value that the test function returned (then `text` is its string)."""

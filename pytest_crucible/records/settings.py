@@ -43,7 +43,6 @@ class Settings:
     undecided: str
     memory: str
     reasoning: Reasoning
-    redact: str | None
     tinker: str
     tinker_base: str | None
     features: Mapping[str, Any] = field(default_factory=dict)

@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.progress import TerminalProgress
-from pytest_crucible.session.redact_reports import key_redactor
-from pytest_crucible.session.run_redaction import run_redaction
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.settings import read_settings, typed_names
 
 if TYPE_CHECKING:
@@ -42,7 +40,6 @@ def adapter_context(
         store=store,
         typed_names=typed_names(config),
         run=getattr(config, "workerinput", {}).get("crucible_run"),
-        guards=Guards(config.rootpath, redaction=partial(run_redaction, config)),
         hide=key_redactor(config),
         is_left_out=config.pluginmanager.is_blocked,
         only_collects=config.option.collectonly,

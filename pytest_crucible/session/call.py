@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -20,8 +20,7 @@ from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.learned_findings import LearnedFindings
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import KeyRedactor, key_redactor
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 
@@ -74,10 +73,8 @@ class Call:
     deadline: Deadline | None = None
     on_unit_done: Callable[[str, int, str], None] | None = None
     """Called with sample, repeat and arm when a unit is done; the budget counts units that are still to come."""
-    redact_cut: Callable[[str], str] = str
-    """Redacts the message of a failed assertion, in which pytest cuts long values."""
-    learned: LearnedFindings | None = None
-    """Learns what attacks make of findings while the experiment runs."""
+    hide: KeyRedactor = field(default_factory=lambda: KeyRedactor(()))
+    """Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings."""
 
     @classmethod
     def prepare(
@@ -99,8 +96,7 @@ class Call:
             threads=threads,
             deadline=deadline,
             on_unit_done=on_unit_done,
-            redact_cut=key_redactor(item.config).redact_cut,
-            learned=LearnedFindings(item.config),
+            hide=key_redactor(item.config),
         )
 
     def arguments(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> dict[str, Any]:
@@ -182,10 +178,10 @@ class Call:
             if "sampler" in self.injected:
                 # A thread that outlives its time limit, or a stream that was left early, sends no further request.
                 await arguments["sampler"].close()
-            if self.learned is not None and self.experiment.twin(outcome.unit):
-                self.learned.learn_sent(self.experiment.dataset.samples[outcome.unit.position], outcome.calls)
+            if self.experiment.twin(outcome.unit):
+                self.hide.learn_sent(self.experiment.dataset.samples[outcome.unit.position].input, outcome.calls)
         if outcome.failure == "assertion":
-            outcome.detail = self.redact_cut(outcome.detail)
+            outcome.detail = self.hide.redact_cut(outcome.detail)
         if self.experiment.metrics and outcome.reply is None:
             needs_reply(outcome, self.experiment.dataset.samples[outcome.unit.position], self.function.__name__)
         return outcome

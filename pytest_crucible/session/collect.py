@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 from _pytest.outcomes import OutcomeException
 
-from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.adapters.judge import open_judge
+from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.open import check_distinct, open_arms, prepare_arms
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
@@ -32,13 +31,11 @@ from pytest_crucible.session.experiment_checks import check_markers, check_sampl
 from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.failures import PlanningFailures, UnusableStore
 from pytest_crucible.session.items import JoinedTest, MarkedItems, group_by_function, unique_ids
-from pytest_crucible.session.learned_findings import LearnedFindings
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.reports import check_reports
 from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.run_entry import enter_joined_tests, enter_run, enter_withheld, with_stored_runs
-from pytest_crucible.session.run_redaction import run_redaction
 
 
 class ExperimentCollection:
@@ -49,11 +46,12 @@ class ExperimentCollection:
         self.experiments: dict[str, Experiment] = {}
         self.joined: dict[str, JoinedTest] = {}
         self.opened_arms: tuple[OpenedArm, ...] = ()
-        self.guards = Guards(config.rootpath, redaction=partial(run_redaction, config))
         self.lines: dict[str, str] = {}
         self.problems: list[str] = []
         self.failures = PlanningFailures()
         self.unusable_store = UnusableStore(self.marked.experiment_of)
+        self.context: AdapterContext | None = None
+        """The session as adapters see it, when they are opened."""
         self.config = config
         self.settings = settings
         self.resources = resources
@@ -61,7 +59,7 @@ class ExperimentCollection:
         self.datasets = SessionDatasets(config, settings.seed)
         self.items: Sequence[pytest.Item] = ()
         """The selected items."""
-        self._judges: list[Judge] = []
+        self._models: list[Judge] = []
 
     def has_verdicts(self, nodeid: str) -> bool:
         """Return whether an experiment has targets or comparisons."""
@@ -89,16 +87,17 @@ class ExperimentCollection:
         check_reports(self.config, self.settings)
         # Loaded for its errors: a broken plugin ends the session before any request is sent.
         load_sections(registered_sections(self.config))
+        self.context = adapter_context(self.config, self.settings, self.resources.shared, lambda: self.resources.store)
         self.config.hook.pytest_crucible_plan_begin(collection=self)
-        context = adapter_context(self.config, self.settings, self.resources.shared, lambda: self.resources.store)
-        opener, self.guards = Opener(context), context.guards
-        judges = partial(self._open_judge, opener)
+        opener = Opener(self.context)
+        self.context = opener.context
+        judges = partial(self._open_model, opener)
         self.resources.on_close(configure_scorers.configure(self.config.rootpath, judges))
         self.opened_arms = open_arms(opener, self.settings)
         # An error among others: they are reported together.
         with self.gather_errors():
             check_distinct(self.opened_arms, opener.typed_names)
-        self.resources.add_backends(*collect_backends(self.opened_arms), *opener.judges)
+        self.resources.add_backends(*collect_backends(self.opened_arms), *opener.models)
         planner = ExperimentPlanner(self.config, self.settings, self.opened_arms, self.datasets)
         for item in items:
             with self.gather_errors(item.nodeid):
@@ -118,7 +117,6 @@ class ExperimentCollection:
                 self.resources.open_store()
             self._prepare(opener)
         self.config.hook.pytest_crucible_prepare(collection=self)
-        LearnedFindings(self.config).learn(self.experiments.values())
 
     def store_plans(self, run: str) -> bool:
         """Store the run and all plans, unless no request will be sent; return whether requests will be sent."""
@@ -172,7 +170,7 @@ class ExperimentCollection:
         experiment = planner.plan_experiment(item, self.marked.functions[item.nodeid])
         budget = experiment_mark(item).budget
         if budget is not None:
-            names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._judges)]
+            names = [*collect_names(experiment.opened_arms), *(arm.name for arm in self._models)]
             self.resources.shared.spending.allow(item.nodeid, budget, names)
         self.experiments[item.nodeid] = experiment
         # Where one of several arms will be the candidate, the samples of the plan are not known yet.
@@ -190,12 +188,12 @@ class ExperimentCollection:
         plan = planner.plan_joined_test(nodeid, items, ids, len(unique_ids(items)))
         self.joined[nodeid] = JoinedTest(plan, {name: position for position, name in enumerate(ids)})
 
-    def _open_judge(self, opener: Opener, name: str, role: str) -> Judge:
+    def _open_model(self, opener: Opener, name: str, role: str) -> Judge:
         """Open the judge, or the paraphraser; called when a metric or an attack first needs it."""
-        judge, backend = open_judge(opener.open, name, "[scorers]", role)
-        self.resources.add_backends(backend)
-        self._judges.append(judge)
-        return judge
+        model = opener.open_model(name, "[scorers]", role)
+        self.resources.add_backends(*opener.models)
+        self._models.append(model)
+        return model
 
     def _pending_names(self) -> set[str]:
         """Return the arms of experiments that will send something; empty if none of the arms has to be prepared."""

@@ -13,7 +13,7 @@ import pytest
 from pytest_crucible.backends.context import ignore_event
 from pytest_crucible.records import Arm, Emit, Event, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.store.recorder import Recorder
 from pytest_crucible.telemetry.listeners import Listeners, redact_event
 
@@ -36,7 +36,7 @@ class EventPublisher:
     def emit(self) -> Listeners:
         """Sends an event to all listeners. Raises SpecError if OpenTelemetry cannot be used."""
         # Hooks log and export what they receive.
-        hide = key_redactor(self._config) if self._settings.redact else None
+        hide = key_redactor(self._config) if key_redactor(self._config).redacts_findings else None
         listeners: dict[str, Any] = dict(_implementations(self._config, hide))
         if self._settings.otel:
             from pytest_crucible.telemetry.otel import OpenTelemetry

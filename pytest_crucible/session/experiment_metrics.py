@@ -11,10 +11,10 @@ from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features import feature_of, left_out_sentence
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Measure, MetricFacts, Sample
+from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment_data import declared_metrics
-from pytest_crucible.session.marks import ExperimentMark, comparisons, scored_facts, targets
+from pytest_crucible.session.marks import ExperimentMark, scored_facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,6 @@ def find_metrics(
     metrics = (*declared, *(metric for metric in of_kinds if metric.name not in names))
     _check_features(metrics, item.config.pluginmanager.is_blocked)
     _check_samples(metrics, samples)
-    if of_kinds:
-        _check_guard_classes(item, samples)
     scored = _read_scored_facts(item, "score" in takes)
     return ExperimentMetrics(metrics, (*(metric.facts for metric in metrics), *scored))
 
@@ -70,15 +68,6 @@ def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None
     problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
     if problem:
         raise SpecError(problem)
-
-
-def _check_guard_classes(item: pytest.Function, samples: Sequence[Sample]) -> None:
-    # Most sessions have no guard.
-    from pytest_crucible.metrics.guards import check_classes
-
-    measures: list[tuple[str, Measure]] = [(repr(target.text), target) for target in targets(item)]
-    measures += [(f"ab_compare({contrast.expression!r})", contrast) for contrast in comparisons(item)]
-    check_classes(measures, samples)
 
 
 def _read_scored_facts(item: pytest.Function, takes_score: bool) -> tuple[MetricFacts, ...]:

@@ -19,7 +19,7 @@ from pytest_crucible.score.apply import own_scores
 from pytest_crucible.session.call import ScoreRecorder, classify_exception
 from pytest_crucible.session.events import SampleSpan
 from pytest_crucible.session.items import JoinedTest, arm_name, function_nodeid, sample_id
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.state import SessionState
 from pytest_crucible.store.writer import Writer
 

@@ -26,10 +26,9 @@ from pytest_crucible.plan.design import (
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
-from pytest_crucible.records import Dataset, Fingerprint, Measure, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.records import Dataset, Exclusion, Fingerprint, Measure, MetricFacts, Plan, Reasoning, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.exclusions import find_exclusions
 from pytest_crucible.session.experiment import INJECTED, Experiment, ExperimentDraft
 from pytest_crucible.session.experiment_checks import (
     check_adapter,
@@ -131,7 +130,7 @@ class ExperimentPlanner:
             fingerprint=fingerprint_of(
                 draft.item, draft.function, dataset, scored.metrics, draft.timeout_s, self._settings.reasoning
             ),
-            exclusions=(*find_exclusions(arms, scored.metrics, dataset.samples), *draft.exclusions),
+            exclusions=(*draft.exclusions, *_exclude_fitted(scored.metrics)),
             **self._data.samples_facts(draft.data),
             **self._repeats_facts(mark),
             **draft.fields,
@@ -182,6 +181,12 @@ class ExperimentPlanner:
     def _arms_to_query(self, item: pytest.Item) -> tuple[OpenedArm, ...]:
         """Return the arms to query: the baselines only if the test compares something."""
         return self._opened_arms if comparisons(item) else self._opened_arms[:1]
+
+
+def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
+    """Return the samples that a metric was fitted on as those without which each verdict is decided again."""
+    sample_ids = tuple(dict.fromkeys(name for metric in metrics for name in metric.fitted_on))
+    return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
 
 
 def _coverage(draft: ExperimentDraft) -> Iterable[str]:

@@ -12,7 +12,7 @@ import pytest
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.report.plan_lines import ProgressLine, log_line
 from pytest_crucible.sample.engine import Progress
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 
 Show = Callable[[Progress | None], None]
 

@@ -25,7 +25,7 @@ from pytest_crucible.records.private_files import runtime_folder
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.session.events import EventPublisher
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -20,9 +20,6 @@ from pytest_crucible.session.joined_items import Crucible, JoinedItems
 from pytest_crucible.session.notifier import open_notifier
 from pytest_crucible.session.state import open_state
 from pytest_crucible.session.workers import WorkerReports, announce_experiments
-
-if TYPE_CHECKING:
-    from pytest_crucible.adapters.guards import Guards
 
 Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -110,11 +107,6 @@ class CrucibleSession:
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
             raise pytest.UsageError(self.state.hide("\n".join(map(printable, problems))))
-
-    @property
-    def guards(self) -> Guards:
-        """The guards of the project, with the judges of this session."""
-        return self.collection.guards
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the sampling loop and return its result."""

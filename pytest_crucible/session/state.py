@@ -13,7 +13,7 @@ from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.interruptions import Interruptions
 from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.redact_reports import KeyRedactor, key_redactor
+from pytest_crucible.session.redaction import KeyRedactor, key_redactor
 from pytest_crucible.session.resources import Resources, open_resources
 from pytest_crucible.session.settings import read_settings
 

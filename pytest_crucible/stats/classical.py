@@ -110,8 +110,8 @@ def kruskal_wallis(groups: Groups) -> Significance:
     """
     arrays, (between, within) = _groups(groups)
     result = _call("kruskal-wallis", tuple(map(len, arrays)), scipy.stats.kruskal, *arrays, dof=(between,))
-    if result.statistic is None:
-        return result
+    if result.statistic is None:  # all values are the same: nothing speaks against one distribution
+        return _with_effects(replace(result, p_value=1.0), {"epsilon squared": 0.0})
     shares = {
         "epsilon squared": result.statistic / (between + within),
         "eta squared h": (result.statistic - between) / within,

@@ -18,7 +18,6 @@ from pytest_crucible import Backend, BackendError, RecordedBackend, Refused, Rep
 from pytest_crucible.backends import KnowsItsSamples, recorded_rows
 from pytest_crucible.backends.cache import Cached, CachePolicy
 from pytest_crucible.backends.context import BackendContext, ignore_event
-from pytest_crucible.backends.guarded import Protection, Protections, guard_backend
 from pytest_crucible.backends.openai.backend import OpenAIBackend
 from pytest_crucible.backends.openai.backend import open_openai as openai_backend
 from pytest_crucible.backends.protocol import Wrapper
@@ -27,8 +26,9 @@ from pytest_crucible.detectors.secrets import find_secrets
 from pytest_crucible.features.ensembles.ensemble import Ensemble, make_ensemble
 from pytest_crucible.features.ensembles.polling import Member
 from pytest_crucible.features.ensembles.settings import read_rules
-from pytest_crucible.guards.findings import FindingsGuard
-from pytest_crucible.guards.guard import GuardSettings, ThresholdGuard
+from pytest_crucible.features.guards.guard import GuardSettings, ThresholdGuard
+from pytest_crucible.features.guards.kinds import FindingsGuard
+from pytest_crucible.features.guards.protections import Protection, Protections, guard_backend
 from pytest_crucible.records import Adapter
 
 ANSWERS = {"a": "4", "b": "9", "ü\n": "Ω"}

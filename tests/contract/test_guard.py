@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.commands.guards import detect_obfuscated, obfuscation_lines
+from pytest_crucible.features.guards.commands import detect_obfuscated, obfuscation_lines
+from pytest_crucible.features.guards.linear import fit_linear, save_linear
+from pytest_crucible.features.guards.project_guards import Guards
 from pytest_crucible.features.robustness.built_in import FAMILIES
-from pytest_crucible.guards.linear import fit_linear, save_linear
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import BackendError
 

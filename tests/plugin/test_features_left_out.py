@@ -146,3 +146,32 @@ def test_an_adapter_of_a_left_out_feature_is_refused_with_its_name(suite, name, 
         result,
         f"*adapter 'own' with {word} needs the feature {name}, which `-p no:crucible-{name}` leaves out: remove one of them",
     )
+
+
+@pytest.mark.parametrize(
+    ("adapter", "word"),
+    [
+        ("guarded", "adapter 'guarded' with guard"),
+        ("guard:inj", "adapter 'guard:inj' with backend 'guard'"),
+    ],
+)
+def test_an_adapter_with_guards_is_refused_where_guards_are_left_out(suite, adapter, word):
+    path = suite.path / "crucible.toml"
+    text = path.read_text(encoding="utf-8")
+    guarded = '[adapters.guarded]\nbackend = "recorded"\npath = "answers/v2.jsonl"\nguard = { before = ["inj"] }\n'
+    path.write_text(f'{text}\n{guarded}[guards.inj]\nkind = "rules"\n')
+
+    result = suite.run("-p", "no:crucible-guards", f"--crucible-adapter={adapter}")
+
+    suite.refuses(
+        result, f"*{word} needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them"
+    )
+
+
+def test_a_key_of_a_left_out_feature_on_the_command_line_is_refused(suite):
+    result = suite.run("-p", "no:crucible-guards", "--crucible-adapter=v2", "-o", "crucible_redact=pii")
+
+    suite.refuses(
+        result,
+        "crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them",
+    )

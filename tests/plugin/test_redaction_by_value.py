@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from test_secret_places import cells
 
-from pytest_crucible.guards.forms import read_forms
-from pytest_crucible.guards.normalise import normalise
+from pytest_crucible.features.guards.forms import read_forms
+from pytest_crucible.features.guards.normalise import normalise
 
 TABLES = """
 [guards.keys]

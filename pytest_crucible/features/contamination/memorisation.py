@@ -15,7 +15,6 @@ import numpy as np
 from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
 from pytest_crucible.adapters.opened_arm import describe_arm
 from pytest_crucible.adapters.preparations import Pending
@@ -243,8 +242,8 @@ class Adapters:
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
             )
-        # An identity with guards names them too, and they do not take part here.
-        if named is not None and not adapter.guard and self._identify(adapter, backend) != named.identity:
+        # An identity with settings of features, such as guards, names these too, and they do not take part here.
+        if named is not None and not adapter.settings and self._identify(adapter, backend) != named.identity:
             raise SpecError(named.changed)
         return backend
 
@@ -268,7 +267,6 @@ class Adapters:
             open_user_backend=lambda adapter: None,
             tinker=self._tinker,
             store=self._open_store,
-            guards=Guards(self._root),
         )
 
     def _open_store(self) -> RunStore:

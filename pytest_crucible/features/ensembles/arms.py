@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_crucible.adapters.arm_makers import ArmMaker, PartOpener
+from pytest_crucible.adapters.feature_settings import open_wrappers
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
 from pytest_crucible.adapters.training_files import find_training_files
 from pytest_crucible.backends import Backend
-from pytest_crucible.backends.guarded import guard_backend
+from pytest_crucible.backends.stack import wrap_outside
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import SpecError
 
@@ -22,14 +23,11 @@ def open_ensemble(adapter: Adapter, role: Role, opener: PartOpener) -> OpenedArm
     context, names = opener.context, read_rules(adapter).ensemble
     members = tuple(_open_member(name, role, opener, adapter.name) for name in names)
     backend = _open_backend(adapter, opener, members)
-    protections = context.guards.protect(adapter)
+    outer = open_wrappers(adapter, context)
     files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
     files |= find_training_files(adapter, backend, context.root)
-    arm = describe_arm(
-        adapter, role, backend, root=context.root, members=names, trained_on=files, protections=protections
-    )
-    guarded = backend if protections is None else guard_backend(backend, protections)
-    return OpenedArm(arm, guarded, members, chosen_by=context.guards.thresholds_around(adapter))
+    arm = describe_arm(adapter, role, backend, root=context.root, members=names, trained_on=files, outer=outer)
+    return OpenedArm(arm, wrap_outside(backend, outer), members, adapter=adapter)
 
 
 def _check_circle(adapter: Adapter, parents: Sequence[str]) -> None:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 import pytest
 
 from pytest_crucible.adapters.preparations import find_pending
-from pytest_crucible.backends.guarded import BLOCKED
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.features.stages.arm_cost import (
@@ -30,6 +29,7 @@ from pytest_crucible.features.stages.open_cost import ends_early, estimate_furth
 from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
 from pytest_crucible.features.stages.stage_run import stage_positions
 from pytest_crucible.records import Outcome, Plan, Unit
+from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.background_loop import BackgroundLoop

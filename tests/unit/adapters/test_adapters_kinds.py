@@ -7,13 +7,13 @@ import importlib
 import pytest
 from adapter_contexts import context_in
 
-from pytest_crucible.adapters import kinds
 from pytest_crucible.adapters.config import find_adapter, read_adapters
-from pytest_crucible.adapters.kinds import BUILT_IN, KINDS, AdapterKind, kind_of
+from pytest_crucible.adapters.kinds import KINDS, AdapterKind, all_kinds, kind_of
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.adapters.uris import UriForm, read_rest
 from pytest_crucible.backends import ScriptedBackend
+from pytest_crucible.features import load_rows
 from pytest_crucible.records import Adapter
 
 FUNCTIONS = ("open", "locate", "origin")
@@ -29,17 +29,18 @@ def test_every_function_of_the_table_exists(reference):
 
 
 def test_every_kind_can_be_opened():
-    assert all(kind.open for kind in KINDS)
+    assert all(kind.open for kind in all_kinds().values())
 
 
 def test_the_names_that_backend_may_have():
-    assert BUILT_IN == ("guard", "local", "openai", "recorded", "scripted", "tinker")
+    assert sorted(all_kinds()) == ["guard", "local", "openai", "recorded", "scripted", "tinker"]
 
 
 def test_two_kinds_share_no_name_and_no_scheme():
-    schemes = [scheme for kind in KINDS if kind.uri for scheme in kind.uri.schemes]
+    all_rows = [*KINDS, *(kind for _, kind in load_rows("adapter_kinds"))]
+    schemes = [scheme for kind in all_rows if kind.uri for scheme in kind.uri.schemes]
 
-    assert len({kind.name for kind in KINDS}) == len(KINDS)
+    assert len({kind.name for kind in all_rows}) == len(all_rows)
     assert len(set(schemes)) == len(schemes)
 
 
@@ -62,8 +63,7 @@ def echo(monkeypatch):
     row = AdapterKind(
         name="echo", open=f"{__name__}:open_echo", uri=UriForm(("echo",), read_rest("voice")), is_seeded=True
     )
-    monkeypatch.setattr(kinds, "KINDS", (*KINDS, row))
-    monkeypatch.setitem(kinds._BY_NAME, "echo", row)
+    monkeypatch.setitem(all_kinds(), "echo", row)
 
 
 @pytest.mark.usefixtures("echo")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from memory_replies import MemoryReplies
 
-from pytest_crucible.backends import ScriptedBackend, recorded_rows, stack
+from pytest_crucible.backends import ScriptedBackend, recorded_rows
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import Backend, Wrapper
-from pytest_crucible.backends.stack import WRAPPERS, WrapperRow, wrap_backend
+from pytest_crucible.backends.stack import OuterWrapper, wrap_backend
 from pytest_crucible.records import Adapter
 
 
@@ -58,16 +58,18 @@ def test_recorded_replies_are_not_wrapped():
     assert wrap_backend(backend, Adapter(name="v2", backend="recorded"), BackendContext()) is backend
 
 
-def test_guard_is_the_outermost_wrapper(monkeypatch):
+def test_wrappers_of_features_are_outermost():
     class Guard(Wrapper):
         pass
 
-    row = WrapperRow(lambda wrapping: wrapping.adapter.name == "v2", lambda inner, wrapping: Guard(inner))
-    monkeypatch.setattr(stack, "WRAPPERS", (*WRAPPERS, row))
+    class Trace(Wrapper):
+        pass
 
-    guarded, other = (
-        names_of_wrappers(wrap_backend(ScriptedBackend(str), Adapter(name=name, backend="scripted"), BackendContext()))
-        for name in ("v2", "v1")
+    outer = [OuterWrapper(identity=row.__name__, wrap=row, estimate=lambda inner: inner) for row in (Guard, Trace)]
+    adapter = Adapter(name="v2", backend="scripted")
+    wrapped, other = (
+        names_of_wrappers(wrap_backend(ScriptedBackend(str), adapter, BackendContext(), outer=rows))
+        for rows in (outer, ())
     )
 
-    assert guarded == ["Guard", *other]
+    assert wrapped == ["Trace", "Guard", *other]

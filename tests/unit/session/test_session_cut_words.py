@@ -7,7 +7,7 @@ from _pytest._io.saferepr import saferepr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.session.cut_words import remove_cut_words
+from pytest_crucible.session.redaction import remove_cut_words
 
 
 @given(st.integers(80, 140), st.sampled_from(["anna.maria@example.com", "4111 1111 1111 1111", "+49 30 9018 2099"]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.records.redaction import HIDDEN
-from pytest_crucible.session.key_redactor import KeyRedactor
-from pytest_crucible.session.redact_reports import key_redactor
+from pytest_crucible.session.redaction import KeyRedactor, key_redactor
 
 SECRET = "s3cret-value-of-the-gateway"
 
@@ -48,7 +47,7 @@ def test_there_is_one_redactor_for_a_session(pytester):
 def test_reports_and_warnings_of_any_test_are_redacted(pytester, monkeypatch, body):
     monkeypatch.setenv("GATEWAY_API_KEY", SECRET)
     pytester.makeconftest(
-        "from pytest_crucible.session.redact_reports import key_redactor\ndef pytest_configure(config):\n    key_redactor(config)\n"
+        "from pytest_crucible.session.redaction import key_redactor\ndef pytest_configure(config):\n    key_redactor(config)\n"
     )
     pytester.makepyfile(f"import os\ndef test_leak():\n    key = os.environ['GATEWAY_API_KEY']\n    {body}\n")
 

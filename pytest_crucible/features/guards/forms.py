@@ -14,9 +14,8 @@ from collections.abc import Iterator, Sequence
 from string import ascii_letters, ascii_lowercase, digits, hexdigits
 from urllib.parse import unquote
 
-from pytest_crucible.guards.characters import LONG
-from pytest_crucible.guards.long_texts import has_any, has_pair, has_run
-from pytest_crucible.guards.normalise import Alphabet, fold_marks, normalise
+from pytest_crucible.features.guards.long_texts import LONG, has_any, has_pair, has_run
+from pytest_crucible.features.guards.normalise import Alphabet, fold_marks, normalise
 
 # How often what was written as references is read again: `%2569` is `%69`, which is `i`.
 _DEPTH = 2

@@ -1,8 +1,9 @@
-"""Guards around a backend: they read each request before it is sent, and each reply."""
+"""Guards around a backend, which read each request before it is sent and each reply, and a guard that is a backend itself."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
@@ -10,15 +11,19 @@ from typing import Any, Protocol
 from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Wrapper
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.detections import Detection
-
-BLOCKED = "blocked"
-"""The `finish` of a reply that a guard has blocked: an answer of the arm, neither failed nor lost."""
+from pytest_crucible.records.outcomes import BLOCKED
 
 
 class Detector(Protocol):
     """A guard, as the wrapper uses it."""
 
     async def detect(self, text: str) -> Detection: ...
+
+
+class NamedDetector(Detector, Protocol):
+    """A guard that has an identity."""
+
+    identity: str
 
 
 @dataclass(frozen=True)
@@ -179,3 +184,41 @@ class _Reader:
             tool_calls=reply.tool_calls if edited == calls else tuple(json.loads(edited)),
             alternatives=tuple([await self.read_reply(other) for other in reply.alternatives]),
         )
+
+
+class GuardBackend:
+    """Replies to a text with a guard's judgement of it."""
+
+    simulated = False
+    is_instant = True
+
+    def __init__(self, guard: NamedDetector) -> None:
+        self.guard = guard
+        self.identity = f"guard {guard.identity}"
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises BackendError if the guard failed and a failure loses the sample."""
+        started = time.perf_counter()
+        detection = await self.guard.detect(input_text(request.input))
+        label = f"flagged: {detection.category}" if detection.flagged and detection.category else "flagged"
+        return Reply(
+            text=label if detection.flagged else "passed",
+            detection=detection,
+            latency_s=time.perf_counter() - started if detection.latency_s is None else detection.latency_s,
+            input_tokens=0,
+            output_tokens=0,
+            cost_usd=0.0,
+        )
+
+
+def input_text(value: Any) -> str:
+    """Return the text that a guard reads in a request: the input, or its messages without the system prompt.
+
+    >>> input_text([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello"}])
+    'Hello'
+    """
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple) and all(isinstance(message, Mapping) for message in value):
+        return "\n".join(str(message.get("content", "")) for message in value if message.get("role") != "system")
+    return str(value)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from pytest_crucible.adapters.guards import Guards
 from pytest_crucible.commands.options import json_option, parse_field, print_result, run_argument, store_option
 from pytest_crucible.datasets import load_file
-from pytest_crucible.guards.guard import Guard, GuardSettings
-from pytest_crucible.metrics.guards import read_expected
+from pytest_crucible.features.guards.guard import Guard, GuardSettings
+from pytest_crucible.features.guards.metrics import read_expected
+from pytest_crucible.features.guards.project_guards import Guards
 from pytest_crucible.records import Sample
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.errors import SpecError
@@ -26,7 +27,7 @@ from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.run_store import existing_store
 
 if TYPE_CHECKING:
-    from pytest_crucible.runs.benign_scores import BenignScores
+    from pytest_crucible.store.runs import RunStore
 
 HEADERS = ("name", "kind", "threshold", "action", "on error")
 
@@ -143,7 +144,7 @@ def train_guard(file: str, output: str, fields: Sequence[str]) -> tuple[list[str
 
     Raises SpecError for texts or labels that cannot be used, and for a file that cannot be written.
     """
-    from pytest_crucible.guards.linear import fit_linear, save_linear
+    from pytest_crucible.features.guards.linear import fit_linear, save_linear
 
     renamed = dict(map(parse_field, fields))
     samples = load_file(Path(file), fields=renamed, has_option=True)
@@ -195,8 +196,7 @@ def find_threshold(run: str, false_alarms: float, output: str, store: str, as_js
     It is an order statistic of the scores of the run's benign samples. RUN judged a guard: --crucible-adapter=guard:NAME.
     """
     # Imported here: the other commands on guards need no statistics.
-    from pytest_crucible.guards.normalise import ThresholdFile, write_threshold
-    from pytest_crucible.runs.benign_scores import read_benign_scores
+    from pytest_crucible.features.guards.normalise import ThresholdFile, write_threshold
     from pytest_crucible.stats.classifiers import benign_texts_needed, choose_threshold
 
     if not 0 < false_alarms < 1:
@@ -246,3 +246,81 @@ def _too_few(benign: BenignScores, false_alarms: float, needed: int, run: str) -
     has = f"{n:,}, in {benign.samples:,} benign samples" if benign.samples > n else f"{n:,}"
     needs = f"--false-alarms {false_alarms:g} needs at least {needed:,} different benign {benign.unit}s"
     return f"{needs}; run {run} has {has}: {advice}"
+
+
+SCORE = "guard_score"
+
+
+@dataclass(frozen=True, slots=True)
+class BenignScores:
+    """One score for each different benign text, or group of texts, of a run's candidate."""
+
+    guard: str
+    scores: list[float]
+    texts: tuple[str, ...]
+    """A hash of each benign text."""
+    samples: int
+    """Benign samples: of several with equal texts one is counted."""
+    unit: str
+    """`text`, or `group` where texts have groups: then a score is the highest of a group's."""
+
+
+def read_benign_scores(store: RunStore, run: str) -> BenignScores:
+    """Return the scores of all experiments of a run that judged a guard. Raises SpecError if none did."""
+    from pytest_crucible.analyse.analysis import score_table
+    from pytest_crucible.features.guards.normalise import hash_text
+    from pytest_crucible.features.guards.protections import input_text
+    from pytest_crucible.runs.evaluate import analysis_inputs
+    from pytest_crucible.store.experiments import load_experiments
+    from pytest_crucible.store.sample_rows import load_exchanges
+
+    units = _Units()
+    guard, has_groups = "", False
+    for stored in load_experiments(store, run):
+        table = score_table(analysis_inputs(stored, stored.finished))
+        if SCORE not in table.scores:
+            continue
+        guard = stored.plan.candidate.name.removeprefix("guard:")
+        values = table.scores[SCORE][0].values
+        has_groups = has_groups or table.clusters is not None
+        for exchange in load_exchanges(store, stored.key, stored.plan, range(len(values))):
+            value = float(values[exchange.position])
+            if label_number(read_expected(exchange.expected)) == 0 and value == value:
+                group = stored.groups[exchange.position] if table.clusters is not None else None
+                units.add(hash_text(input_text(exchange.input)), group, value)
+    if not guard:
+        raise SpecError(
+            f"run {run} has no {SCORE}: judge the guard first, pytest --crucible-adapter=guard:NAME, on labelled texts"
+        )
+    unit = "group" if has_groups else "text"
+    return BenignScores(guard, units.read_scores(), tuple(units.unit_of_text), units.samples, unit)
+
+
+class _Units:
+    """Different texts, or groups of texts, with their highest scores. A second copy of a text shows nothing new.
+
+    Groups that share a text are one.
+    """
+
+    def __init__(self) -> None:
+        self.unit_of_text: dict[str, object] = {}
+        self.samples = 0
+        self._scores: dict[object, float] = {}
+        self._joined: dict[object, object] = {}
+
+    def add(self, text: str, group: object, score: float) -> None:
+        unit = self._find(text if group is None else ("group", group))
+        other = self._find(self.unit_of_text.setdefault(text, unit))
+        if other != unit:
+            self._joined[unit] = other
+            score = max(score, self._scores.pop(unit, 0.0))
+        self._scores[other] = max(score, self._scores.get(other, 0.0))
+        self.samples += 1
+
+    def read_scores(self) -> list[float]:
+        return list(self._scores.values())
+
+    def _find(self, unit: object) -> object:
+        while unit in self._joined:
+            unit = self._joined[unit]
+        return unit

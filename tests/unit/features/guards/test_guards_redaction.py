@@ -12,9 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.detectors.pii import find_pii
-from pytest_crucible.detectors.replacements import (
+from pytest_crucible.features.guards.forms import read_forms
+from pytest_crucible.features.guards.guard import REDACTIONS
+from pytest_crucible.features.guards.normalise import normalise
+from pytest_crucible.features.guards.redaction import (
     FEW,
-    REDACTIONS,
     FoundValues,
     Redactor,
     RunRedaction,
@@ -23,8 +25,6 @@ from pytest_crucible.detectors.replacements import (
     merge_spans,
 )
 from pytest_crucible.features.robustness.characters import HOMOGLYPHS
-from pytest_crucible.guards.forms import read_forms
-from pytest_crucible.guards.normalise import normalise
 from pytest_crucible.records.detections import Span
 
 TEXT = "Grüße an jürgen@example.com und anna@example.com, jürgen@example.com"

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.adapters.guards import Guards
-from pytest_crucible.guards.guard import OPTIONS, read_guard
+from pytest_crucible.features.guards.guard import read_guard
+from pytest_crucible.features.guards.kinds import OPTIONS
+from pytest_crucible.features.guards.project_guards import Guards
 from pytest_crucible.records.errors import SpecError
 
 

@@ -1,4 +1,4 @@
-"""Redaction of what detectors found: masked, in part, by a numbered placeholder, or by a keyed hash.
+"""Redaction of what guards find: masked, in part, by a numbered placeholder, or by a keyed hash.
 
 Equal values have equal numbers in all processes of a run. A value that was found once is found again where its detector does not
 know it: `password: tr0ub4dor` is a finding; `Tr0UB4DOR`, or one with Cyrillic letters or zero-width characters in it, is none by
@@ -13,15 +13,26 @@ import hmac
 import json
 import os
 import secrets
+import shutil
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from pathlib import Path
-from typing import Literal, get_args
+from typing import TYPE_CHECKING, Any
 
+import pytest
+
+from pytest_crucible.features.guards.guard import Redaction
+from pytest_crucible.records import NoTwin
 from pytest_crucible.records.detections import Span
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import texts_in
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.experiment import Experiment
 
 GetNumber = Callable[[str, str], int]
 """Returns the number of a value, from its type and itself. Callable from any thread."""
@@ -229,8 +240,6 @@ class _FoldTable(dict[int, str]):
         return folded
 
 
-Redaction = Literal["mask", "partial", "placeholder", "hash"]
-REDACTIONS: tuple[str, ...] = get_args(Redaction)
 # Characters of a value that `partial` leaves at each end, and the shortest value of which it leaves any.
 _LEFT_AT_START, _LEFT_AT_END, _SHORTEST_PARTIAL = 1, 4, 10
 _HASH_DIGITS = 12
@@ -347,3 +356,96 @@ class SharedValues:
         """Return the data combined with a stream that the key and the file's name give; twice, it is the data again."""
         stream = hashlib.shake_256(self._key + name.encode()).digest(len(data))
         return bytes(one ^ other for one, other in zip(data, stream, strict=True))
+
+
+class FindingsRedactor:
+    """A function that redacts the findings of a guard in a text, and values that it has found in other texts."""
+
+    def __init__(self, find: Callable[[str], Iterable[Span]], redact: Redactor, values: FoundValues) -> None:
+        self._find, self._redact = find, redact
+        self._values = values
+        self._known_early = 0
+
+    def __call__(self, text: str) -> str:
+        if not text:
+            return text
+        spans = tuple(self._find(text))
+        self._values.learn(text, spans)
+        return self._redact(text, [*spans, *self._values.find(text)])
+
+    def found_late(self) -> bool:
+        """Return whether values were found since the samples were read. Of a run's workers, any may have found them."""
+        self._values.find(" ")
+        return len(self._values) > self._known_early
+
+    def learn_samples(self, experiments: Iterable[Experiment]) -> None:
+        """Find what a run has to hide before anything of it is stored: in its samples, and in the twins of their variants."""
+        planned = list(experiments)
+        # All samples first: a twin is read with what any of them holds.
+        for experiment in planned:
+            for sample in experiment.dataset.samples:
+                for text in texts_in([sample.id, sample.group, sample.input, sample.expected, sample.metadata]):
+                    self(text)
+        for experiment in planned:
+            for sample in experiment.dataset.samples:
+                twins = (variant.twin(sample.id) for variant in experiment.variants)
+                self.learn_changed(sample.input, [twin.input for twin in twins if not isinstance(twin, NoTwin)])
+        self._known_early = len(self._values)
+
+    def learn_changed(self, original: Any, changed: Iterable[Any]) -> None:
+        """Find what the findings in an input have become where it was changed, by an attack or by a test."""
+        text = "\n".join(texts_in(original))
+        if self._values.find(text):
+            for other in texts_in(list(changed)):
+                self._values.learn_changed(text, other)
+
+
+# -- what all processes of a run share --------------------------------------------------------------------------------------
+
+_VALUES = "values"
+PASSED = "crucible_redaction"
+"""What a worker is passed: the key and the folder."""
+
+
+def pass_redaction(config: pytest.Config) -> dict[str, str]:
+    """Under xdist: return the state with which all workers redact alike. The key is drawn for each run and never stored."""
+    if _SHARED not in config.stash:
+        folder = tempfile.mkdtemp(prefix="crucible-numbers-")
+        config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+        (Path(folder) / _VALUES).mkdir(mode=0o700)
+        config.stash[_SHARED] = {"key": os.urandom(32).hex(), "folder": folder}
+    return config.stash[_SHARED]
+
+
+def run_redaction(config: pytest.Config) -> RunRedaction:
+    """Return the common state of this run's redactions."""
+    if _REDACTION not in config.stash:
+        worker = getattr(config, "workerinput", {})
+        shared = worker.get(PASSED) or (pass_redaction(config) if config.pluginmanager.hasplugin("dsession") else None)
+        if shared is None:
+            config.stash[_REDACTION] = RunRedaction()
+        elif not Path(shared["folder"]).is_dir():
+            # A worker on another machine numbers its placeholders by itself.
+            config.stash[_REDACTION] = RunRedaction(bytes.fromhex(shared["key"]), process=worker["workerid"])
+        else:
+            key, folder = bytes.fromhex(shared["key"]), Path(shared["folder"])
+            values = SharedValues(folder / _VALUES, key)
+            config.stash[_REDACTION] = RunRedaction(key, SharedNumbers(folder, key), values)
+    return config.stash[_REDACTION]
+
+
+def session_redactor(
+    config: pytest.Config, name: str, open_redactor: Callable[[str], FindingsRedactor]
+) -> FindingsRedactor:
+    """Return the function that redacts the findings of a guard, opened once. Raises pytest.UsageError where it cannot redact."""
+    if _REDACTOR not in config.stash:
+        try:
+            config.stash[_REDACTOR] = open_redactor(name)
+        except SpecError as error:
+            raise pytest.UsageError(f"--crucible-redact={name}: {error}") from None
+    return config.stash[_REDACTOR]
+
+
+_SHARED = pytest.StashKey[dict[str, str]]()
+_REDACTION = pytest.StashKey[RunRedaction]()
+_REDACTOR = pytest.StashKey[FindingsRedactor]()

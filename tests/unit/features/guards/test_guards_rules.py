@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.guards.forms import part_words, read_forms, read_references, strip_markup
-from pytest_crucible.guards.normalise import normalise
-from pytest_crucible.guards.rules import RulesGuard, load_rules, match_rules, read_patterns
+from pytest_crucible.features.guards.forms import part_words, read_forms, read_references, strip_markup
+from pytest_crucible.features.guards.normalise import normalise
+from pytest_crucible.features.guards.rules import RulesGuard, load_rules, match_rules, read_patterns
 from pytest_crucible.records.errors import BackendError, SpecError
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "deepset_prompt_injections.csv"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.metrics import guards
+from pytest_crucible.features.guards import metrics as guards
 from pytest_crucible.metrics.definition import NotApplicable
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Reply, Sample

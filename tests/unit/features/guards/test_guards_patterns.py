@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from run_sizes import choose_examples
 
-from pytest_crucible.guards.patterns import compile_linear, is_plain, read_needs
-from pytest_crucible.guards.rules import RulesGuard, load_rules, match_rules, read_patterns
+from pytest_crucible.features.guards.patterns import compile_linear, is_plain, read_needs
+from pytest_crucible.features.guards.rules import RulesGuard, load_rules, match_rules, read_patterns
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.guards.guard import GuardContext, GuardSettings, ScoredText
+from pytest_crucible.features.guards.guard import GuardContext, GuardSettings, ScoredText
 from pytest_crucible.records.errors import SpecError
 
 Floats = npt.NDArray[np.float64]

@@ -1,25 +1,22 @@
-"""A configured guard: its table in the configuration, its kind's score, and a threshold.
-
-One row of `KINDS` for each kind names its function, so that the table imports none of the kinds.
-"""
+"""A configured guard: its table in the configuration, its kind's score, and a threshold."""
 
 from __future__ import annotations
 
 import hashlib
-import importlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
 
-from pytest_crucible.detectors.replacements import REDACTIONS, Redaction
 from pytest_crucible.records.detections import Detection, Span
 from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError
 from pytest_crucible.records.suggestions import suggest
 
 Action = Literal["block", "redact"]
 OnError = Literal["lost", "block", "pass"]
+Redaction = Literal["mask", "partial", "placeholder", "hash"]
+REDACTIONS: tuple[str, ...] = get_args(Redaction)
 ANY = "any"
 """The setting that lists other guards, and the kind of such a guard."""
 STAND_IN = "This was blocked by a guard."
@@ -38,7 +35,7 @@ class GuardSettings:
 
     name: str
     kind: str
-    """A row of `guards.kinds`, a "module:function", or `any`."""
+    """A row of `kinds.KINDS`, a "module:function", or `any`."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """The kind's own settings."""
     guards: tuple[str, ...] = ()
@@ -281,50 +278,3 @@ class GuardContext:
     """Paths in the configuration are relative to it."""
     open_judge: Callable[[str], Asks]
     """Returns the adapter with that name as a judge. Raises SpecError."""
-
-
-@dataclass(frozen=True, slots=True)
-class GuardKind:
-    """One kind of guard."""
-
-    open: str
-    """Returns the Scorer; takes the settings and a GuardContext. Raises SpecError."""
-    options: tuple[str, ...] = ()
-    needs: tuple[str, ...] = ()
-    """Options that have to be there."""
-    queries_model: bool = False
-    """An estimate, which calls no model, does without the guard."""
-
-
-KINDS: Mapping[str, GuardKind] = {
-    "rules": GuardKind("pytest_crucible.guards.rules:open_rules", ("patterns",)),
-    "pii": GuardKind("pytest_crucible.guards.findings:open_pii", ("types", "phones")),
-    "secrets": GuardKind("pytest_crucible.guards.findings:open_secrets", ("types",)),
-    "linear": GuardKind("pytest_crucible.guards.linear:open_linear", ("path",), ("path",)),
-    "classifier": GuardKind(
-        "pytest_crucible.guards.models:open_classifier", ("model", "revision", "label"), ("model",), True
-    ),
-    "judge": GuardKind(
-        "pytest_crucible.guards.models:open_judge", ("adapter", "question"), ("adapter", "question"), True
-    ),
-    "presidio": GuardKind("pytest_crucible.guards.findings:open_presidio", ("types",)),
-}
-_FUNCTION = GuardKind("pytest_crucible.guards.findings:open_function")
-OPTIONS: Mapping[str, tuple[str, ...]] = {name: kind.options for name, kind in KINDS.items()}
-"""The settings of each kind."""
-
-
-def queries_model(kind: str) -> bool:
-    """Return whether guards of a kind call a model."""
-    return KINDS.get(kind, _FUNCTION).queries_model
-
-
-def open_scorer(settings: GuardSettings, context: GuardContext) -> Scorer:
-    """Return the scorer of a guard, opened by its kind. Raises SpecError for settings that cannot be used."""
-    kind = KINDS.get(settings.kind, _FUNCTION)
-    missing = next((name for name in kind.needs if not isinstance(settings.options.get(name), str)), None)
-    if missing is not None:
-        raise SpecError(f'{settings.place} has kind = "{settings.kind}" but no {missing!r}: add {missing} = "..."')
-    module, _, function = kind.open.partition(":")
-    scorer: Scorer = getattr(importlib.import_module(module), function)(settings, context)
-    return scorer

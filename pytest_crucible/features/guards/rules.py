@@ -14,12 +14,11 @@ from typing import Any, NamedTuple
 
 import regex
 
-from pytest_crucible.guards.characters import LONG
-from pytest_crucible.guards.forms import add_function_words, read_forms
-from pytest_crucible.guards.guard import GuardContext, GuardSettings
-from pytest_crucible.guards.long_texts import LongForm, Starts, drop_repeats, pack_starts
-from pytest_crucible.guards.normalise import fold_marks, read_words
-from pytest_crucible.guards.patterns import (
+from pytest_crucible.features.guards.forms import add_function_words, read_forms
+from pytest_crucible.features.guards.guard import GuardContext, GuardSettings
+from pytest_crucible.features.guards.long_texts import LONG, LongForm, Starts, drop_repeats, pack_starts
+from pytest_crucible.features.guards.normalise import fold_marks, read_words
+from pytest_crucible.features.guards.patterns import (
     FindPossible,
     Need,
     compile_linear,
@@ -101,7 +100,7 @@ class RuleIndex:
 @functools.cache
 def load_rules() -> RuleIndex:
     """Return the rules of the package."""
-    source = (resources.files("pytest_crucible.guards") / "rules.toml").read_bytes()
+    source = (resources.files("pytest_crucible.features.guards") / "rules.toml").read_bytes()
     data = tomllib.loads(fold_marks(source.decode()))
     parts, weights = data["parts"], data["weights"]
     unsorted = [
