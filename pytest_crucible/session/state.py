@@ -1,4 +1,4 @@
-"""What the parts of a session share: its settings, plans, resources, events and messages."""
+"""The state that all parts of a session share: settings, plans, resources, events and messages."""
 
 from __future__ import annotations
 
