@@ -9,14 +9,12 @@ parameters = { temperature = 0.0 }
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.arm_makers import backend_key, find_maker
 from pytest_crucible.adapters.config_tables import list_tables, read_table
-from pytest_crucible.adapters.feature_settings import pop_settings
+from pytest_crucible.adapters.feature_rows import backend_key, find_maker, pop_settings
 from pytest_crucible.adapters.kinds import kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
@@ -25,7 +23,6 @@ from pytest_crucible.records.suggestions import suggest
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
-_URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
 
 
 def read_adapters(root: Path) -> dict[str, Adapter]:
@@ -59,10 +56,10 @@ def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
     # A configured name comes first, although it may look like a URI.
     if name in adapters:
         return adapters[name]
-    uri = _URI.fullmatch(name)
-    kind = kind_of_uri(uri["scheme"]) if uri else None
-    if kind is not None:
-        return Adapter(name=name, backend=kind.name, options=kind.read_uri(name, name))
+    named = kind_of_uri(name)
+    if named is not None:
+        kind, read = named
+        return Adapter(name=name, backend=kind.name, options=read(name, name))
     raise SpecError(f"adapter {name!r} is not configured: {_suggest(name, adapters)}")
 
 
@@ -84,9 +81,9 @@ def _with_members(name: str, table: Any, source: Path) -> Iterator[Adapter]:
     """Yield the adapter and, where its table stands for further ones, these."""
     adapter = read_adapter(name, table, source)
     yield adapter
-    row = find_maker(adapter)
-    if row is not None:
-        yield from row[1].expand(adapter, table, source)
+    maker = find_maker(adapter)
+    if maker is not None:
+        yield from maker.expand(adapter, table, source)
 
 
 def read_adapter(name: str, table: Any, source: Path) -> Adapter:
@@ -146,12 +143,12 @@ def _with_uri(name: str, options: dict[str, Any], source: Path) -> dict[str, Any
     """Return the options with those that the URI stands for in its place."""
     uri = options.pop("uri")
     # A scheme has to match exactly here: a misspelt one in a file is an error before any server is called.
-    scheme = uri.partition(":")[0] if isinstance(uri, str) and _URI.fullmatch(uri) else ""
+    scheme = uri.partition(":")[0] if isinstance(uri, str) and kind_of_uri(uri) else ""
     kinds = uri_schemes()
     if scheme not in kinds or "backend" in options:
         raise SpecError(
             f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{scheme_name}:...' for scheme_name in kinds)}, "
             "and no backend beside it"
         )
-    kind = kinds[scheme]
-    return {**options, "backend": kind.name, **kind.read_uri(uri, name)}
+    kind, read = kinds[scheme]
+    return {**options, "backend": kind.name, **read(uri, name)}

@@ -13,10 +13,9 @@ import pytest
 from _pytest.outcomes import OutcomeException
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.open import check_distinct, open_arms, prepare_arms
+from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
-from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.preparations import find_pending
+from pytest_crucible.adapters.opener import Opener, check_distinct, open_arms, prepare_arms
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records import Arm, Plan
@@ -96,7 +95,7 @@ class ExperimentCollection:
         self.opened_arms = open_arms(opener, self.settings)
         # An error among others: they are reported together.
         with self.gather_errors():
-            check_distinct(self.opened_arms, opener.typed_names)
+            check_distinct(self.opened_arms, opener.context.typed_names)
         self.resources.add_backends(*collect_backends(self.opened_arms), *opener.models)
         planner = ExperimentPlanner(self.config, self.settings, self.opened_arms, self.datasets)
         for item in items:

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.coverage import coverage_warnings
-from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.opened_arm import OpenedArm, coverage_warnings
 from pytest_crucible.datasets import identify
 from pytest_crucible.features import left_out_sentence
 from pytest_crucible.measures.table import feature_of

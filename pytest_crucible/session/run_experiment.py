@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from pytest_crucible.adapters.open_backend import check_all_replayed
 from pytest_crucible.adapters.opened_arm import collect_backends
-from pytest_crucible.adapters.replay import check_all_replayed
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.backends.spending import Spending

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_crucible.adapters.arm_makers import ArmMaker, PartOpener
-from pytest_crucible.adapters.feature_settings import open_wrappers
-from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
-from pytest_crucible.adapters.training_files import find_training_files
+from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener, open_wrappers
+from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm, find_training_files
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_outside
 from pytest_crucible.records import Adapter, Role

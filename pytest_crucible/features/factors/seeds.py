@@ -7,9 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.adapters.arm_makers import ArmMaker, PartOpener
+from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener, find_preparation
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.factors import FEWEST_LEVELS

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from pytest_crucible.adapters.preparations import find_pending
+from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.features.stages.arm_cost import (

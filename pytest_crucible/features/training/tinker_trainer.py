@@ -15,10 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.adapters.adapter_kind import Origin, check_options, shorten_path
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.options import check_options
-from pytest_crucible.adapters.origin import Origin, shorten_path
-from pytest_crucible.adapters.preparations import option_names
+from pytest_crucible.adapters.feature_rows import option_names
 from pytest_crucible.backends.lineages import trained_adapters
 from pytest_crucible.backends.queue_states import QueueStates, watch_queue
 from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, names_service

@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 from adapter_contexts import context_in, default_settings
 
-from pytest_crucible.adapters.open import check_distinct, open_arms
 from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
-from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.adapters.opener import Opener, check_distinct, open_arms
 from pytest_crucible.features.sweeps.families import open_family
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
@@ -41,7 +40,7 @@ def project(tmp_path):
 def open_compared_arms(project, candidate, *baselines):
     opener = Opener(context_in(project))
     arms = open_arms(opener, dataclasses.replace(default_settings(), adapter=candidate, compare=baselines))
-    check_distinct(arms, opener.typed_names)
+    check_distinct(arms, opener.context.typed_names)
     return arms
 
 

@@ -7,9 +7,8 @@ import dataclasses
 import pytest
 from adapter_contexts import context_in, default_settings
 
-from pytest_crucible.adapters.open import open_arms
 from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
-from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.adapters.opener import Opener, open_arms
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.features.training.log import summarise_training
 from pytest_crucible.records.errors import SpecError

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 from adapter_contexts import context_in
 
-from pytest_crucible.adapters.judge import open_judge
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records.errors import SpecError
@@ -77,9 +76,11 @@ def test_a_judge_is_an_adapter_with_its_model_and_parameters(tmp_path, monkeypat
     (tmp_path / "crucible.toml").write_text(
         '[adapters.j]\nbackend = "scripted"\nscript = "scripts_of_judges:answer"\nparameters = { temperature = 0.5 }\n'
     )
-    judge, backend = open_judge(Opener(context_in(tmp_path)).open, "j", "[scorers]")
+    opener = Opener(context_in(tmp_path))
 
-    assert judge.identity == f"{backend.identity} [('temperature', 0.5)]"
+    judge = opener.open_model("j", "[scorers]")
+
+    assert judge.identity == f"{opener.models[0].identity} [('temperature', 0.5)]"
     assert "judge 'j' is simulated" in (judge.report() or "")
 
 
@@ -90,4 +91,4 @@ def test_stored_answers_cannot_judge(tmp_path, name):
     with pytest.raises(
         SpecError, match=f"judge '{name}' of .scorers. cannot answer prompts: name the adapter of a model"
     ):
-        open_judge(Opener(context_in(tmp_path)).open, name, "[scorers]")
+        Opener(context_in(tmp_path)).open_model(name, "[scorers]")

@@ -9,8 +9,8 @@ from uuid import uuid4
 import pytest
 from adapter_contexts import context_in
 
-from pytest_crucible.adapters.arm_makers import find_training_start
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_rows import find_training_start
 from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import add_version, load_registry
 from pytest_crucible.features.registry.version_names import registry_folder
