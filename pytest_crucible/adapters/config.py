@@ -9,13 +9,17 @@ parameters = { temperature = 0.0 }
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.adapters.adapter_kind import AdapterKind, ReadUri
 from pytest_crucible.adapters.config_tables import list_tables, read_table
-from pytest_crucible.adapters.feature_rows import backend_key, find_maker, pop_settings
-from pytest_crucible.adapters.kinds import kind_of_uri, uri_schemes
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_rows import NamedAdapter, backend_key, find_maker, find_names, pop_settings
+from pytest_crucible.adapters.kinds import all_kinds
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
@@ -23,6 +27,7 @@ from pytest_crucible.records.suggestions import suggest
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""
+_URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
 
 
 def read_adapters(root: Path) -> dict[str, Adapter]:
@@ -48,6 +53,19 @@ def describe_table(root: Path, name: str) -> str:
     return canonical([table, adapters])
 
 
+def resolve_name(name: str, adapters: Mapping[str, Adapter], context: AdapterContext) -> NamedAdapter:
+    """Return what a name asks for: a configured adapter, one that a feature knows by its name, or that of a URI.
+
+    Raises SpecError for an unknown name.
+    """
+    # A configured name comes first, although a feature may know it, too.
+    names = None if name in adapters else find_names(name, context.is_left_out)
+    named = (
+        names.find(name, context) if names else NamedAdapter(find_adapter(name, adapters), is_uri=name not in adapters)
+    )
+    return replace(named, maker=find_maker(named.adapter, context.is_left_out))
+
+
 def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
     """Return the adapter with that name, or the one that a URI such as `recorded:answers/v2.jsonl` names.
 
@@ -56,11 +74,18 @@ def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
     # A configured name comes first, although it may look like a URI.
     if name in adapters:
         return adapters[name]
-    named = kind_of_uri(name)
+    named = _kind_of_uri(name)
     if named is not None:
         kind, read = named
         return Adapter(name=name, backend=kind.name, options=read(name, name))
     raise SpecError(f"adapter {name!r} is not configured: {_suggest(name, adapters)}")
+
+
+def _kind_of_uri(uri: str) -> tuple[AdapterKind, ReadUri] | None:
+    """Return the kind of adapter that a URI names, and what reads its options; None for a text that names none."""
+    parts = _URI.fullmatch(uri)
+    forms = [(kind, kind.uri) for kind in all_kinds().values() if kind.uri]
+    return next(((kind, form.read) for kind, form in forms if parts and form.matches(parts["scheme"])), None)
 
 
 def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
@@ -142,13 +167,13 @@ def _read_trained_on(name: str, value: Any, source: Path) -> tuple[str, ...]:
 def _with_uri(name: str, options: dict[str, Any], source: Path) -> dict[str, Any]:
     """Return the options with those that the URI stands for in its place."""
     uri = options.pop("uri")
+    kinds = {scheme: kind for kind in all_kinds().values() if kind.uri for scheme in kind.uri.schemes}
+    named = _kind_of_uri(uri) if isinstance(uri, str) else None
     # A scheme has to match exactly here: a misspelt one in a file is an error before any server is called.
-    scheme = uri.partition(":")[0] if isinstance(uri, str) and kind_of_uri(uri) else ""
-    kinds = uri_schemes()
-    if scheme not in kinds or "backend" in options:
+    if named is None or uri.partition(":")[0] not in kinds or "backend" in options:
         raise SpecError(
-            f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{scheme_name}:...' for scheme_name in kinds)}, "
+            f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{scheme}:...' for scheme in kinds)}, "
             "and no backend beside it"
         )
-    kind, read = kinds[scheme]
+    kind, read = named
     return {**options, "backend": kind.name, **read(uri, name)}

@@ -37,8 +37,8 @@ class PartOpener(Protocol):
     def parents(self) -> Sequence[str]:
         """The arms that this one is a part of, the outermost first."""
 
-    def find_part(self, name: str) -> Adapter | None:
-        """Return the adapter of a part; None for one that a feature knows by its name. Raises SpecError for an unknown name."""
+    def find_part(self, name: str) -> NamedAdapter:
+        """Return what the name of a part asks for. Raises SpecError for an unknown name."""
 
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
@@ -87,13 +87,17 @@ def backend_key(options: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True)
 class NamedAdapter:
-    """An adapter that a feature knows by its name, and the configuration does not."""
+    """What a name asks for: a configured adapter, one that a feature knows, or that of a URI."""
 
     adapter: Adapter
-    identity: str
-    """The identity that its arm must have."""
-    changed: str
+    identity: str = ""
+    """The identity that its arm must have; empty for any."""
+    changed: str = ""
     """The sentence that refuses another identity."""
+    maker: ArmMaker | None = None
+    """What makes its arm; None for one model."""
+    is_uri: bool = False
+    """It has no table, and is opened each time that it is named."""
 
 
 @dataclass(frozen=True)

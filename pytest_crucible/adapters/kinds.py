@@ -7,7 +7,6 @@ first and may replace a built-in kind.
 from __future__ import annotations
 
 import contextlib
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -33,8 +32,6 @@ from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
     from pytest_crucible.backends import Backend
-
-_URI = re.compile(r"(?P<scheme>[a-z][a-z0-9+.\-]*):(?P<rest>.+)")
 
 
 def open_recorded(adapter: Adapter, context: AdapterContext) -> Backend:
@@ -144,13 +141,6 @@ def kind_of_arm(arm: Arm) -> AdapterKind:
     return all_kinds().get(arm.adapter.partition(":")[0]) or AdapterKind(name=arm.adapter)
 
 
-def kind_of_uri(uri: str) -> tuple[AdapterKind, ReadUri] | None:
-    """Return the kind of adapter that a URI names, and what reads its options; None for a text that names none."""
-    parts = _URI.fullmatch(uri)
-    forms = [(kind, kind.uri) for kind in all_kinds().values() if kind.uri]
-    return next(((kind, form.read) for kind, form in forms if parts and form.matches(parts["scheme"])), None)
-
-
 def uri_schemes() -> dict[str, tuple[AdapterKind, ReadUri]]:
     """Return every scheme that the configuration may use, with its kind and what reads its options."""
     return {scheme: (kind, kind.uri.read) for kind in all_kinds().values() if kind.uri for scheme in kind.uri.schemes}
@@ -164,10 +154,6 @@ class LocatedAdapter:
     kind: AdapterKind
     preparation: Preparation | None
     """None for an adapter that is ready."""
-
-    def find_origin(self, context: AdapterContext) -> Origin:
-        """Return everything besides the settings that the adapter's replies depend on. No service is called."""
-        return (self.preparation or self.kind).find_origin(self.adapter, context)
 
 
 def locate_adapter(

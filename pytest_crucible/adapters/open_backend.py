@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,23 +19,45 @@ from pytest_crucible.records.errors import CrucibleError, Refused, SpecError
 
 
 def open_backend(located: LocatedAdapter, context: AdapterContext, prepared: Any = None) -> Backend:
-    """Return the adapter's backend, without wrappers. `prepared` is the result of its preparation in this session.
+    """Return the adapter's backend, without wrappers, or in a replay a stand-in with the identity that it had.
 
-    Raises SpecError for settings that cannot be opened, and for an unknown backend.
+    `prepared` is the result of its preparation in this session. Raises SpecError for settings that cannot be opened, for an
+    unknown backend, and for an adapter that would have to be called in a replay.
     """
-    if context.is_replay and not located.kind.is_offline:
-        backend = _replay(located, context, prepared)
-    else:
+    adapter, cache = located.adapter, context.shared.cache
+    is_replayed = context.is_replay and not located.kind.is_offline
+    if is_replayed:
+        identity = _find_identity(located, context)
+        if identity is not None:
+            return CacheOnlyBackend(identity)
+        if located.kind.name in all_kinds():
+            raise SpecError(_NO_REPLIES.format(adapter.name))
+    try:
         backend = _open_now(located, context, prepared)
+    # In a replay the hook of a user may open a backend that is never cached; what it lacks, such as a key, is beside the point.
+    except CrucibleError:
+        if is_replayed:
+            raise SpecError(_NO_REPLIES.format(adapter.name)) from None
+        raise
     if backend is None:
-        adapter = located.adapter
         raise SpecError(
             f"adapter {adapter.name!r} has backend {adapter.backend!r}, which neither the package nor a plugin "
             f"provides: write one of {', '.join(sorted(all_kinds()))}"
         )
-    if not (context.is_replay or isinstance(backend, Pending)):
-        _remember(located, backend, context)
+    if cache is None or isinstance(backend, Pending) or (context.is_replay and not is_replayed):
+        return backend
+    if is_cached(backend, adapter):
+        if is_replayed:
+            raise SpecError(_NO_REPLIES.format(adapter.name))
+        # A replay recognises it by this, without opening it.
+        key, files = _describe_settings(located, context)
+        cache.replies.remember_adapter(KnownAdapter(settings=key, identity=backend.identity, files=files))
     return backend
+
+
+_NO_REPLIES = (
+    "the run store has no replies of adapter {!r} as it is configured now: run once without --crucible-cache=only"
+)
 
 
 def _open_now(located: LocatedAdapter, context: AdapterContext, prepared: Any) -> Backend | None:
@@ -52,44 +73,27 @@ def _open_now(located: LocatedAdapter, context: AdapterContext, prepared: Any) -
     return located.kind.open(adapter, context) if backend is None else backend
 
 
-def _remember(located: LocatedAdapter, backend: Backend, context: AdapterContext) -> None:
-    """Store an opened adapter's identity, so that a replay recognises it without opening it."""
-    cache = context.shared.cache
-    if cache is not None and is_cached(backend, located.adapter):
-        key, files = _describe_settings(located, context)
-        cache.replies.remember_adapter(KnownAdapter(settings=key, identity=backend.identity, files=files))
+def _find_identity(located: LocatedAdapter, context: AdapterContext) -> str | None:
+    """Return the identity that the adapter had when its replies were cached; None without any.
 
-
-def _replay(located: LocatedAdapter, context: AdapterContext, prepared: Any) -> Backend | None:
-    """Return a stand-in with the identity that the adapter had when its replies were cached.
-
-    A backend that is never cached is opened as usual. Raises SpecError for an adapter that would have to be called, and for
-    one whose files have changed.
+    Raises SpecError for an adapter that is never cached, and for one whose files have changed.
     """
     adapter, cache = located.adapter, context.shared.cache
-    assert cache is not None  # a replay has one
     if adapter.asking.get("cache") is False:
         raise SpecError(
             f"adapter {adapter.name!r} has cache = false, and --crucible-cache=only calls no model: remove one of them"
         )
-    recognised = cache.replies.find_adapter(_describe_settings(located, context)[0])
-    if recognised is not None:
-        _check_files(recognised, adapter.name, context.root)
-        return CacheOnlyBackend(recognised.identity)
-    if located.kind.name not in all_kinds():  # the hook of a user may open a backend that is never cached
-        with contextlib.suppress(CrucibleError):  # a missing key, for instance: the sentence below says more
-            backend = _open_now(located, context, prepared)
-            if backend is None or not is_cached(backend, adapter):
-                return backend
-    raise SpecError(
-        f"the run store has no replies of adapter {adapter.name!r} as it is configured now: "
-        "run once without --crucible-cache=only"
-    )
+    recognised = cache and cache.replies.find_adapter(_describe_settings(located, context)[0])
+    if recognised is None:
+        return None
+    _check_files(recognised, adapter.name, context.root)
+    return recognised.identity
 
 
 def _describe_settings(located: LocatedAdapter, context: AdapterContext) -> tuple[str, Mapping[str, str]]:
     """Return the key of an adapter's settings, and the files that its replies depend on, with their SHA-256."""
-    adapter, origin = located.adapter, located.find_origin(context)
+    adapter = located.adapter
+    origin = (located.preparation or located.kind).find_origin(adapter, context)
     return settings_key(adapter, *origin.facts, *limit_facts(read_reply_limit(adapter))), origin.files
 
 

@@ -8,13 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.config import find_adapter, read_adapters
+from pytest_crucible.adapters.config import read_adapters, resolve_name
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_rows import (
+    ArmMaker,
+    NamedAdapter,
     Pending,
     explain_missing,
     find_maker,
-    find_names,
     find_pending,
     open_wrappers,
 )
@@ -66,30 +67,34 @@ class Opener:
         """The arms that the present one is a part of, the outermost first."""
         return self._making[:-1]
 
-    def find_part(self, name: str) -> Adapter | None:
-        """Return the adapter of a part; None for one that a feature knows by its name. Raises SpecError for an unknown name."""
-        is_configured = name in self._configured
-        names = None if is_configured else find_names(name, self.context.is_left_out)
-        return find_adapter(name, self._configured) if names is None else None
+    def find_part(self, name: str) -> NamedAdapter:
+        """Return what the name of a part asks for. Raises SpecError for an unknown name."""
+        return resolve_name(name, self._configured, self.context)
 
     def open_named_part(self, name: str, role: Role, typed_in: Path | None = None) -> OpenedArm:
         """Return the arm that a name means. `typed_in` is the folder of a command line that has it. Raises SpecError."""
-        # A configured adapter comes first.
-        if name in self._configured:
-            return self.open_part(self._configured[name], role)
-        names = find_names(name, self.context.is_left_out)
-        if names is None:
-            return self.open_single(find_adapter(name, self._configured), role, typed_in)
-        named = names.find(name, self.context)
-        opened = self.open_part(named.adapter, role)
-        if opened.arm.identity != named.identity:
+        named = resolve_name(name, self._configured, self.context)
+        if named.is_uri:
+            return self.open_single(named.adapter, role, typed_in)
+        opened = self._open_once(named.adapter, named.maker, role)
+        if named.identity and opened.arm.identity != named.identity:
             raise SpecError(named.changed)
         return opened
 
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
-        """Open an adapter once, although it may be an arm and a part of others. Raises SpecError."""
-        if adapter.name not in self._opened:
-            self._opened[adapter.name] = self._open_new(adapter, role)
+        """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
+        return self._open_once(adapter, find_maker(adapter, self.context.is_left_out), role)
+
+    def _open_once(self, adapter: Adapter, maker: ArmMaker | None, role: Role) -> OpenedArm:
+        """Open an adapter once, although it may be an arm and a part of others."""
+        if adapter.name not in self._opened and maker is None:
+            self._opened[adapter.name] = self.open_single(adapter, role)
+        elif adapter.name not in self._opened and maker is not None:
+            self._making.append(adapter.name)
+            try:
+                self._opened[adapter.name] = maker.open(adapter, role, self)
+            finally:
+                self._making.pop()
         # One backend may stand in both roles, as the candidate and as a member of a baseline.
         opened = self._opened[adapter.name]
         if opened.competitors and role != "candidate":
@@ -98,25 +103,15 @@ class Opener:
             )
         return replace(opened, arm=replace(opened.arm, role=role))
 
-    def _open_new(self, adapter: Adapter, role: Role) -> OpenedArm:
-        maker = find_maker(adapter, self.context.is_left_out)
-        if maker is None:
-            return self.open_single(adapter, role)
-        self._making.append(adapter.name)
-        try:
-            return maker.open(adapter, role, self)
-        finally:
-            self._making.pop()
-
     def open_single(self, adapter: Adapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
         """Return the arm of an adapter that is one model, and that no name means. Raises SpecError."""
         context = self.context
         located = locate_adapter(adapter, context, self._configured, typed_in)
         adapter = located.adapter
+        outer = open_wrappers(adapter, context)
         backend = open_backend(located, context, self._prepared.get(adapter.name))
         # Described before it is wrapped: wrappers do not know how the weights behind them were trained.
         files = find_training_files(adapter, backend, context.root)
-        outer = open_wrappers(adapter, context)
         arm = describe_arm(adapter, role, backend, root=context.root, trained_on=files, outer=outer)
         wrap = partial(wrap_backend, backend, adapter, context.shared, is_free=located.kind.is_free, outer=outer)
         if not isinstance(backend, Pending):

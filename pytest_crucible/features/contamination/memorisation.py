@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.adapters.config import find_adapter, read_adapters
+from pytest_crucible.adapters.config import read_adapters, resolve_name
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.feature_rows import Pending, find_maker, find_names
+from pytest_crucible.adapters.feature_rows import Pending, find_maker
 from pytest_crucible.adapters.kinds import locate_adapter
 from pytest_crucible.adapters.open_backend import open_backend
 from pytest_crucible.adapters.opened_arm import describe_arm
@@ -231,10 +231,8 @@ class Adapters:
     def open_scorer(self, name: str, option: str) -> ScoresPrompts:
         """Return the backend of an adapter, or of a registered version. Raises SpecError for one that cannot score prompts."""
         context = self._context()
-        names = None if name in self._configured else find_names(name, context.is_left_out)
-        named = None if names is None else names.find(name, context)
-        adapter = find_adapter(name, self._configured) if named is None else named.adapter
-        typed_in = None if name in self._configured or named is not None else Path.cwd()
+        named = resolve_name(name, self._configured, context)
+        adapter, typed_in = named.adapter, Path.cwd() if named.is_uri else None
         backend: Any = None if find_maker(adapter) is not None else self._open(adapter, typed_in)
         if isinstance(backend, Pending):
             raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
@@ -243,7 +241,7 @@ class Adapters:
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
             )
         # An identity with settings of features, such as guards, names these too, and they do not take part here.
-        if named is not None and not adapter.settings and self._identify(adapter, backend) != named.identity:
+        if named.identity and not adapter.settings and self._identify(adapter, backend) != named.identity:
             raise SpecError(named.changed)
         return backend
 

@@ -37,10 +37,11 @@ def _check_circle(adapter: Adapter, parents: Sequence[str]) -> None:
 def _open_member(name: str, role: Role, opener: PartOpener, ensemble: str) -> OpenedArm:
     """Open a member, whose path is relative to the configuration, because members are written there."""
     try:
-        adapter = opener.find_part(name)
+        part = opener.find_part(name)
     except SpecError as error:
         raise SpecError(f"ensemble {ensemble!r}: {error}") from None
-    if adapter is not None and adapter.variables:
+    # A registered version keeps its own.
+    if part.adapter.variables and not part.identity:
         raise SpecError(
             f"ensemble {ensemble!r}: member {name!r} has variables, and a test function has those of the whole "
             f"ensemble: move them to the table of {ensemble!r}"
