@@ -36,25 +36,6 @@ def score(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def prompt(request: pytest.FixtureRequest) -> None:
-    """The text of one form of the prompt, of those that `crucible(prompts=[...])` names, or of the adapter's variable `prompt`.
-
-    In functions marked `crucible`.
-    """
-    from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE
-
-    if request.node.stash.get(HAS_PROMPT_VARIABLE, False):
-        return
-    marker = request.node.get_closest_marker("crucible")
-    if marker is None or "prompts" not in marker.kwargs:
-        pytest.fail(
-            "fixture 'prompt' is the text of a file: name two or more in @pytest.mark.crucible(prompts=[...]), "
-            "set variables.prompt in the adapter's table, or write a fixture 'prompt' of your own",
-            pytrace=False,
-        )
-
-
-@pytest.fixture
 def crucible(request: pytest.FixtureRequest) -> Iterator[Crucible]:
     """Makes each item of an ordinary parametrised test a sample: `crucible.score(accuracy=...)`, `crucible.sampler`."""
     from pytest_crucible.session.session import SESSION

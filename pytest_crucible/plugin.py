@@ -13,7 +13,6 @@ from pytest_crucible.fixtures import (
     crucible,
     feature_fixtures,
     local_tinker,
-    prompt,
     rest_client,
     sample,
     sampler,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "crucible",
     "local_tinker",
-    "prompt",
     "rest_client",
     "sample",
     "sampler",
@@ -142,11 +140,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
-    from pytest_crucible.session.settings import worker_facts
+    from pytest_crucible.session.settings import draft_settings
     from pytest_crucible.session.workers import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
-    node.workerinput["crucible_settings"] = worker_facts(node.config)
+    node.workerinput["crucible_settings"] = draft_settings(node.config).facts
     node.crucible = WorkerLink(node)
 
 
@@ -164,7 +162,7 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
     """Under xdist: collect a worker's last errors."""
     opened = _current_session(node.config)
     if opened is not None:
-        opened.workers.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
+        opened.messages.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.formats import read_rows, records
 from pytest_crucible.datasets.load import as_rows
 from pytest_crucible.datasets.release import OfficialFile, Release, Row
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.row_files import read_rows, records
 from pytest_crucible.records.suggestions import suggest
 
 _FEVER = {

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from pytest_crucible.metrics.text import normalise
+from pytest_crucible.records.question_text import normalise
 
 NEAR = 20
 """One word in this many may differ, which is 5 %."""
@@ -42,8 +42,7 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
     [None, Duplicate(of=0, is_equal=True), None]
     """
     # Gold answers and prompts occur in many rows: each text is normalised once.
-    # By `normalise_text`, which is twice as fast where texts are ASCII.
-    normal = {text: normalise_text(text) for text in dict.fromkeys(itertools.chain.from_iterable(rows))}
+    normal = {text: normalise(text) for text in dict.fromkeys(itertools.chain.from_iterable(rows))}
     normal_rows = [tuple([normal[text] for text in row]) for row in rows]
     duplicates: list[Duplicate | None] = []
     first: dict[tuple[str, ...], int] = {}
@@ -56,12 +55,6 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
             if near is not None:
                 duplicates[bucket[number]] = Duplicate(bucket[near], False)
     return [_first_of_all(duplicates, duplicate) for duplicate in duplicates]
-
-
-def normalise_text(text: str) -> str:
-    """Return the text as texts are compared: as the metric `exact_match` normalises it."""
-    # Half of the time of a million rows; ASCII has no compatibility characters, and its case folding is lower case.
-    return " ".join(text.lower().split()) if text.isascii() else normalise(text)
 
 
 def is_near(words: Words, others: Words) -> bool:

@@ -16,12 +16,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from pytest_crucible.datasets.formats import FORMATS, Format, ending, format_of
 from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.datasets.selection import draw
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.nesting import TooDeep, check_depth
+from pytest_crucible.records.row_files import FORMATS, Format, ending, format_of
 from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.records.type_names import describe_type
 

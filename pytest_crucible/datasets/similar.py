@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.duplicates import normalise_text
+from pytest_crucible.records.question_text import normalise
 
 _WORD = re.compile(r"\w+")
 Numbers = npt.NDArray[np.int64]
@@ -240,7 +240,7 @@ def find_equal(texts: Sequence[str]) -> Numbers:
     """
     positions: dict[str, list[int]] = {}
     for position, text in enumerate(texts):
-        positions.setdefault(normalise_text(text), []).append(position)
+        positions.setdefault(normalise(text), []).append(position)
     positions.pop("", None)
     return np.array(sorted(k for group in positions.values() if len(group) > 1 for k in group), dtype=np.int64)
 

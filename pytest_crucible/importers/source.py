@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.formats import FORMATS, read_parquet, text_lines
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.nesting import TooDeep, parse
+from pytest_crucible.records.row_files import FORMATS, read_parquet, text_lines
 
 _LINES = (".jsonl", ".ndjson")
 _DELIMITED = (".csv", ".tsv")

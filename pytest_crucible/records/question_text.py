@@ -1,8 +1,9 @@
-"""A sample's input or expected value as a reader sees it."""
+"""A sample's input or expected value as text: as a reader sees it, and as texts are compared."""
 
 from __future__ import annotations
 
 import json
+import unicodedata
 from typing import Any
 
 
@@ -17,3 +18,14 @@ def question_text(value: Any) -> str:
     if value is None or isinstance(value, str):
         return value or ""
     return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def normalise(text: str) -> str:
+    """Return Unicode NFKC, case folded, with white space collapsed and ends stripped. Punctuation stays.
+
+    >>> normalise("  The\\n Answer ")
+    'the answer'
+    """
+    # ASCII has one normal form, and `lower` is then equal to `casefold`.
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split())

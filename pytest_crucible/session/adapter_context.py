@@ -18,7 +18,7 @@ from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.progress import TerminalProgress
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.session.settings import read_settings, typed_names
+from pytest_crucible.session.settings import draft_settings, read_settings
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
@@ -38,7 +38,7 @@ def adapter_context(
         tinker=partial(tinker_services, config),
         progress=TerminalProgress(config),
         store=store,
-        typed_names=typed_names(config),
+        typed_names=draft_settings(config).typed_names,
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         hide=key_redactor(config),
         is_left_out=config.pluginmanager.is_blocked,

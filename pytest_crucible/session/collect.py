@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -16,16 +16,16 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener, check_distinct, open_arms, prepare_arms
+from pytest_crucible.adapters.scorer_settings import configure_scorers
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
-from pytest_crucible.records import Arm, Plan
+from pytest_crucible.records import Arm, DetectableEffect, Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.plan_lines import announcement
 from pytest_crucible.sections.run import load_sections
-from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
-from pytest_crucible.session.announcements import announce_plans
-from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment import Announcement, Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.failures import PlanningFailures, UnusableStore
@@ -91,7 +91,7 @@ class ExperimentCollection:
         opener = Opener(self.context)
         self.context = opener.context
         judges = partial(self._open_model, opener)
-        self.resources.on_close(configure_scorers.configure(self.config.rootpath, judges))
+        self.resources.on_close(configure_scorers(self.config.rootpath, judges))
         self.opened_arms = open_arms(opener, self.settings)
         # An error among others: they are reported together.
         with self.gather_errors():
@@ -241,3 +241,38 @@ class ExperimentCollection:
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
     """Return the plan with other arms of the same names. Arms of stored runs stay."""
     return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))
+
+
+def announce_plans(
+    plans: Sequence[Plan], settings: Settings, opened_arms: Sequence[OpenedArm], announce: Callable[..., object]
+) -> dict[str, str]:
+    """Return the announcement of each plan, by nodeid. All comparisons of the session share alpha.
+
+    `announce` is the hook that features implement.
+    """
+    whole = Announcement(
+        plans=plans,
+        settings=settings,
+        alpha=settings.alpha,
+        claims=sum(contrast.shares_alpha for plan in plans for contrast in plan.contrasts),
+        lines={plan.nodeid: [] for plan in plans},
+    )
+    announce(announcement=whole)
+    lines = {}
+    for plan in plans:
+        foresight = _foresight(plan, alpha=whole.alpha, family_size=whole.claims)
+        not_queried = [experiment.arm.name for experiment in opened_arms[len(plan.arms) :]]
+        further = [line for _, line in sorted(whole.lines[plan.nodeid])]
+        lines[plan.nodeid] = announcement(
+            plan, foresight, not_queried, further=further, replayed=settings.cache == "only"
+        )
+    return lines
+
+
+def _foresight(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
+    """Return the effects that the plan's comparisons can detect. Modules that compute them are imported only if needed."""
+    if not plan.contrasts or plan.look_alpha is not None:
+        return ()
+    from pytest_crucible.plan.power import detectable_effects
+
+    return detectable_effects(plan, alpha=alpha / plan.chosen_among, family_size=family_size)

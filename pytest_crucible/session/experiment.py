@@ -1,4 +1,4 @@
-"""An experiment as it is planned, run and estimated: what its markers declare, and what hooks of features change."""
+"""An experiment as it is planned, announced, run and estimated: what its markers declare, and what hooks of features change."""
 
 from __future__ import annotations
 
@@ -31,18 +31,15 @@ from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress
 from pytest_crucible.score.apply import FurtherScores
-from pytest_crucible.session.experiment_data import ExperimentData
-from pytest_crucible.session.experiment_metrics import ExperimentMetrics
+from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 
 if TYPE_CHECKING:
-    from pytest_crucible.session.looks import LookRule
+    from pytest_crucible.runs.looks import LookRule
 
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
-HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
-"""Marks the items of experiments whose `prompt` is a variable of the adapters."""
 
 
 class BoundArgument(Protocol):
@@ -253,6 +250,20 @@ class ExperimentRun:
             if is_over():
                 return
             yield unit
+
+
+@dataclass
+class Announcement:
+    """The facts behind the announcements of a session's plans. The hook `pytest_crucible_announce` may change it."""
+
+    plans: Sequence[Plan]
+    settings: Settings
+    alpha: float
+    """The error rate of all claims at the end of the run."""
+    claims: int
+    """The number of claims that share it."""
+    lines: dict[str, list[tuple[int, str]]]
+    """Further lines by nodeid, each with its place among those of other features."""
 
 
 @dataclass(frozen=True)

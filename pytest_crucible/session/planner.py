@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -25,7 +25,7 @@ from pytest_crucible.plan.design import (
 from pytest_crucible.plan.fingerprint import fingerprint
 from pytest_crucible.plan.variant_terms import VariantNames
 from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
-from pytest_crucible.records import Dataset, Exclusion, Fingerprint, Measure, MetricFacts, Plan, Reasoning, Sample
+from pytest_crucible.records import Dataset, Exclusion, Measure, MetricFacts, Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.experiment import INJECTED, Experiment, ExperimentDraft
@@ -39,9 +39,8 @@ from pytest_crucible.session.experiment_checks import (
     check_return,
     check_variables,
 )
-from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.experiment_metrics import find_metrics
-from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts, targets
+from pytest_crucible.session.experiment_data import SessionDatasets, find_metrics
+from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 
 
 class ExperimentPlanner:
@@ -68,18 +67,19 @@ class ExperimentPlanner:
         plan = self._make_plan(draft)
         if self._settings.memory == "pool":
             check_pooling(plan)
-        arms, uses_sampler = draft.arms, "sampler" in draft.takes
+        arms, uses_sampler, data = draft.arms, "sampler" in draft.takes, draft.data
         if draft.all_variants and uses_sampler:
             check_models(arms, "attacked replies" if draft.variants else "replies to variants of the samples")
+        coverage = coverage_warnings(arms if uses_sampler else (), data.selected.all_ids, data.dataset)
         return Experiment(
             function=function,
             plan=plan,
-            dataset=draft.data.dataset,
+            dataset=data.dataset,
             metrics=draft.scored.metrics,
             opened_arms=arms,
             timeout_s=draft.timeout_s,
             is_async=inspect.iscoroutinefunction(function),
-            warnings=(*(_coverage(draft) if uses_sampler else ()), *draft.data.warnings),
+            warnings=(*coverage, *data.warnings),
             reasoning=self._settings.reasoning,
             variants=draft.all_variants,
             variant_metrics=draft.variant_metrics,
@@ -126,12 +126,20 @@ class ExperimentPlanner:
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),
             purpose=mark.purpose,
-            fingerprint=fingerprint_of(
-                draft.item, draft.function, dataset, scored.metrics, draft.timeout_s, self._settings.reasoning
+            # Everything that the stored replies depend on but the arm.
+            fingerprint=fingerprint(
+                dataset=dataset.sha256,
+                function=draft.function,
+                case=draft.item.callspec.id if hasattr(draft.item, "callspec") else "",
+                metrics=scored.metrics,
+                sampling={"timeout_s": draft.timeout_s},
+                owner=draft.item.cls,
+                reasoning=self._settings.reasoning,
             ),
             exclusions=(*draft.exclusions, *_exclude_fitted(scored.metrics)),
             **self._data.samples_facts(draft.data),
-            **self._repeats_facts(mark),
+            repeats=mark.epochs * self._rounds,
+            rounds=self._rounds,
             **draft.fields,
             features=draft.data.values,
         )
@@ -139,11 +147,6 @@ class ExperimentPlanner:
     @property
     def _rounds(self) -> int:
         return self._settings.option("rounds") or 1
-
-    def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
-        """Return the fields of a plan about repeats."""
-        rounds = self._rounds
-        return {"repeats": mark.epochs * rounds, "rounds": rounds}
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
@@ -188,11 +191,6 @@ def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
     return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
 
 
-def _coverage(draft: ExperimentDraft) -> Iterable[str]:
-    """Return the warnings about recorded replies of the arms."""
-    return coverage_warnings(draft.arms, draft.data.selected.all_ids, draft.data.dataset) if draft.arms else ()
-
-
 def make_plan(
     item: pytest.Function,
     arms: Sequence[OpenedArm],
@@ -215,8 +213,11 @@ def make_plan(
     judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
     check_expected(quality_targets, contrasts, dataset.samples)
     arm_records = tuple(arm.arm for arm in arms)
+    path, line, _ = item.location
     return Plan(
-        **{**_location(item), **facts},
+        **{"nodeid": item.nodeid, **facts},
+        path=path,
+        line=line or 0,
         dataset=dataset.name,
         dataset_sha256=dataset.sha256,
         planned=len(dataset.samples),
@@ -238,28 +239,3 @@ def _check_statistics(item: pytest.Item, measures: Sequence[Measure]) -> None:
         feature = feature_of(measure)
         if feature is not None and item.config.pluginmanager.is_blocked(feature.plugin_name):
             raise SpecError(left_out_sentence(measure.expression, feature))
-
-
-def fingerprint_of(
-    item: pytest.Function,
-    function: Callable[..., Any],
-    dataset: Dataset,
-    metrics: Sequence[Metric],
-    timeout_s: float | None,
-    reasoning: Reasoning,
-) -> Fingerprint:
-    """Return the fingerprint of an experiment: everything that its stored replies depend on but the arm."""
-    return fingerprint(
-        dataset=dataset.sha256,
-        function=function,
-        case=item.callspec.id if hasattr(item, "callspec") else "",
-        metrics=metrics,
-        sampling={"timeout_s": timeout_s},
-        owner=item.cls,
-        reasoning=reasoning,
-    )
-
-
-def _location(item: pytest.Function) -> dict[str, Any]:
-    path, line, _ = item.location
-    return {"nodeid": item.nodeid, "path": path, "line": line or 0}

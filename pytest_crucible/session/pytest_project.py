@@ -40,10 +40,12 @@ class _Caller(Generic[Result]):
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection(self, session: pytest.Session) -> bool:
         # Recipes and scripts are next to the tests, whose folders pytest puts on the path when it collects them.
-        paths = (self.directory, session.config.rootpath, *_test_folders(session.config))
+        config = session.config
+        folders = [config.rootpath / folder for folder in config.getini("testpaths")]
+        paths = (self.directory, config.rootpath, *folders)
         sys.path[:0] = [str(path) for path in dict.fromkeys(paths)]
         try:
-            self.result = self.call(session.config)
+            self.result = self.call(config)
         except CrucibleError as error:
             self.error = error
         # Another implementation would collect the tests.
@@ -71,10 +73,6 @@ def with_adapters(
     if caller.result is None:
         raise SpecError(f"pytest cannot be configured in {str(directory)!r}: {last_line}")
     return caller.result
-
-
-def _test_folders(config: pytest.Config) -> list[Path]:
-    return [config.rootpath / folder for folder in config.getini("testpaths")]
 
 
 @contextlib.contextmanager

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_prices
-from pytest_crucible.backends.budget import SharedLedger, SpendLedger
+from pytest_crucible.backends.budget import SharedLedger
 from pytest_crucible.backends.cache import CachePolicy
-from pytest_crucible.backends.context import BackendContext, ignore_event
+from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.limiters import Limiters, Workers
 from pytest_crucible.backends.not_sent import UnsentRequest
 from pytest_crucible.backends.protocol import Backend, Closeable
@@ -38,38 +38,14 @@ CLOSE_TIMEOUT_S = 10.0
 class Resources:
     """Opens resources on demand; `close` closes everything that was opened, in order."""
 
-    def __init__(
-        self,
-        store: str,
-        *,
-        cache: str,
-        fresh: Iterable[str] = (),
-        limiters: Callable[[], Limiters] = Limiters,
-        spending: Callable[[], Spending] = Spending,
-        hide: Callable[[str], str] | None = None,
-        hide_keys: Callable[[str], str] | None = None,
-        seed: int = 0,
-        emit: Callable[[], Emit] = lambda: ignore_event,
-        run_code: bool = False,
-    ) -> None:
-        """Open nothing yet. `cache` is auto, only, off or refresh; `fresh` are the arms whose cached replies are ignored.
-
-        `hide` redacts stored texts and `hide_keys` all else that is stored, as in RunStore; `emit` is called when the first event
-        is emitted, and may raise SpecError.
-        """
-        self._location = store
-        self._cache = cache
-        self._fresh = frozenset(fresh)
-        self._limiters = limiters
-        self._hide, self._hide_keys = hide, hide_keys
-        self._spending = spending
-        self._seed = seed
-        self._emit = emit
+    def __init__(self, config: pytest.Config, settings: Settings, run: str, publisher: EventPublisher) -> None:
+        """Open nothing yet."""
+        self._config, self._settings, self._run, self._publisher = config, settings, run, publisher
         self.on_unsent: Callable[[UnsentRequest], None] | None = None
         """Receives the requests of a session that sends none, such as an estimate. Set before anything is opened."""
         self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
-        if run_code:
+        if settings.run_code:
             from pytest_crucible import sandbox
 
             sandbox.allow()
@@ -85,26 +61,31 @@ class Resources:
     @cached_property
     def shared(self) -> BackendContext:
         """State shared by the session's backends. Raises SpecError for invalid budgets or prices."""
-        emit = self._emit()
+        emit, settings = self._publisher.request_emit(), self._settings
+        # The controller sends no requests, and does not use its workers' shared state.
+        worker = getattr(self._config, "workerinput", None)
+        # --crucible-concurrency is per run, not per worker.
+        workers = Workers(self._run, worker["workercount"]) if worker else None
         return BackendContext(
             emit=emit,
             starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
-            seed=self._seed,
-            limiters=self._limiters(),
-            spending=self._spending(),
+            seed=settings.seed,
+            limiters=Limiters(ordinary=settings.concurrency, workers=workers),
+            spending=_open_spending(self._config, settings.budget, self._run),
             cache=self._caching(),
             on_unsent=self.on_unsent,
         )
 
     def _caching(self) -> CachePolicy | None:
-        if self._cache == "off":
+        settings = self._settings
+        if settings.cache == "off":
             return None
         return CachePolicy(
             replies=self.replies,
-            only=self._cache == "only",
+            only=settings.cache == "only",
             begun=time.time(),
-            refresh=self._cache == "refresh",
-            fresh=self._fresh,
+            refresh=settings.cache == "refresh",
+            fresh=frozenset(settings.compare if settings.fresh else ()),
         )
 
     @cached_property
@@ -128,8 +109,11 @@ class Resources:
     def store(self) -> RunStore:
         """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
         if self._unusable is None:
+            where, hide = self._settings.store, key_redactor(self._config)
+            # Paths count from pytest's root directory, wherever pytest is started.
+            location = where if "://" in where else str(self._config.rootpath / where)
             try:
-                return RunStore(self._location, self._hide, self._hide_keys)
+                return RunStore(location, hide, hide.hide_keys)
             except StoreError as error:
                 self._unusable = error
         raise self._unusable
@@ -217,47 +201,18 @@ async def _close_all(backends: Sequence[Backend]) -> None:
                 stack.push_async_callback(backend.close)
 
 
-def open_resources(
-    config: pytest.Config,
-    settings: Settings,
-    run: str,
-    publisher: EventPublisher,
-) -> Resources:
-    """Return the resources of a session, each opened when first used."""
-    return Resources(
-        _store_location(config, settings),
-        cache=settings.cache,
-        fresh=settings.compare if settings.fresh else (),
-        limiters=lambda: _limiters(config, settings, run),
-        spending=lambda: open_spending(config, settings.budget, run),
-        hide=key_redactor(config),
-        hide_keys=key_redactor(config).hide_keys,
-        seed=settings.seed,
-        emit=publisher.request_emit,
-        run_code=settings.run_code,
-    )
-
-
-def _store_location(config: pytest.Config, settings: Settings) -> str:
-    """Return the run store's location; paths count from pytest's root directory, wherever pytest is started."""
-    where = settings.store
-    return where if "://" in where else str(config.rootpath / where)
-
-
-def _limiters(config: pytest.Config, settings: Settings, run: str) -> Limiters:
-    """Return the limiters that all workers of the run share: --crucible-concurrency is per run, not per worker."""
-    # The controller sends no requests, and does not use its workers' shared state.
-    worker = getattr(config, "workerinput", None)
-    workers = Workers(run, worker["workercount"]) if worker else None
-    return Limiters(ordinary=settings.concurrency, workers=workers)
-
-
-def open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
+def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
     """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
     prices = Prices(read_prices(config.rootpath))
     if not budgets:
         return Spending(prices=prices)
-    return Spending(", ".join(budgets), prices, _purse(config, run))
+    ledger = None
+    is_worker = hasattr(config, "workerinput")
+    # All workers of a run share one.
+    if is_worker or config.pluginmanager.hasplugin("dsession"):
+        name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
+        ledger = SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)
+    return Spending(", ".join(budgets), prices, ledger)
 
 
 def emit_budgets(emit: Emit, money: Spending, nodeid: str = "") -> None:
@@ -273,12 +228,3 @@ def budget_lines(budgets: Sequence[BudgetSpent]) -> list[str]:
     """Return a line for each budget: the experiments' budgets, then the run's."""
     ordered = sorted(budgets, key=lambda budget: not budget.experiment)
     return [f"budget   {f'{budget.experiment}: ' if budget.experiment else ''}{budget.said}" for budget in ordered]
-
-
-def _purse(config: pytest.Config, run: str) -> SpendLedger | None:
-    """Return the ledger that all workers of a run share; None for a run in one process."""
-    is_worker = hasattr(config, "workerinput")
-    if not (is_worker or config.pluginmanager.hasplugin("dsession")):
-        return None
-    name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
-    return SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)

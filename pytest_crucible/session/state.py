@@ -12,10 +12,10 @@ from pytest_crucible.sample.deadline import Deadline
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.interruptions import Interruptions
-from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.redaction import KeyRedactor, key_redactor
-from pytest_crucible.session.resources import Resources, open_resources
+from pytest_crucible.session.resources import Resources
 from pytest_crucible.session.settings import read_settings
+from pytest_crucible.session.workers import Messages
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def open_state(config: pytest.Config, run: str | None) -> SessionState:
     # Its handlers are restored last of all that is registered here.
     interruptions = Interruptions(config)
     publisher = EventPublisher(config, settings, run)
-    resources = open_resources(config, settings, run, publisher)
+    resources = Resources(config, settings, run, publisher)
     collection = ExperimentCollection(config, settings, resources)
     seconds, text = settings.deadline_s, settings.deadline or ""
     return SessionState(

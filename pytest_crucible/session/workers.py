@@ -1,22 +1,87 @@
-"""Workers of pytest-xdist: their controller interrupts them, waits for their last rows, and merges their messages."""
+"""Messages for the end of a session, and the workers of pytest-xdist that send theirs to the controller.
+
+The controller interrupts its workers, waits for their last rows, and merges their messages.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
+from pytest_crucible.session.failures import ExpectedFailure
 from pytest_crucible.session.interruptions import raise_in_main_thread
-from pytest_crucible.session.messages import Messages
 
 # A worker cancels its requests for up to 5 s, and then stores what it has.
 WORKERS_END_S = 10.0
 _INPUT = "crucible_channel"
 _STORED = "stored"
+
+
+@dataclass
+class Messages:
+    """Lines and errors to show at the end; a worker sends them with its reports, and the controller merges them."""
+
+    problems: list[str]
+    """Errors of the configuration: no request is sent."""
+    failures: dict[str, None] = field(default_factory=dict)
+    """Errors of the run store during sampling, each once although several workers report it."""
+    lines: list[str] = field(default_factory=list)
+    complaints: dict[str, None] = field(default_factory=dict)
+    """Sentences on listeners that raised, each once although several workers report it."""
+    items: dict[str, list[str]] = field(default_factory=dict)
+    """Nodeids of the items that ran, by the experiment that they belong to."""
+
+    expected_failures: dict[str, ExpectedFailure] = field(default_factory=dict)
+    """Markers `xfail`, by the experiment that they are on."""
+
+    begun: bool = False
+    """Whether an experiment is in the run store. Without one there is no run to conclude."""
+    expected_verdicts: int = 0
+    """Verdicts that are counted as tests already."""
+    further_reports: int = 0
+    """Test reports of features, which are counted as tests, too."""
+
+    @property
+    def errors(self) -> list[str]:
+        """Errors that keep the session from sending requests, or further requests."""
+        return [*self.problems, *self.failures]
+
+    def add_item(self, owner: str, item: str) -> None:
+        self.items.setdefault(owner, []).append(item)
+
+    def add_failures(self, failures: Iterable[object]) -> None:
+        self.failures |= dict.fromkeys(map(str, failures))
+
+    def add_complaints(self, complaints: Iterable[str]) -> None:
+        self.complaints |= dict.fromkeys(complaints)
+
+    def pop_message(self) -> dict[str, Any]:
+        """Return everything as a report carries it to the controller; lines are sent only once."""
+        # Lines are appended by the controller, errors are merged by value: only lines could appear twice.
+        lines, self.lines = self.lines, []
+        return {
+            "begun": self.begun,
+            "problems": self.problems,
+            "failures": list(self.failures),
+            "lines": lines,
+            "complaints": list(self.complaints),
+            "expected_failures": self.expected_failures,
+        }
+
+    def merge(self, message: Mapping[str, Any]) -> None:
+        """Add the message of a worker's report."""
+        self.begun |= message["begun"]
+        self.problems = message["problems"] or self.problems
+        self.lines += message["lines"]
+        self.add_failures(message["failures"])
+        self.add_complaints(message["complaints"])
+        self.expected_failures |= message["expected_failures"]
 
 
 class WorkerLink:
@@ -46,16 +111,6 @@ class WorkerLink:
             self._ended.set()
         else:
             self.announced = message
-
-
-def interrupt_workers(links: Iterable[WorkerLink], number: int) -> None:
-    """Interrupt all workers, and wait until their last rows are stored; KeyboardInterrupt ends the wait."""
-    until = time.monotonic() + WORKERS_END_S
-    for link in links:
-        link.interrupt(number)
-    with contextlib.suppress(KeyboardInterrupt):
-        for link in links:
-            link.wait_until_stored(max(0.0, until - time.monotonic()))
 
 
 def announce_experiments(config: pytest.Config, message: dict[str, Any]) -> None:
@@ -104,10 +159,11 @@ class WorkerReports:
             terminal.ensure_newline()
             terminal.write_line(message["line"])
 
-    def add_failures(self, failures: Sequence[str]) -> None:
-        """Record the errors of a worker that could not store its last rows."""
-        self._messages.add_failures(failures)
-
     def interrupt(self, number: int) -> None:
-        """Pass a signal on to all workers, and wait until their last rows are stored."""
-        interrupt_workers(self._links, number)
+        """Interrupt all workers, and wait until their last rows are stored; KeyboardInterrupt ends the wait."""
+        until = time.monotonic() + WORKERS_END_S
+        for link in self._links:
+            link.interrupt(number)
+        with contextlib.suppress(KeyboardInterrupt):
+            for link in self._links:
+                link.wait_until_stored(max(0.0, until - time.monotonic()))

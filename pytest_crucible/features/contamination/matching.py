@@ -11,11 +11,11 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.duplicates import normalise_text
 from pytest_crucible.datasets.load import as_rows, file_source
 from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, split_words
 from pytest_crucible.records import Sample
 from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.question_text import normalise
 
 How = Literal["exact", "long", "near", "group"]
 
@@ -208,11 +208,11 @@ class Matcher:
         self._equal: dict[str, list[int]] = {}
         self._groups: dict[str, list[int]] = {}
         for position, sample in enumerate(samples):
-            self._equal.setdefault(normalise_text(sample.text), []).append(position)
+            self._equal.setdefault(normalise(sample.text), []).append(position)
             if sample.group is not None:
                 self._groups.setdefault(sample.group, []).append(position)
         self._equal.pop("", None)
-        self._answers = [None if sample.answer is None else normalise_text(sample.answer) for sample in samples]
+        self._answers = [None if sample.answer is None else normalise(sample.answer) for sample in samples]
         self._best: dict[tuple[int, bool], _RowMatch] = {}
         self._similar = np.zeros(len(samples), dtype=bool)
         self._similar_near = np.zeros(len(samples), dtype=bool)
@@ -263,7 +263,7 @@ class Matcher:
         equal, groups = self._equal, self._groups
         for row in chunk:
             for text in row.texts:
-                positions = equal.get(normalise_text(text))
+                positions = equal.get(normalise(text))
                 if positions is not None:
                     self._add(positions, _RowMatch("exact", row.number, 1.0), row)
             if row.group is not None and row.group in groups:
@@ -296,7 +296,7 @@ class Matcher:
                 self._add([position], _RowMatch("long", row.number, share), row)
 
     def _add(self, positions: Sequence[int], match: _RowMatch, row: TrainingText) -> None:
-        answer = None if row.answer is None else normalise_text(row.answer)
+        answer = None if row.answer is None else normalise(row.answer)
         for position in positions:
             own = self._answers[position]
             key = (position, own is not None and answer is not None and own != answer)

@@ -12,7 +12,6 @@ from scipy import stats
 
 from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, row_finding
 from pytest_crucible.datasets.columns import Column, Table
-from pytest_crucible.datasets.duplicates import normalise_text
 from pytest_crucible.datasets.expectation import (
     check_choice,
     check_count,
@@ -27,6 +26,7 @@ from pytest_crucible.datasets.expectation import (
 from pytest_crucible.datasets.similar import find_equal, find_similar
 from pytest_crucible.features.data_checks.texts import UnusableColumn
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.question_text import normalise
 
 Numbers = npt.NDArray[np.float64]
 
@@ -274,9 +274,9 @@ def expect_one_answer_per_input(column: str = "input", answer: str = "expected")
         texts = dict(zip(values.present.tolist(), values.texts, strict=True))
         labels = dict(zip(answers.present.tolist(), answers.labels, strict=True))
         of_text: dict[str, set[str]] = {}
-        keys = [normalise_text(texts[position]) for position in both]
+        keys = [normalise(texts[position]) for position in both]
         for position, key in zip(both, keys, strict=True):
-            of_text.setdefault(key, set()).add(normalise_text(labels[position]))
+            of_text.setdefault(key, set()).add(normalise(labels[position]))
         bad = [len(of_text[key]) > 1 for key in keys]
         return Finding(
             message="of inputs with one answer",

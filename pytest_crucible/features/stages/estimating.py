@@ -28,6 +28,7 @@ from pytest_crucible.features.stages.forecasts import ArmEstimate
 from pytest_crucible.features.stages.open_cost import ends_early, estimate_further, whole_amounts
 from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
 from pytest_crucible.features.stages.stage_run import stage_positions
+from pytest_crucible.plan.arms import OpenUnits
 from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
@@ -38,7 +39,6 @@ from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment, HelperEstimate
 from pytest_crucible.session.run_entry import find_stored_replies
-from pytest_crucible.session.run_experiment import OpenUnits
 from pytest_crucible.store.past_usage import judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore
@@ -166,7 +166,7 @@ class Estimator:
     ) -> list[Outcome]:
         """Run each unit that is not stored up to its first request; return the outcomes."""
         plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
-        call = Call.prepare(item, experiment, self.loop, threads)
+        call = Call(item, experiment, self.loop, threads)
         open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
         outcomes: list[Outcome] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))

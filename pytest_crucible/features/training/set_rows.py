@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pytest_crucible.datasets.duplicates import find_duplicates
-from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.features.training.set_formats import (
     FileRow,
     TrainingRow,
@@ -23,6 +22,7 @@ from pytest_crucible.features.training.set_formats import (
     with_messages,
 )
 from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.row_files import read_rows
 from pytest_crucible.records.serialize import to_plain
 
 Line = tuple[str, Mapping[str, Any]]

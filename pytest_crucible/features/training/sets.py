@@ -44,11 +44,11 @@ from pytest_crucible.features.training.set_selection import (
     select_adversarial,
     select_rows,
 )
-from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Adapter, MetricFacts, Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.process_secrets import hide_encoded
+from pytest_crucible.records.question_text import normalise
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.runs.plugins import variant_rules

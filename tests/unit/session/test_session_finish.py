@@ -11,8 +11,8 @@ from experiment_builders import ALONE
 
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.session.finish import finish_lines, github_annotations, report_verdicts, summary_lines
-from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.reports import rerun_report, verdict_reports
+from pytest_crucible.session.workers import Messages
 
 NODEID = "test_math.py::test_sums"
 

@@ -9,7 +9,7 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible.records import ArmOutcomes, Observation, Outcome, Sample, Unit
-from pytest_crucible.session.looks import Looks
+from pytest_crucible.runs.looks import Looks
 
 N = 12
 SAMPLES = [Sample(id=f"s{k}", input=k) for k in range(N)]

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.metrics.models.scorers import Judge, Premise
-from pytest_crucible.metrics.models.scorers import configure as configure_scorers
+from pytest_crucible.metrics.models.scorers import Judge, Premise, configure
 from pytest_crucible.records import JUDGE, PARAPHRASER
 from pytest_crucible.records.errors import SpecError
 
@@ -24,7 +23,7 @@ NEEDED = {"nli": "model", "embeddings": "model", "": "adapter"}
 VALUES = {"premise": get_args(Premise), "precision": ("bfloat16", "float32")}
 
 
-def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[], None]:
+def configure_scorers(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[], None]:
     """Read the table `[scorers]` and open nothing yet; return a function that restores the former scorers.
 
     Raises SpecError for invalid settings.
@@ -36,7 +35,7 @@ def configure(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[
         raise SpecError(
             '[scorers] has entailment of kind "judge" but no judge: add judge = { adapter = "NAME" } to the table'
         )
-    return configure_scorers(
+    return configure(
         entailment=_entailment(table["entailment"], root) if "entailment" in table else None,
         similarity=_similarity(table["similarity"], root) if "similarity" in table else None,
         judge=partial(open_judge, table["judge"]["adapter"], JUDGE) if "judge" in table else None,

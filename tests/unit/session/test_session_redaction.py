@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from _pytest._io.saferepr import saferepr
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pytest_crucible.records.redaction import HIDDEN
-from pytest_crucible.session.redaction import KeyRedactor, key_redactor
+from pytest_crucible.session.redaction import KeyRedactor, key_redactor, remove_cut_words
 
 SECRET = "s3cret-value-of-the-gateway"
 
@@ -56,3 +59,22 @@ def test_reports_and_warnings_of_any_test_are_redacted(pytester, monkeypatch, bo
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert SECRET not in result.stdout.str()
     assert HIDDEN in result.stdout.str()
+
+
+# -- words that pytest cut -------------------------------------------------------------------------------------------
+
+
+@given(st.integers(80, 140), st.sampled_from(["anna.maria@example.com", "4111 1111 1111 1111", "+49 30 9018 2099"]))
+def test_nothing_is_left_of_a_value_that_pytest_cut(before, value):
+    text = saferepr(f"{'x' * before} {value} {'y' * 300}")
+
+    left = remove_cut_words(text).replace(value, "")
+
+    assert not set(left) - set("xy '.")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "def f(...):", "tuple[int, ...]", "wait ... now", "no ellipsis, anna@example.com 4111.."]
+)
+def test_other_texts_stay(text):
+    assert remove_cut_words(text) == text

@@ -8,9 +8,9 @@ import pytest
 from adapter_contexts import context_in
 
 from pytest_crucible.adapters.opener import Opener
+from pytest_crucible.adapters.scorer_settings import configure_scorers
 from pytest_crucible.metrics.models.scorers import Judge
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.configure_scorers import configure
 
 
 def no_judge(name: str) -> Judge:
@@ -19,7 +19,7 @@ def no_judge(name: str) -> Judge:
 
 def write_configuration(root: Path, table: str) -> None:
     (root / "crucible.toml").write_text(f"[scorers]\n{table}\n")
-    configure(root, no_judge)()
+    configure_scorers(root, no_judge)()
 
 
 @pytest.mark.parametrize(
