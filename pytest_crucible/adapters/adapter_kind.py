@@ -1,4 +1,4 @@
-"""What one kind of adapter declares: functions that open it, find its files and read its URIs; and checks of its options."""
+"""The declaration of a kind of adapter: functions that open it, find its files and read its URIs; and checks of its options."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def describe_table(root: Path, name: str) -> str:
 
 
 def resolve_name(name: str, adapters: Mapping[str, Adapter], context: AdapterContext) -> NamedAdapter:
-    """Return what a name asks for: a configured adapter, one that a feature knows by its name, or that of a URI.
+    """Return the adapter that a name means: a configured adapter, one that a feature knows by its name, or that of a URI.
 
     Raises SpecError for an unknown name.
     """

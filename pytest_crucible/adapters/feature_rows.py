@@ -1,4 +1,4 @@
-"""What features add to adapters: arms of several models, names, preparations, settings of their tables, and wrappers."""
+"""Additions of features to adapters: arms of several models, names, preparations, settings of their tables, and wrappers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class PartOpener(Protocol):
         """The arms that this one is a part of, the outermost first."""
 
     def find_part(self, name: str) -> NamedAdapter:
-        """Return what the name of a part asks for. Raises SpecError for an unknown name."""
+        """Return the adapter that the name of a part means. Raises SpecError for an unknown name."""
 
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
@@ -87,7 +87,7 @@ def backend_key(options: Mapping[str, Any]) -> str | None:
 
 @dataclass(frozen=True)
 class NamedAdapter:
-    """What a name asks for: a configured adapter, one that a feature knows, or that of a URI."""
+    """The adapter that a name means: a configured adapter, one that a feature knows, or that of a URI."""
 
     adapter: Adapter
     identity: str = ""

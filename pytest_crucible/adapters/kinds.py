@@ -17,7 +17,6 @@ from pytest_crucible.adapters import local, tinker
 from pytest_crucible.adapters.adapter_kind import (
     AdapterKind,
     Origin,
-    ReadUri,
     UriForm,
     Weights,
     check_options,
@@ -141,14 +140,9 @@ def kind_of_arm(arm: Arm) -> AdapterKind:
     return all_kinds().get(arm.adapter.partition(":")[0]) or AdapterKind(name=arm.adapter)
 
 
-def uri_schemes() -> dict[str, tuple[AdapterKind, ReadUri]]:
-    """Return every scheme that the configuration may use, with its kind and what reads its options."""
-    return {scheme: (kind, kind.uri.read) for kind in all_kinds().values() if kind.uri for scheme in kind.uri.schemes}
-
-
 @dataclass(frozen=True)
 class LocatedAdapter:
-    """What is to be opened: an adapter with its paths resolved, its kind, and how it is prepared."""
+    """An adapter to be opened, with its paths resolved, its kind, and how it is prepared."""
 
     adapter: Adapter
     kind: AdapterKind

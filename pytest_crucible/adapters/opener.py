@@ -68,7 +68,7 @@ class Opener:
         return self._making[:-1]
 
     def find_part(self, name: str) -> NamedAdapter:
-        """Return what the name of a part asks for. Raises SpecError for an unknown name."""
+        """Return the adapter that the name of a part means. Raises SpecError for an unknown name."""
         return resolve_name(name, self._configured, self.context)
 
     def open_named_part(self, name: str, role: Role, typed_in: Path | None = None) -> OpenedArm:

@@ -135,8 +135,8 @@ def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:
     service = context.tinker().service_of(adapter.name, adapter.options)
     run, name = path.removeprefix("tinker://").split("/", 1)
     listed = service.within("list checkpoints", lambda: service.rest.list_checkpoints(run))
-    kept = [checkpoint for checkpoint in listed.checkpoints if checkpoint.checkpoint_id == name]
-    if not kept:
+    remaining = [checkpoint for checkpoint in listed.checkpoints if checkpoint.checkpoint_id == name]
+    if not remaining:
         raise SpecError(f"{service.name} has no {path} any more: register a checkpoint that it has")
-    expires: datetime | None = kept[0].expires_at
+    expires: datetime | None = remaining[0].expires_at
     return expires

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.opened_arm import OpenedArm, answering_arms
-from pytest_crucible.adapters.prompt_text import PROMPT
+from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms
 from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.features import left_out_sentence, load_rows, owner_of
 from pytest_crucible.records import MetricFacts, Plan, Target

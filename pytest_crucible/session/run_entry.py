@@ -155,8 +155,8 @@ def _with_run(arm: Arm, plan: Plan, store: RunStore) -> Arm:
             f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
             "measure the baseline again with --compare=ADAPTER"
         )
-    known = stored.candidate
-    return replace(arm, stored_run=run, trainings=known.trainings, trained_on=known.trained_on)
+    candidate = stored.candidate
+    return replace(arm, stored_run=run, trainings=candidate.trainings, trained_on=candidate.trained_on)
 
 
 def stored_units(stored: StoredExperiment) -> list[set[tuple[int, int]]]:

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.opened_arm import OpenedArm, answering_arms
-from pytest_crucible.adapters.prompt_text import PROMPT, could_name_file, names_file
+from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms, could_name_file, names_file
 from pytest_crucible.records import PromptForm, Sample, Unit
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import closest_name

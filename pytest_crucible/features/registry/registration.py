@@ -16,7 +16,7 @@ from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_rows import Pending, explain_missing, find_preparation
 from pytest_crucible.adapters.kinds import kind_of
-from pytest_crucible.adapters.prompt_text import freeze_prompt
+from pytest_crucible.adapters.opened_arm import freeze_prompt
 from pytest_crucible.features.registry import is_version
 from pytest_crucible.features.registry.records import (
     LogEntry,
