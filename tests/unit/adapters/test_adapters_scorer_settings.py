@@ -57,11 +57,23 @@ def test_valid_settings_open_nothing(tmp_path, table):
             '[scorers] has precision = \'int4\' in similarity: write "bfloat16" or "float32"',
         ),
         (
+            'entailment = { kind = "bert" }',
+            "[scorers] has entailment = {'kind': 'bert'}: write entailment = { kind = \"nli\", model = \"...\" } or "
+            'entailment = { kind = "judge" }',
+        ),
+        (
+            'entailment = { kind = "nli" }',
+            '[scorers] has entailment without \'model\': write entailment = { kind = "nli", model = "..." }',
+        ),
+        (
+            'entailment = { kind = "nli", model = "m", premise = "word" }',
+            '[scorers] has premise = \'word\' in entailment: write "abstract" or "sentence"',
+        ),
+        (
             'entailment = { kind = "judge" }',
             '[scorers] has entailment of kind "judge" but no judge: add judge = { adapter = "NAME" } to the table',
         ),
     ],
-    ids=["unknown", "no table", "missing key", "unknown kind", "unknown key", "invalid value", "no judge"],
 )
 def test_invalid_settings_are_refused_with_an_example(tmp_path, table, sentence):
     with pytest.raises(SpecError) as refused:
