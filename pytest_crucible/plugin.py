@@ -134,7 +134,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         with collecting_seldom():
             from pytest_crucible.session.session import open_session
 
-        open_session(config).remember_items(items)
+        open_session(config).collection.marked.remember(items)
 
 
 @pytest.hookimpl(optionalhook=True)

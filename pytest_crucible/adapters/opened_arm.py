@@ -73,12 +73,13 @@ def describe_arm(
     outer: Sequence[OuterWrapper] = (),
 ) -> Arm:
     """Return the record of an arm that this backend answers for, within `outer`. Files of prompts are below `root`."""
+    variables = with_prompt_text(adapter.variables, root)
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,
         role=role,
         adapter=f"{adapter.backend}:{adapter.name}",
-        identity=_identify(backend, with_prompt_text(adapter.variables, root), outer),
+        identity=_identify(backend, variables, outer),
         parameters=adapter.parameters,
         simulated=backend.simulated,
         recorded=isinstance(find_innermost(backend), KnowsItsSamples),

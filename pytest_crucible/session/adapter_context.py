@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.progress import TerminalProgress
@@ -34,7 +32,7 @@ def adapter_context(
         invocation_folder=config.invocation_params.dir,
         settings=settings,
         shared=shared,
-        open_user_backend=partial(_call_hook, config),
+        open_user_backend=lambda adapter: config.hook.pytest_crucible_backend(config=config, adapter=adapter),
         tinker=partial(tinker_services, config),
         progress=TerminalProgress(config),
         store=store,
@@ -44,11 +42,6 @@ def adapter_context(
         is_left_out=config.pluginmanager.is_blocked,
         only_collects=config.option.collectonly,
     )
-
-
-def _call_hook(config: pytest.Config, adapter: Adapter) -> Backend | None:
-    backend: Backend | None = config.hook.pytest_crucible_backend(config=config, adapter=adapter)
-    return backend
 
 
 # The longest wait for a client where the options set no timeout: a hosted model may have to be loaded first.

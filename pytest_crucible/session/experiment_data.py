@@ -181,21 +181,17 @@ def find_metrics(
     """
     declared = declared_metrics(item.config, mark.metrics)
     # A test that scores itself may return nothing that these could score.
-    of_kinds = _metrics_of_kinds(arms, samples) if "sampler" in takes else ()
+    kinds = [kind_of_arm(arm.arm) for arm in arms] if "sampler" in takes else []
+    of_kinds = {metric.name: metric for kind in kinds for metric in kind.find_metrics(samples)}
     # A metric that the suite declares replaces a kind's metric of the same name.
     names = {metric.name for metric in declared}
-    metrics = (*declared, *(metric for metric in of_kinds if metric.name not in names))
+    metrics = (*declared, *(metric for name, metric in of_kinds.items() if name not in names))
     _check_features(metrics, item.config.pluginmanager.is_blocked)
-    _check_samples(metrics, samples)
+    problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
+    if problem:
+        raise SpecError(problem)
     scored = _read_scored_facts(item, "score" in takes)
     return ExperimentMetrics(metrics, (*(metric.facts for metric in metrics), *scored))
-
-
-def _metrics_of_kinds(arms: Sequence[OpenedArm], samples: Sequence[Sample]) -> tuple[Metric, ...]:
-    """Return the metrics of the arms' kinds of adapter, each once."""
-    return tuple(
-        {metric.name: metric for arm in arms for metric in kind_of_arm(arm.arm).find_metrics(samples)}.values()
-    )
 
 
 def _check_features(metrics: Sequence[Metric], is_left_out: Callable[[str], bool]) -> None:
@@ -204,13 +200,6 @@ def _check_features(metrics: Sequence[Metric], is_left_out: Callable[[str], bool
         feature = feature_of(getattr(metric.function, "__module__", None) or "")
         if feature is not None and is_left_out(feature.plugin_name):
             raise SpecError(left_out_sentence(f"metric {metric.name!r}", feature))
-
-
-def _check_samples(metrics: Sequence[Metric], samples: Sequence[Sample]) -> None:
-    """Raise SpecError for a metric that cannot score these samples."""
-    problem = next(filter(None, (metric.check(samples) for metric in metrics if metric.check is not None)), "")
-    if problem:
-        raise SpecError(problem)
 
 
 def _read_scored_facts(item: pytest.Function, takes_score: bool) -> tuple[MetricFacts, ...]:

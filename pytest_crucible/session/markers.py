@@ -64,17 +64,10 @@ def resolve_argument(argument: str) -> str:
     >>> resolve_argument("test_x.py::test_y@group::exact_match >= 0.8"), resolve_argument("test_x.py::test_y@group")
     ('test_x.py::test_y', 'test_x.py::test_y')
     """
-    return _without_group(_without_verdict(argument))
-
-
-def _without_verdict(argument: str) -> str:
     experiment, _, name = argument.rpartition("::")
     # The name of a test, even of one with parameters, begins without spaces.
     head = name.partition("[")[0]
-    is_verdict = (" " in head or "(" in head) and _EXPERIMENT.fullmatch(experiment)
-    return experiment if is_verdict else argument
-
-
-def _without_group(argument: str) -> str:
+    if (" " in head or "(" in head) and _EXPERIMENT.fullmatch(experiment):
+        argument = experiment
     in_group = _IN_GROUP.fullmatch(argument)
     return in_group["test"] if in_group else argument

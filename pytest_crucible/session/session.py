@@ -36,7 +36,10 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         config.pluginmanager.register(session.conclusion, "crucible-conclusion")
         register_features(config.pluginmanager)
         config.hook.pytest_crucible_open(session=session)
-        session.register_plugins()
+        config.pluginmanager.register(session.collection.unusable_store, "crucible-unusable-store")
+        notifier = open_notifier(session.state)
+        if notifier is not None:
+            config.pluginmanager.register(notifier, "crucible-notifier")
     return session
 
 
@@ -73,18 +76,7 @@ class CrucibleSession:
         for report in reports:
             self.config.hook.pytest_runtest_logreport(report=report)
 
-    def register_plugins(self) -> None:
-        """Register the plugins that this session has: its messages, and the errors of its run store."""
-        self.config.pluginmanager.register(self.collection.unusable_store, "crucible-unusable-store")
-        notifier = open_notifier(self.state)
-        if notifier is not None:
-            self.config.pluginmanager.register(notifier, "crucible-notifier")
-
     # -- collection ---------------------------------------------------------------------------------------------
-
-    def remember_items(self, items: Sequence[pytest.Item]) -> None:
-        """Remember all marked items before -k, -m and --lf remove any."""
-        self.collection.marked.remember(items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -93,7 +85,10 @@ class CrucibleSession:
         with collecting_seldom():
             self.collection.plan_items(session.items)
             self.messages.begun = self.collection.store_plans(self.run)
-        self.messages.expected_verdicts = self._count_verdicts()
+        plans = self.plans() if self.messages.begun else []
+        self.messages.expected_verdicts = sum(
+            len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans
+        )
         self.messages.further_reports = sum(self.config.hook.pytest_crucible_count_reports(config=self.config))
         self.xfail_items = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
         if self.messages.begun:
@@ -148,8 +143,10 @@ class CrucibleSession:
         if owner is None:
             return report
         joined = self.collection.joined.get(owner)
-        if joined is None and self.collection.has_verdicts(owner):
-            self._expect_failure(owner, item, call, report)
+        if joined is None and self.collection.has_verdicts(owner) and (expected := expected_failure(item)) is not None:
+            # The verdicts of an experiment are expected to fail, and not its item.
+            self.messages.expected_failures[owner] = expected
+            forget_unexpected_pass(report, call)
         if joined is not None and not self.messages.errors:
             try:
                 self._joined.observe(item, joined, call, report, observation_hook(self.config))
@@ -162,15 +159,6 @@ class CrucibleSession:
         if self.is_worker:
             report.crucible = self._worker_message(owner, collected_nodeid(item))  # type: ignore[attr-defined]  # xdist sends it along
         return report
-
-    def _expect_failure(
-        self, owner: str, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
-    ) -> None:
-        """Leave the marker `xfail` to the verdicts of an experiment."""
-        expected = expected_failure(item)
-        if expected is not None:
-            self.messages.expected_failures[owner] = expected
-            forget_unexpected_pass(report, call)
 
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
         """Return the message to the controller, each part once."""
@@ -192,7 +180,3 @@ class CrucibleSession:
         if not self.is_worker and session.testscollected != self._tests_and_verdicts:
             session.testscollected += self.messages.expected_verdicts + self.messages.further_reports
             self._tests_and_verdicts = session.testscollected
-
-    def _count_verdicts(self) -> int:
-        plans = self.collection.plans() if self.messages.begun else []
-        return sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)
