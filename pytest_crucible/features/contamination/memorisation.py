@@ -14,7 +14,7 @@ import numpy as np
 
 from pytest_crucible.adapters.config import read_adapters, resolve_name
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.feature_rows import Pending, find_maker
+from pytest_crucible.adapters.feature_rows import Pending
 from pytest_crucible.adapters.kinds import locate_adapter
 from pytest_crucible.adapters.open_backend import open_backend
 from pytest_crucible.adapters.opened_arm import describe_arm
@@ -233,7 +233,7 @@ class Adapters:
         context = self._context()
         named = resolve_name(name, self._configured, context)
         adapter, typed_in = named.adapter, Path.cwd() if named.is_uri else None
-        backend: Any = None if find_maker(adapter) is not None else self._open(adapter, typed_in)
+        backend: Any = None if named.maker is not None else self._open(adapter, typed_in)
         if isinstance(backend, Pending):
             raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
         if not isinstance(backend, ScoresPrompts):
