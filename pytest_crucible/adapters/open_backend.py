@@ -83,7 +83,7 @@ def _find_identity(located: LocatedAdapter, context: AdapterContext) -> str | No
         raise SpecError(
             f"adapter {adapter.name!r} has cache = false, and --crucible-cache=only calls no model: remove one of them"
         )
-    recognised = cache and cache.replies.find_adapter(_describe_settings(located, context)[0])
+    recognised = None if cache is None else cache.replies.find_adapter(_describe_settings(located, context)[0])
     if recognised is None:
         return None
     _check_files(recognised, adapter.name, context.root)

@@ -31,7 +31,6 @@ from pytest_crucible.metrics.schema import valid_json as valid_json
 from pytest_crucible.metrics.text import contains_expected as contains_expected
 from pytest_crucible.metrics.text import exact_match as exact_match
 from pytest_crucible.metrics.text import matches as matches
-from pytest_crucible.metrics.text import normalise as normalise
 from pytest_crucible.metrics.text import refusal as refusal
 from pytest_crucible.metrics.text import refuses as refuses
 from pytest_crucible.metrics.text import squad_exact_match as squad_exact_match
@@ -45,3 +44,4 @@ from pytest_crucible.metrics.usage import input_tokens as input_tokens
 from pytest_crucible.metrics.usage import latency_s as latency_s
 from pytest_crucible.metrics.usage import output_tokens as output_tokens
 from pytest_crucible.metrics.usage import total_tokens as total_tokens
+from pytest_crucible.records.question_text import normalise as normalise

@@ -14,9 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.adapter_kind import UriForm, check_options, read_rest, required_text
+from pytest_crucible.adapters.adapter_kind import AdapterKind, UriForm, check_options, read_rest, required_text
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.adapters.kinds import AdapterKind
 from pytest_crucible.backends.stack import OuterWrapper
 from pytest_crucible.records import JUDGE, Adapter, Sample
 from pytest_crucible.records.detections import Detection
