@@ -1,17 +1,19 @@
-"""Verdicts become test reports, and a run becomes lines and files."""
+"""Verdicts become test reports, a run becomes lines and files, and requested files are checked before the first request."""
 
 from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from adapter_contexts import default_settings
 from experiment_builders import ALONE
 
 from pytest_crucible.records import Run, Verdict
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.finish import finish_lines, github_annotations, report_verdicts, summary_lines
-from pytest_crucible.session.reports import rerun_report, verdict_reports
+from pytest_crucible.session.reports import check_reports, requested_reports, rerun_report, verdict_reports
 from pytest_crucible.session.workers import Messages
 
 NODEID = "test_math.py::test_sums"
@@ -145,3 +147,42 @@ def test_github_gets_a_summary_and_annotations_only_in_its_actions(pytester, run
 
     assert "exact" in Path(tmp_path / "summary.md").read_text()
     assert [line for line in github_annotations(whole, settings) if line.startswith("::error")]
+
+
+# -- requested files -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def config(pytester: pytest.Pytester) -> pytest.Config:
+    return pytester.parseconfigure(*ALONE)
+
+
+def test_the_json_file_may_have_any_name_and_comes_first(config):
+    files = requested_reports(config, default_settings(json="run.txt", report=("a.md", "b.csv")))
+
+    assert [file.path.name for file in files] == ["run.txt", "a.md", "b.csv"]
+    assert {file.path.parent for file in files} == {config.invocation_params.dir}
+
+
+def test_without_a_request_there_is_no_file(config):
+    assert requested_reports(config, default_settings()) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"report": ("run.docx",)}, "report 'run.docx': nothing writes .docx"),
+        ({"report": ("gone/run.md",)}, "gone' is not a directory"),
+        ({"json": "gone/run.json"}, "gone' is not a directory"),
+    ],
+    ids=["format", "report", "json"],
+)
+def test_a_report_that_cannot_be_written_is_refused(config, settings: dict[str, Any], sentence):
+    with pytest.raises(SpecError, match=sentence):
+        check_reports(config, default_settings(**settings))
+
+
+def test_checking_writes_nothing(config, pytester):
+    check_reports(config, default_settings(json="run.json", report=("run.md",)))
+
+    assert not [path for path in pytester.path.iterdir() if path.name.startswith("run")]
