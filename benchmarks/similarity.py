@@ -14,7 +14,7 @@ from typing import get_args
 from scipy.stats import spearmanr
 
 from benchmarks.figures import Figure, show
-from pytest_crucible.metrics.models.batched import Precision, has_bfloat16
+from pytest_crucible.metrics.models.local import Precision, has_bfloat16
 
 PAIRS_A_SECOND = 200
 
@@ -32,7 +32,7 @@ def figures() -> list[Figure]:
 
 
 def _figures(rows: list[tuple[str, str, float]], precision: Precision, is_default: bool) -> list[Figure]:
-    from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
+    from pytest_crucible.metrics.models.local import EmbeddingScorer
 
     pairs, scores = [row[:2] for row in rows], [row[2] for row in rows]
     scorer = EmbeddingScorer(root=Path(), precision=precision)

@@ -42,12 +42,12 @@ METRICS = {
     "truncated": "pytest_crucible.metrics.text:truncated",
     "humaneval_pass": "pytest_crucible.metrics.code_execution:humaneval_pass",
     "humaneval_outcome": "pytest_crucible.metrics.code_execution:humaneval_outcome",
-    "latency_s": "pytest_crucible.metrics.usage:latency_s",
-    "first_token_s": "pytest_crucible.metrics.usage:first_token_s",
-    "cost_usd": "pytest_crucible.metrics.usage:cost_usd",
-    "input_tokens": "pytest_crucible.metrics.usage:input_tokens",
-    "output_tokens": "pytest_crucible.metrics.usage:output_tokens",
-    "total_tokens": "pytest_crucible.metrics.usage:total_tokens",
+    "latency_s": "pytest_crucible.metrics.text:latency_s",
+    "first_token_s": "pytest_crucible.metrics.text:first_token_s",
+    "cost_usd": "pytest_crucible.metrics.text:cost_usd",
+    "input_tokens": "pytest_crucible.metrics.text:input_tokens",
+    "output_tokens": "pytest_crucible.metrics.text:output_tokens",
+    "total_tokens": "pytest_crucible.metrics.text:total_tokens",
 }
 DATASETS = {
     **dict.fromkeys(("fever", "fever-train"), "pytest_crucible.datasets.benchmarks:fever"),

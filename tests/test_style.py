@@ -19,18 +19,29 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path != Path(__file__) and ROOT / "tests" / "data" not in path.parents  # programs for other harnesses
 ]
+_FEATURES = ("cookbook", "ensembles", "factors", "guards", "judges", "registry", "robustness", "slices", "stages", "sweeps",
+             "training")  # fmt: skip
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "adversary", "backends", "commands", "datasets", "detectors", "exports", "features",
-        "guards", "importers", "measures",
-        "local_model", "metrics", "presets", "report", "runs", "stats", "sweeps", "training",
-        "training_sets",
+        "backends", "commands", "detectors",
+        *(f"features/{name}" for name in _FEATURES),
+        "importers", "measures", "report", "runs", "stats",
+    )
+)  # fmt: skip
+_PACKAGE = tuple(
+    f"pytest_crucible/{name}"
+    for name in (
+        "adapters/", "analyse/", "backends/", "commands/", "detectors/", "exports/",
+        *(f"features/{name}" for name in (*_FEATURES, "__init__", "row")),
+        "gate/", "guards/", "importers/", "local_model/", "measures/", "plan/", "records/", "report/", "runs/", "sample/",
+        "sandbox/", "score/", "sections/", "session/", "stats/", "store/", "telemetry/",
+        "__", "builtin", "cli", "fixtures", "hookspecs", "options", "plugin",
     )
 )  # fmt: skip
 PENDING: dict[str, tuple[str, ...]] = {
-    "fillers": ("pytest_crucible/", *_OWNED),
-    "participles": ("pytest_crucible/", "tests/reference/", *_OWNED),
+    "fillers": (*_PACKAGE, *_OWNED),
+    "participles": (*_PACKAGE, "tests/reference/", *_OWNED),
     "fragments": _OWNED,
     "dialect": _OWNED,
 }

@@ -18,7 +18,7 @@ from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 from transformers import BertConfig, BertForSequenceClassification, PreTrainedTokenizerFast
 
-from pytest_crucible.metrics.models.nli import PLAIN
+from pytest_crucible.metrics.models.local import PLAIN
 
 SEED, STEPS, AT_ONCE = 0, 150, 48
 LONGEST = 48

@@ -48,12 +48,12 @@ def configure_scorers(root: Path, open_judge: Callable[[str, str], Judge]) -> Ca
 def _entailment(table: Mapping[str, Any], root: Path) -> Callable[[], Any]:
     settings = {name: value for name, value in table.items() if name != "kind"}
     if table["kind"] == "judge":
-        from pytest_crucible.metrics.models.verdicts import JudgeEntailment
+        from pytest_crucible.metrics.models.scorers import JudgeEntailment
 
         return partial(JudgeEntailment, **settings)
 
     def open_scorer() -> Any:
-        from pytest_crucible.metrics.models.nli import NliScorer
+        from pytest_crucible.metrics.models.local import NliScorer
 
         return NliScorer(root=root, **settings)
 
@@ -64,7 +64,7 @@ def _similarity(table: Mapping[str, Any], root: Path) -> Callable[[], Any]:
     settings = {name: value for name, value in table.items() if name != "kind"}
 
     def open_scorer() -> Any:
-        from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
+        from pytest_crucible.metrics.models.local import EmbeddingScorer
 
         return EmbeddingScorer(root=root, **settings)
 

@@ -14,9 +14,8 @@ import click
 from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.builtin import find_release, named_datasets
 from pytest_crucible.commands.options import field_option, json_option, load_dataset, output_option, print_result
-from pytest_crucible.datasets.description import Description, describe
-from pytest_crucible.datasets.fetch import cache_folder
-from pytest_crucible.datasets.release import Release
+from pytest_crucible.datasets.release import Release, cache_folder
+from pytest_crucible.datasets.selection import Description, describe
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Origin, Sample
 from pytest_crucible.records.errors import SpecError

@@ -118,6 +118,12 @@ def humaneval(name: str) -> Release:
     """
     if name != "humaneval":
         raise KeyError(name)
+
+    def read(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
+        for _, row in read_rows(paths[0]):
+            metadata = {name: row[name] for name in ("test", "entry_point")}
+            yield {"id": row["task_id"], "input": row["prompt"], "expected": row["canonical_solution"], **metadata}
+
     return Release(
         name=name,
         says="Python functions to write; `humaneval_pass` runs the tests",
@@ -125,15 +131,8 @@ def humaneval(name: str) -> Release:
         licence="MIT",
         source="https://github.com/openai/human-eval",
         files=(_HUMANEVAL_FILE,),
-        read=_humaneval_problems,
+        read=read,
     )
-
-
-def _humaneval_problems(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
-    """Yield the problems; the canonical solution is expected, the tests are metadata."""
-    for _, row in read_rows(paths[0]):
-        metadata = {name: row[name] for name in ("test", "entry_point")}
-        yield {"id": row["task_id"], "input": row["prompt"], "expected": row["canonical_solution"], **metadata}
 
 
 _MMLU_REVISION = "c30699e8356da336a370243923dbaf21066bb9fe"
@@ -168,7 +167,11 @@ def mmlu(name: str) -> Release:
     """
     of_split, colon, subject = name.partition(":")
     split, samples = _MMLU[of_split]
-    subjects = [_subject(subject)] if colon else SUBJECTS
+    if colon and subject not in SUBJECTS:
+        hint = suggest(subject, SUBJECTS, otherwise="one is 'astronomy'")
+        raise DatasetError(f"MMLU has no subject {subject!r}: {hint}")
+    subjects = [subject] if colon else SUBJECTS
+    archive: dict[str, Any] = {"url": _MMLU_URL, "sha256": _MMLU_SHA256, "members": _MMLU_MEMBERS}
 
     def read(paths: Sequence[Path]) -> Iterator[dict[str, Any]]:
         for subject_of_file, path in zip(subjects, paths, strict=True):
@@ -180,15 +183,7 @@ def mmlu(name: str) -> Release:
         samples=None if colon else samples,
         licence="MIT",
         source="https://github.com/hendrycks/test",
-        files=tuple(
-            OfficialFile(
-                name=f"mmlu/{split}/{name_of_file}_{split}.csv",
-                url=_MMLU_URL,
-                sha256=_MMLU_SHA256,
-                members=_MMLU_MEMBERS,
-            )
-            for name_of_file in subjects
-        ),
+        files=tuple(OfficialFile(name=f"mmlu/{split}/{each}_{split}.csv", **archive) for each in subjects),
         read=read,
     )
 
@@ -219,13 +214,6 @@ def _mmlu_questions(path: Path, subject: str, split: str) -> Iterator[dict[str, 
             "question": question,
             "choices": choices,
         }
-
-
-def _subject(given: str) -> str:
-    if given not in SUBJECTS:
-        hint = suggest(given, SUBJECTS, otherwise="one is 'astronomy'")
-        raise DatasetError(f"MMLU has no subject {given!r}: {hint}")
-    return given
 
 
 # The split may have the package's own slices, such as `train[:100]`.

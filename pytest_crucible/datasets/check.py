@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.columns import Column, MissingColumn, Positions, Table
-from pytest_crucible.datasets.packed import pack_if_many
+from pytest_crucible.datasets.columns import Column, MissingColumn, Positions, Table, pack_if_many
 from pytest_crucible.records import Sample
 from pytest_crucible.records.check_results import MOST_IDS, CheckResult, CheckState, Severity
 from pytest_crucible.records.errors import CrucibleError, DatasetError
@@ -50,11 +49,18 @@ class Finding:
 Finder = Callable[[Table], Finding]
 
 
-def row_finding(values: Column, bad: npt.ArrayLike, message: str, fault: str = "") -> Finding:
-    """Return the finding on each value that is not missing; `bad` is True for those that fail."""
-    is_bad = np.asarray(bad, dtype=bool)
-    failing = values.present[is_bad]
-    return Finding(message=message, fault=fault, failing=failing, checked=len(is_bad), missing=values.missing)
+def value_finder(
+    column: str, find_bad: Callable[[Column], npt.ArrayLike], message: str, fault: str = ""
+) -> Callable[[Table], Finding]:
+    """Return a finder of bad values of a column: `find_bad` returns for each that is not missing whether it is one."""
+
+    def find(table: Table) -> Finding:
+        values = table.column(column)
+        is_bad = np.asarray(find_bad(values), dtype=bool)
+        failing = values.present[is_bad]
+        return Finding(message=message, fault=fault, failing=failing, checked=len(is_bad), missing=values.missing)
+
+    return find
 
 
 def column_finding(values: Column, message: str, *, is_met: bool, expected: str = "") -> Finding:
@@ -119,27 +125,19 @@ class Check:
             met, message = finding.is_met, finding.message
         else:
             met, message = _decide_rows(finding, self.mostly)
-        if len(finding.failing):
-            ids = heapq.nsmallest(MOST_IDS, (samples[at].id for at in finding.failing.tolist()))
+        ids = heapq.nsmallest(MOST_IDS, (samples[at].id for at in finding.failing.tolist()))
+        if ids:
             message += f": {ids_text(ids, len(finding.failing))}"
-        else:
-            ids = []
         if finding.missing:
             message += f"; {finding.missing:,} missing {'value was' if finding.missing == 1 else 'values were'} skipped"
         state: CheckState = "failed" if not met else "warned" if finding.is_open else "passed"
-        result = self._result(state, message)
-        return replace(
-            result,
-            checked=finding.checked,
-            missing=finding.missing,
-            failing=len(finding.failing),
-            samples=tuple(ids),
-        )
+        counts = {"checked": finding.checked, "missing": finding.missing, "failing": len(finding.failing)}
+        return self._result(state, message, samples=tuple(ids), **counts)
 
-    def _result(self, state: CheckState, message: str) -> CheckResult:
+    def _result(self, state: CheckState, message: str, **facts: Any) -> CheckResult:
         if state == "failed" and self.severity == "warn":
             state = "warned"
-        return CheckResult(subject=self.subject, call=self.call, state=state, message=message)
+        return CheckResult(subject=self.subject, call=self.call, state=state, message=message, **facts)
 
 
 def _decide_rows(finding: Finding, mostly: float) -> tuple[bool, str]:
@@ -181,36 +179,27 @@ def check_samples(
     >>> result.state, result.message
     ('failed', "no sample has a field 'expected'; the fields are id, input")
     """
-    return number_subjects(run_checks(samples, checks, context or CheckContext()))
-
-
-def run_checks(samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext) -> list[CheckResult]:
-    """Return the result of each check; equal checks have equal subjects."""
-    findings = search_samples(samples, checks, context)
-    return [check.decide(samples, finding) for check, finding in zip(checks, findings, strict=True)]
+    findings = search_samples(samples, checks, context or CheckContext())
+    return number_subjects([check.decide(samples, finding) for check, finding in zip(checks, findings, strict=True)])
 
 
 def search_samples(samples: Sequence[Sample], checks: Sequence[Check], context: CheckContext) -> list[Finding | str]:
     """Return the finding of each check, with p-values adjusted over all of them, or its error."""
     table = Table(samples, names=[name for check in checks for name in check.columns])
-    return adjust_findings([bind_files(check, context).search(table) for check in checks])
+    findings = [bind_files(check, context).search(table) for check in checks]
+    p_values = [None if isinstance(finding, str) else finding.p_value for finding in findings]
+    size = sum(p is not None for p in p_values)
+    if size < 2:
+        return findings
+    return [
+        finding.adjust(p, size) if not isinstance(finding, str) and finding.adjust and p is not None else finding
+        for finding, p in zip(findings, holm(p_values), strict=True)
+    ]
 
 
 def bind_files(check: Check, context: CheckContext) -> Check:
     """Return the check with the paths of its files."""
     return check if check.bind is None else replace(check, find=check.bind(context), bind=None)
-
-
-def adjust_findings(findings: Sequence[Finding | str]) -> list[Finding | str]:
-    """Return the findings with their p-values adjusted over all of them (Holm)."""
-    p_values = [None if isinstance(finding, str) else finding.p_value for finding in findings]
-    size = sum(p is not None for p in p_values)
-    if size < 2:
-        return list(findings)
-    return [
-        finding.adjust(p, size) if not isinstance(finding, str) and finding.adjust and p is not None else finding
-        for finding, p in zip(findings, holm(p_values), strict=True)
-    ]
 
 
 def drop_failing(
@@ -248,15 +237,9 @@ def finding_to_plain(finding: Finding | str) -> Any:
     if isinstance(finding, str):
         return finding
     # Numbers and truth values of numpy have no JSON form.
-    return {
-        "message": finding.message,
-        "fault": finding.fault,
-        "checked": int(finding.checked),
-        "missing": int(finding.missing),
-        "is_met": bool(finding.is_met),
-        "is_open": bool(finding.is_open),
-        "failing": finding.failing.tolist(),
-    }
+    counts = {name: int(getattr(finding, name)) for name in ("checked", "missing")}
+    flags = {name: bool(getattr(finding, name)) for name in ("is_met", "is_open")}
+    return {"message": finding.message, "fault": finding.fault, **counts, **flags, "failing": finding.failing.tolist()}
 
 
 def finding_from_plain(plain: Any) -> Finding | str:

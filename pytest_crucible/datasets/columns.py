@@ -1,18 +1,116 @@
-"""The fields of a dataset's samples as columns, each read once."""
+"""Samples in little memory, and their fields as columns, each read once."""
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import pickle
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.packed import iterate_fields
 from pytest_crucible.records import Sample
 from pytest_crucible.records.suggestions import suggest
+
+# A million samples take about 100 MB packed and 600 MB as objects. Below this number access time matters more than memory.
+MANY = 10_000
+
+
+class PackedSamples(Sequence[Sample]):
+    """A sequence that returns equal samples on each access, not the same object. Samples that cannot be pickled stay objects.
+
+    >>> packed = PackedSamples([Sample(id="a", input="2 + 2", expected="4")])
+    >>> packed[0].expected, len(packed)
+    ('4', 1)
+    """
+
+    __slots__ = ("_bytes", "_ends", "_odd")
+
+    def __init__(self, samples: Iterable[Sample] = ()) -> None:
+        self._bytes = bytearray()
+        self._ends = array("Q", [0])
+        self._odd: dict[int, Sample] = {}
+        for sample in samples:
+            self.append(sample)
+
+    def append(self, sample: Sample) -> None:
+        fields: tuple[Any, ...] = (sample.id, sample.input, sample.expected, sample.group, sample.metadata or None)
+        # Few datasets have twins, and a million empty mappings take room.
+        fields += (sample.variants,) if sample.variants else ()
+        try:
+            self._bytes += pickle.dumps(fields, protocol=5)
+        except Exception:
+            # a user's object may raise anything while it is pickled
+            self._odd[len(self)] = sample
+        self._ends.append(len(self._bytes))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    @overload
+    def __getitem__(self, at: int) -> Sample: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Sample]: ...
+
+    def __getitem__(self, at: int | slice) -> Sample | Sequence[Sample]:
+        if isinstance(at, slice):
+            return [self[k] for k in range(*at.indices(len(self)))]
+        number = len(self)
+        place = at + number if at < 0 else at
+        if not 0 <= place < number:
+            raise IndexError(f"sample {at} is out of range for {number} samples")
+        if place in self._odd:
+            return self._odd[place]
+        name, text, expected, group, metadata, *variants = pickle.loads(
+            memoryview(self._bytes)[self._ends[place] : self._ends[place + 1]]
+        )
+        return Sample(
+            id=name,
+            input=text,
+            expected=expected,
+            group=group,
+            metadata=metadata or {},
+            variants=variants[0] if variants else {},
+        )
+
+    def iterate_fields(self) -> Iterator[tuple[Any, ...]]:
+        """Yield the fields of each sample, without building it."""
+        view, start = memoryview(self._bytes), 0
+        for place, end in enumerate(self._ends[1:]):
+            if place in self._odd:
+                sample = self._odd[place]
+                yield sample.id, sample.input, sample.expected, sample.group, sample.metadata
+            else:
+                name, text, expected, group, metadata, *_ = pickle.loads(view[start:end])
+                yield name, text, expected, group, metadata or {}
+            start = end
+
+
+def iterate_fields(samples: Iterable[Sample]) -> Iterator[tuple[Any, ...]]:
+    """Yield id, input, expected, group and metadata of each sample.
+
+    >>> list(iterate_fields([Sample(id="a", input="2 + 2")]))
+    [('a', '2 + 2', None, None, {})]
+    """
+    if isinstance(samples, PackedSamples):
+        return samples.iterate_fields()
+    return ((sample.id, sample.input, sample.expected, sample.group, sample.metadata) for sample in samples)
+
+
+def pack_if_many(samples: Iterable[Sample]) -> Sequence[Sample]:
+    """Return the samples as a list, or packed if there are more than `MANY`."""
+    if isinstance(samples, PackedSamples):
+        return samples
+    more = iter(samples)
+    # One more than MANY shows that there are more, without reading an unbounded iterator to its end.
+    first = list(itertools.islice(more, MANY + 1))
+    return first if len(first) <= MANY else PackedSamples(itertools.chain(first, more))
+
 
 Positions = npt.NDArray[np.intp]
 _OWN = {"id": 0, "input": 1, "expected": 2, "group": 3}
@@ -52,6 +150,10 @@ class Column:
         if len(self.present) == len(self.values):
             return self.values
         return [self.values[k] for k in self.present.tolist()]
+
+    def at(self, positions: Positions, values: Sequence[str]) -> list[str]:
+        """Return the values at some positions, of those in `texts` or `labels`."""
+        return [values[k] for k in np.searchsorted(self.present, positions).tolist()]
 
     @cached_property
     def numbers(self) -> npt.NDArray[np.float64]:
@@ -100,9 +202,10 @@ class Table:
         """Return the values of a field. Raises MissingColumn if no sample has it."""
         self.load([name])
         if name not in self._used:
-            raise MissingColumn(
-                f"no sample has a field {name!r}; {suggest(name, self._names(), otherwise=self._has())}"
-            )
+            first = next((value for value in self._columns["expected"].values if isinstance(value, Mapping)), {})
+            names = [*self.fields, *(f"expected.{key}" for key in first)]
+            hint = suggest(name, names, otherwise=f"the fields are {', '.join(self.fields)}")
+            raise MissingColumn(f"no sample has a field {name!r}; {hint}")
         return self._columns[name]
 
     def load(self, names: Iterable[str]) -> None:
@@ -122,14 +225,6 @@ class Table:
             return bool(self.column(name))
         except MissingColumn:
             return False
-
-    def _has(self) -> str:
-        return f"the fields are {', '.join(self.fields)}"
-
-    def _names(self) -> list[str]:
-        """Return the fields, and those inside of `expected`, for suggestions."""
-        first = next((value for value in self._columns["expected"].values if isinstance(value, Mapping)), {})
-        return [*self.fields, *(f"expected.{name}" for name in first)]
 
     def _read(self, new: Mapping[str, None]) -> None:
         columns: list[list[Any]] = [[] for _ in new]

@@ -12,14 +12,14 @@ import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol, cast, get_args
+from typing import Any, get_args
 
 import numpy as np
 
-from pytest_crucible.datasets.check import NOTHING, Check, Finder, Finding, bind_files
+from pytest_crucible.datasets.check import Check, Finder, Finding, bind_files
 from pytest_crucible.datasets.columns import Table
 from pytest_crucible.features import load_rows
-from pytest_crucible.records.check_results import CheckResult, Severity
+from pytest_crucible.records.check_results import Severity
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.suggestions import suggest
 
@@ -27,10 +27,8 @@ from pytest_crucible.records.suggestions import suggest
 COLUMN_ARGUMENTS = ("column", "other", "answer", "prompt", "label")
 
 
-class Expectation(Protocol):
-    """A function that returns a check."""
-
-    def __call__(self, *arguments: Any, severity: Severity = "error", **options: Any) -> Check: ...
+Expectation = Callable[..., Check]
+"""A function that returns a check; it takes the option `severity`."""
 
 
 def row_check(function: Callable[..., Finder | Check]) -> Expectation:
@@ -54,7 +52,12 @@ def _expectation(function: Callable[..., Any], *, takes_mostly: bool) -> Expecta
         severity, mostly = named.pop("severity", "error"), named.pop("mostly", 1.0 if takes_mostly else None)
         if mostly is not None and not takes_mostly:
             raise SpecError(f"{call}: the check is about the whole column; remove mostly")
-        _check_options(call, severity, mostly)
+        if severity not in get_args(Severity):
+            raise SpecError(f"{call}: severity must be 'error' or 'warn'")
+        if mostly is not None and (
+            isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 < mostly <= 1
+        ):
+            raise SpecError(f"{call}: mostly must be a share above 0 and at most 1, such as 0.99")
         bound = _bind(signature, call, arguments, named)
         try:
             find = function(*bound.args, **bound.kwargs)
@@ -70,11 +73,12 @@ def _expectation(function: Callable[..., Any], *, takes_mostly: bool) -> Expecta
             identity=f"{_home(function)}.{function.__name__}{bound.arguments!r}{mostly}",
             severity=severity,
             mostly=mostly if check.mostly is None else check.mostly,
-            columns=check.columns or _column_names(bound),
+            columns=check.columns
+            or tuple(bound.arguments[each] for each in COLUMN_ARGUMENTS if each in bound.arguments),
         )
 
     build.__signature__ = _public_signature(signature, takes_mostly)  # type: ignore[attr-defined]  # read by inspect
-    return cast(Expectation, build)
+    return build
 
 
 _COMBINED = ("combined", ("expect_all", "expect_any", "expect_at_least"))
@@ -99,15 +103,6 @@ def _public_signature(signature: inspect.Signature, takes_mostly: bool) -> inspe
     return signature.replace(parameters=parameters, return_annotation="Check")
 
 
-def _check_options(call: str, severity: Any, mostly: Any) -> None:
-    if severity not in get_args(Severity):
-        raise SpecError(f"{call}: severity must be 'error' or 'warn'")
-    if mostly is None:
-        return
-    if isinstance(mostly, bool) or not isinstance(mostly, int | float) or not 0 < mostly <= 1:
-        raise SpecError(f"{call}: mostly must be a share above 0 and at most 1, such as 0.99")
-
-
 def _bind(
     signature: inspect.Signature, call: str, arguments: Sequence[Any], options: Mapping[str, Any]
 ) -> inspect.BoundArguments:
@@ -126,10 +121,6 @@ def _bind(
         if not isinstance(value, str) or not value:
             raise SpecError(f"{call}: {name} must be the name of a field, such as 'expected' or 'expected.label'")
     return bound
-
-
-def _column_names(bound: inspect.BoundArguments) -> tuple[str, ...]:
-    return tuple(bound.arguments[name] for name in COLUMN_ARGUMENTS if name in bound.arguments)
 
 
 # A schema or a list of a thousand labels would fill a nodeid.
@@ -283,7 +274,13 @@ def _children(checks: Any) -> tuple[Check, ...]:
 
 def _combine(children: tuple[Check, ...], least: int) -> Check:
     def find(table: Table) -> Finding:
-        return _join_results(table, [child.run(table) for child in children], least)
+        results = [child.run(table) for child in children]
+        met = sum(result.state == "passed" for result in results)
+        expected = "all" if least == len(results) else f"at least {least}"
+        faults = "; ".join(result.sentence for result in results if result.state != "passed")
+        more = "" if met >= least else f", and {expected} are expected: {faults}"
+        message = f"{met} of {len(results)} checks are met{more}"
+        return Finding(message=message, checked=len(table), is_met=met >= least)
 
     return Check(
         subject="",
@@ -294,12 +291,3 @@ def _combine(children: tuple[Check, ...], least: int) -> Check:
         files=tuple(file for child in children for file in child.files),
         bind=lambda context: _combine(tuple(bind_files(child, context) for child in children), least).find,
     )
-
-
-def _join_results(table: Table, results: Sequence[CheckResult], least: int) -> Finding:
-    met = sum(result.state == "passed" for result in results)
-    expected = "all" if least == len(results) else f"at least {least}"
-    faults = "; ".join(result.sentence for result in results if result.state != "passed")
-    is_met = met >= least
-    message = f"{met} of {len(results)} checks are met" + ("" if is_met else f", and {expected} are expected: {faults}")
-    return Finding(message=message, failing=NOTHING, checked=len(table), is_met=is_met)

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from pytest_crucible.datasets.packed import pack_if_many
+from pytest_crucible.datasets.columns import pack_if_many
 from pytest_crucible.datasets.selection import draw
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError
@@ -89,26 +89,30 @@ def _samples(
         raise DatasetError(f"{source.renaming(fields)} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
     names = {ours: fields.get(ours, ours) for ours in FIELDS}
     for number, row in rows:
-        _check_nesting(source, number, row)
+        try:
+            check_depth([row.input, row.expected, row.metadata] if isinstance(row, Sample) else row)
+        except TooDeep as error:
+            raise DatasetError(f"{source.where(number)} {error}: flatten its values") from None
         yield number, *_sample(source, number, row, names)
 
 
 def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> tuple[Sample, bool]:
     if isinstance(row, Sample):
-        _check_input(source, number, row.input, "input")
-        _check_expected(source, number, row.expected, "expected")
+        _check_values(source, number, row.input, row.expected, names=("input", "expected"))
         return row, True
     if not isinstance(row, Mapping):
         raise DatasetError(
             f"{source.where(number)} is {describe_type(row)}: a sample is a mapping with 'id' and 'input', or a Sample"
         )
     if names["input"] not in row:
+        alias = next((alias for alias in _ALIASES if alias in row), None)
+        field = closest_name(names["input"], map(str, row)) or alias
         raise DatasetError(
             f"{source.where(number)} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
-            f"name the field with {source.renaming({'input': _find_field(names['input'], row)})}"
+            f"name the field with {source.renaming({'input': field})}"
         )
-    _check_input(source, number, row[names["input"]], names["input"])
-    _check_expected(source, number, row.get(names["expected"]), names["expected"])
+    own = names["input"], names["expected"]
+    _check_values(source, number, row[own[0]], row.get(own[1]), names=own)
     sample_id = row.get(names["id"])
     if isinstance(sample_id, Mapping | list | tuple | set | bytes):
         raise DatasetError(
@@ -125,35 +129,19 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
     return sample, sample_id is not None
 
 
-def _check_nesting(source: Source, number: int, row: Any) -> None:
-    try:
-        check_depth([row.input, row.expected, row.metadata] if isinstance(row, Sample) else row)
-    except TooDeep as error:
-        raise DatasetError(f"{source.where(number)} {error}: flatten its values") from None
-
-
-def _check_input(source: Source, number: int, value: Any, name: str) -> None:
-    """Raise DatasetError for a null, which is a missing value and not an empty text."""
-    if value is None:
+def _check_values(source: Source, number: int, prompt: Any, expected: Any, *, names: tuple[str, str]) -> None:
+    """Raise DatasetError for a null input, which is a missing value and not an empty text, and for an expected NaN."""
+    if prompt is None:
         raise DatasetError(
-            f"{source.where(number)} has no value for {name!r} (null): write one, or remove the {source.word}"
+            f"{source.where(number)} has no value for {names[0]!r} (null): write one, or remove the {source.word}"
         )
-
-
-def _check_expected(source: Source, number: int, value: Any, name: str) -> None:
-    """Raise DatasetError for NaN, which equals nothing and which PostgreSQL cannot store."""
-    if isinstance(value, float) and math.isnan(value):
-        raise DatasetError(f"{source.where(number)} has NaN for {name!r}: write null where no value is expected")
+    # NaN equals nothing, and PostgreSQL cannot store it.
+    if isinstance(expected, float) and math.isnan(expected):
+        raise DatasetError(f"{source.where(number)} has NaN for {names[1]!r}: write null where no value is expected")
 
 
 # Common names for the input field, in order of preference.
 _ALIASES = ("question", "prompt", "problem", "query", "instruction", "text", "claim")
-
-
-def _find_field(expected_field: str, row: Mapping[str, Any]) -> str | None:
-    """Return the name of the most likely field."""
-    alias = next((alias for alias in _ALIASES if alias in row), None)
-    return closest_name(expected_field, map(str, row)) or alias
 
 
 Rows = Iterable[Sample | Mapping[str, Any]]
@@ -180,7 +168,7 @@ def as_rows(dataset: Any) -> Rows:
     labels = _class_labels(dataset)
     if labels:
         return ({**row, **_label_names(row, labels)} for row in dataset)
-    return (_inspect_row(row) if _is_inspect_sample(row) else row for row in dataset)
+    return (_plain_row(row) for row in dataset)
 
 
 def _class_labels(dataset: Any) -> dict[str, Sequence[str]]:
@@ -206,32 +194,27 @@ def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
     for values, missing in zip(
         frame.itertuples(index=False, name=None), frame.isna().itertuples(index=False, name=None), strict=True
     ):
+        # A numpy scalar has no JSON form.
         yield {
-            name: _plain_scalar(value) for name, value, lacks in zip(names, values, missing, strict=True) if not lacks
+            name: value.item() if type(value).__module__ == "numpy" and not getattr(value, "shape", True) else value
+            for name, value, lacks in zip(names, values, missing, strict=True)
+            if not lacks
         }
 
 
-def _plain_scalar(value: Any) -> Any:
-    """Return a Python number for a numpy scalar, which JSON cannot represent; other values unchanged."""
-    return value.item() if type(value).__module__ == "numpy" and hasattr(value, "item") and not value.shape else value
+def _plain_row(row: Any) -> Sample | Mapping[str, Any]:
+    """Return an Inspect sample as a mapping, its messages as roles and contents; other rows unchanged.
 
-
-def _is_inspect_sample(row: Any) -> bool:
-    return not isinstance(row, Mapping | Sample) and all(hasattr(row, name) for name in ("input", "target", "metadata"))
-
-
-def _inspect_row(row: Any) -> dict[str, Any]:
-    """Return an Inspect sample as a row. An empty target becomes a missing expected value."""
-    further = {"choices": list(row.choices)} if getattr(row, "choices", None) else {}
-    fields = {"id": getattr(row, "id", None), "expected": row.target or None}
-    return {**(row.metadata or {}), **further, **fields, "input": _input_of(row.input)}
-
-
-def _input_of(value: Any) -> Any:
-    """Return a text unchanged, and messages as roles and contents."""
-    if isinstance(value, str):
-        return value
-    return [{"role": message.role, "content": message.text} for message in value]
+    An empty target becomes a missing expected value.
+    """
+    if isinstance(row, Mapping | Sample) or not all(hasattr(row, name) for name in ("input", "target", "metadata")):
+        return cast(Mapping[str, Any], row)
+    text = row.input
+    if not isinstance(text, str):
+        text = [{"role": message.role, "content": message.text} for message in text]
+    choices = {"choices": list(row.choices)} if getattr(row, "choices", None) else {}
+    fields = {"id": getattr(row, "id", None), "expected": row.target or None, "input": text}
+    return {**(row.metadata or {}), **choices, **fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +235,8 @@ class Source:
         """Return the argument by which a user names fields of the source. None is an unknown name."""
         if self.has_option:
             return " ".join(f"--field {ours}={theirs or '...'}" for ours, theirs in fields.items())
-        return f"fields={{{', '.join(f'{ours!r}: {_quote(theirs)}' for ours, theirs in fields.items())}}}"
-
-
-def _quote(name: str | None) -> str:
-    return repr(name) if name else "..."
+        pairs = (f"{ours!r}: {repr(theirs) if theirs else '...'}" for ours, theirs in fields.items())
+        return f"fields={{{', '.join(pairs)}}}"
 
 
 def _missing_field(source: Source, number: int, field: str) -> DatasetError:

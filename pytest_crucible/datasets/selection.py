@@ -1,4 +1,4 @@
-"""Select samples of a dataset: a split, a fold of that split, and a limited number of its samples."""
+"""Select samples of a dataset: a split, a fold of that split, a limited number of its samples; and summarise them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import json
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.datasets.packed import pack_if_many
+from pytest_crucible.datasets.columns import pack_if_many
 from pytest_crucible.records import Sample, Selection
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.suggestions import suggest
@@ -185,3 +186,57 @@ def fields_of(sample: Sample) -> dict[str, Any]:
 def text_of(value: Any) -> str:
     """Return a text unchanged, and any other value as JSON, equal for equal values."""
     return value if isinstance(value, str) else json.dumps(value, sort_keys=True, default=repr)
+
+
+# Fields with more distinct values than this (ids, texts) are of no use for strata, and counting them costs memory.
+FEW = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A summary of all samples of a dataset."""
+
+    samples: int
+    columns: tuple[str, ...]
+    """The fields that some sample has, its metadata among them."""
+    groups: int | None
+    """None when no sample has a group."""
+    duplicates: int
+    """The number of samples with the same input as an earlier sample."""
+    values: Mapping[str, Mapping[str, int]]
+    """Field -> value -> samples, for fields of a few values that repeat; the most frequent first."""
+    first: Sample
+
+
+def describe(samples: Sequence[Sample]) -> Description:
+    """Return a summary of the samples, which are read once.
+
+    >>> summary = describe([Sample(id="a", input="1 + 1", expected="2"), Sample(id="b", input="1 + 1", expected="2")])
+    >>> summary.duplicates, summary.values
+    (1, {'expected': {'2': 2}})
+    """
+    counts: dict[str, Counter[str]] = {}
+    inputs, groups = set[str](), set[str]()
+    columns = dict.fromkeys(("id", "input"))
+    for sample in samples:
+        inputs.add(text_of(sample.input))
+        groups |= set() if sample.group is None else {sample.group}
+        own: dict[str, Any] = {"expected": sample.expected, "group": sample.group, **sample.metadata}
+        columns |= dict.fromkeys(name for name, value in own.items() if value is not None)
+        for name, value in fields_of(sample).items():
+            counter = counts.setdefault(name, Counter())
+            # A field with too many distinct values already is not counted on.
+            if isinstance(value, str | int | bool) and len(counter) <= FEW:
+                counter[text_of(value)] += 1
+    return Description(
+        samples=len(samples),
+        columns=tuple(columns),
+        groups=len(groups) or None,
+        duplicates=len(samples) - len(inputs),
+        values={
+            name: dict(counter.most_common())
+            for name, counter in counts.items()
+            if name != "group" and 0 < len(counter) <= FEW and max(counter.values()) > 1
+        },
+        first=samples[0],
+    )

@@ -146,7 +146,8 @@ def _find_structured(plain: str, letters: str) -> list[_Place]:
 def _places(plain: str, letters: str) -> Iterator[_Place]:
     """Yield the places in running text where a choice is stated."""
     yield from _alone(plain, letters)
-    yield from _first_word(plain, letters)
+    if not _is_list(plain) and (letter := _leading(plain, letters)) is not None:
+        yield 1, letter
     rules = cue_patterns(letters)
     for match in rules["declared"].finditer(plain):
         if (letter := _after_cue(plain, match, letters, strict=False)) is not None:
@@ -235,11 +236,6 @@ def _alone(plain: str, letters: str) -> Iterator[_Place]:
     last = plain.rpartition("\n")[2]
     if "\n" in plain and not _is_list(plain) and _MARKER.match(last) and (letter := _leading(last, letters)):
         yield len(plain), letter
-
-
-def _first_word(plain: str, letters: str) -> Iterator[_Place]:
-    if not _is_list(plain) and (letter := _leading(plain, letters)) is not None:
-        yield 1, letter
 
 
 def _is_list(plain: str) -> bool:

@@ -42,11 +42,6 @@ def solution(prompt: str, reply: str, function: str) -> str:
     return next((program for program in (first, *programs) if _defines(program, function)), first)
 
 
-def is_python(source: str) -> bool:
-    """Return True if a source can be parsed."""
-    return _parse(source) is not None
-
-
 def _programs(prompt: str, answer: str, blocks: Sequence[Block], prose: str, function: str) -> Iterator[str]:
     """Yield the programs that a reply may mean, the likeliest first."""
     defining = [block for block in blocks if _mentions(textwrap.dedent(block.code), function)]
@@ -90,15 +85,11 @@ def _continue_prompt(prompt: str, code: str) -> Iterator[str]:
     """Yield the prompt continued by a body: unchanged, indented again, and with the first line's lost indentation restored."""
     yield prompt + code
     beginning = prompt if prompt.endswith("\n") else f"{prompt}\n"
-    indentation = _body_indentation(prompt)
-    yield beginning + textwrap.indent(textwrap.dedent(code), indentation)
-    yield beginning + indentation + code.lstrip()
-
-
-def _body_indentation(prompt: str) -> str:
     last = (prompt.rstrip().splitlines() or [""])[-1]
     indentation = last[: len(last) - len(last.lstrip())]
-    return f"{indentation}    " if last.endswith(":") else indentation or "    "
+    indentation = f"{indentation}    " if last.endswith(":") else indentation or "    "
+    yield beginning + textwrap.indent(textwrap.dedent(code), indentation)
+    yield beginning + indentation + code.lstrip()
 
 
 def _defines(program: str, function: str) -> bool:
@@ -195,7 +186,7 @@ def humaneval_program(prompt: str, reply: str, test: str, entry_point: str) -> S
         tests=f"{test}\ncheck({entry_point})\n",
         functions=(entry_point,),
         # Some tests use the prompt's other functions. A prompt in words has none.
-        setup=setup if is_python(setup := f"{prompt}\n    pass\n") else "",
+        setup=setup if _parse(setup := f"{prompt}\n    pass\n") is not None else "",
     )
 
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.metrics.definition import NotApplicable, metric
-from pytest_crucible.metrics.text import NO_EXPECTED
+from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.reasoning import reasoning_length
 
@@ -68,18 +68,13 @@ def split_blocks(text: str) -> tuple[list[Block], str]:
     prose: list[str] = []
     lines = iter(text.splitlines(keepends=True))
     for line in lines:
-        opening = _opening(line)
-        if opening is None:
+        opening = _OPENING.match(line)
+        # Three backticks at both ends of a line are code inside a sentence.
+        if opening is None or opening["fence"][0] in opening["info"]:
             prose.append(line)
         else:
             blocks.append(_read_block(opening, lines))
     return blocks, "".join(prose)
-
-
-def _opening(line: str) -> re.Match[str] | None:
-    opening = _OPENING.match(line)
-    # Three backticks at both ends of a line are code inside a sentence.
-    return None if opening is not None and opening["fence"][0] in opening["info"] else opening
 
 
 def _read_block(opening: re.Match[str], lines: Iterator[str]) -> Block:
@@ -140,11 +135,9 @@ def code_bleu_of(code: str, right: str) -> float:
 @metric(bounds=(0, 1), version="2")
 def python_code_bleu(reply: Reply, sample: Sample) -> float | NotApplicable:
     """CodeBLEU of the reply's Python code against the expected code (the best of several)."""
-    expected = sample.expected
-    if expected is None or expected == []:
+    if sample.expected in (None, []):
         return NO_EXPECTED
-    rights = expected if isinstance(expected, list | tuple) else [expected]
-    return max(code_bleu_of(code_of(reply.text), str(right)) for right in rights)
+    return max(code_bleu_of(code_of(reply.text), right) for right in expected_answers(sample))
 
 
 def _tokens(code: str) -> list[str]:

@@ -90,22 +90,14 @@ def calibration(
     values, right = _check_inputs(confidences, correct, bins, level)
     codes = _codes(groups, values.size)
     draws = _resample(codes, seed)
-    # Undefined if all replies are right or all are wrong.
-    auroc = _auroc(values, right)
+    ece, squared, auroc = _ece(values, right, bins), _brier(values, right), _auroc(values, right)
     return Calibration(
-        ece=_ece(values, right, bins),
-        ece_interval=_interval(
-            lambda draw: _ece(values[draw], right[draw], bins),
-            draws,
-            _ece(values, right, bins),
-            level,
-        ),
-        brier=_brier(values, right),
-        brier_interval=_interval(lambda draw: _brier(values[draw], right[draw]), draws, _brier(values, right), level),
+        ece=ece,
+        ece_interval=_interval(lambda draw: _ece(values[draw], right[draw], bins), draws, ece, level),
+        brier=squared,
+        brier_interval=_interval(lambda draw: _brier(values[draw], right[draw]), draws, squared, level),
         auroc=auroc,
-        auroc_interval=None
-        if auroc is None
-        else _interval(lambda draw: _auroc(values[draw], right[draw]), draws, auroc, level),
+        auroc_interval=_interval(lambda draw: _auroc(values[draw], right[draw]), draws, auroc, level),
         accuracy=float(right.mean()),
         confidence=float(values.mean()),
         table=_table(values, right, bins),
@@ -156,9 +148,12 @@ def _resample(codes: npt.NDArray[np.intp], seed: int) -> list[npt.NDArray[np.int
 def _interval(
     statistic: Callable[[npt.NDArray[np.intp]], float | None],
     draws: list[npt.NDArray[np.intp]],
-    observed: float,
+    observed: float | None,
     level: float,
 ) -> Interval | None:
+    # Undefined if all replies are right or all are wrong.
+    if observed is None:
+        return None
     values = np.array([value for draw in draws if (value := statistic(draw)) is not None])
     # Resamples that agree up to rounding have no spread to build an interval from.
     if np.ptp(values) <= 1e-12:

@@ -9,7 +9,7 @@ from importlib import metadata
 from typing import Any, Literal
 
 from pytest_crucible.metrics.definition import NotApplicable, metric
-from pytest_crucible.metrics.text import NO_EXPECTED
+from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.stats.interval import Interval
@@ -50,27 +50,18 @@ def _rouge(kind: str) -> Any:
     return RougeScorer([kind], use_stemmer=True)
 
 
-def _references(sample: Sample) -> list[str] | NotApplicable:
-    expected = sample.expected
-    if expected is None or expected == []:
-        return NO_EXPECTED
-    return [str(reference) for reference in expected] if isinstance(expected, list | tuple) else [str(expected)]
-
-
 def _sentence(name: str, reply: Reply, sample: Sample) -> float | NotApplicable:
-    references = _references(sample)
-    if isinstance(references, NotApplicable):
-        return references
-    score = _sacrebleu(name, True).sentence_score(reply.text[:LONGEST], references).score
+    if sample.expected in (None, []):
+        return NO_EXPECTED
+    score = _sacrebleu(name, True).sentence_score(reply.text[:LONGEST], expected_answers(sample)).score
     # Rounding may give 100.00000000000004.
     return min(float(score), 100.0)
 
 
 def _rouge_f(kind: Rouge, reply: Reply, sample: Sample) -> float | NotApplicable:
-    references = _references(sample)
-    if isinstance(references, NotApplicable):
-        return references
-    return float(_rouge(kind).score_multi(references, reply.text[: LONGEST // 10])[kind].fmeasure)
+    if sample.expected in (None, []):
+        return NO_EXPECTED
+    return float(_rouge(kind).score_multi(expected_answers(sample), reply.text[: LONGEST // 10])[kind].fmeasure)
 
 
 @metric(bounds=(0, 100), version=_package_version("sacrebleu"))

@@ -9,7 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.text import NO_EXPECTED
+from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
 from pytest_crucible.records import Reply, Sample
 from pytest_crucible.records.errors import SpecError
 
@@ -32,12 +32,10 @@ def final_number(text: str) -> Decimal | None:
     >>> final_number("She makes 9 * 2 = $18.00 a day"), final_number("16-3"), final_number("it fell to -1,250.5")
     (Decimal('18.00'), Decimal('3'), Decimal('-1250.5'))
     """
-    written = deque(_NUMBER.finditer(text), maxlen=1)
-    return _exact(written[0].group()) if written else None
-
-
-def _exact(written: str) -> Decimal | None:
-    plain = re.sub(r"[,$\u20ac\u00a3]", "", written).replace("\u2212", "-")
+    last = deque(_NUMBER.finditer(text), maxlen=1)
+    if not last:
+        return None
+    plain = re.sub(r"[,$\u20ac\u00a3]", "", last[0].group()).replace("\u2212", "-")
     try:
         return Decimal(plain)
     except InvalidOperation:
@@ -75,20 +73,11 @@ _QUANTITY = re.compile(
 def quantities(text: str) -> list[Fraction]:
     r"""Return all numbers of a text, exactly. 1/2, 1 1/2, \frac{1}{2}, 50 %, 1,250.5, $18, 3 km and 2e3 are one number each.
 
-    >>> [str(one) for one in quantities("half is 1/2 or 50 %; 1,250.5 km; -3")]
+    >>> [str(number) for number in quantities("half is 1/2 or 50 %; 1,250.5 km; -3")]
     ['1/2', '1/2', '2501/2', '-3']
     """
-    return [value for value, _ in _read_quantities(text)]
-
-
-def _read_quantities(text: str) -> list[tuple[Fraction, bool]]:
-    """Return each number, and whether it is a percentage."""
-    numbers = []
-    for match in _QUANTITY.finditer(text):
-        value = _quantity_value(match)
-        if value is not None:
-            numbers.append((value, match["percent"] is not None))
-    return numbers
+    values = map(_quantity_value, _QUANTITY.finditer(text))
+    return [value for value in values if value is not None]
 
 
 def _quantity_value(match: re.Match[str]) -> Fraction | None:
@@ -156,9 +145,8 @@ def numeric_match(
         """The reply's number is the expected one, within the tolerances."""
         if sample.expected is None:
             return NO_EXPECTED
-        number = chosen_number(reply.text, which)
-        expected = sample.expected if isinstance(sample.expected, list | tuple) else [sample.expected]
-        rights = [right for one in expected if (right := chosen_number(str(one))) is not None]
+        number, expected = chosen_number(reply.text, which), expected_answers(sample)
+        rights = [right for right in map(chosen_number, expected) if right is not None]
         if not rights:
             return NotApplicable("the expected answer has no number")
         scales = (1, 100, Fraction(1, 100)) if percent_is_plain and "%" in reply.text + str(expected) else (1,)

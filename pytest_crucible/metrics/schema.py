@@ -102,9 +102,11 @@ def with_limited_patterns(validator_class: Any) -> Any:
     def additional_properties(validator: Any, allowed: Any, value: Any, schema: Mapping[str, Any]) -> Iterator[Any]:
         if not validator.is_type(value, "object"):
             return
-        patterns, known = schema.get("patternProperties", {}), schema.get("properties", {})
+        patterns, handled = schema.get("patternProperties", {}), schema.get("properties", {})
         others = {
-            key: item for key, item in value.items() if key not in known and not any(is_found(p, key) for p in patterns)
+            key: item
+            for key, item in value.items()
+            if key not in handled and not any(is_found(p, key) for p in patterns)
         }
         # The other properties alone, as if there were no patterns: the original would search them without a limit.
         yield from check_additional(validator, allowed, others, {"additionalProperties": allowed})

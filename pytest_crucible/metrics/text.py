@@ -1,4 +1,4 @@
-"""Metrics that compare a reply as text, search in it, and recognise refusals."""
+"""Metrics that compare a reply as text, search in it, and recognise refusals; and those of its time, tokens and cost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 import string
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextvars import ContextVar
 from functools import lru_cache
 from typing import Any
@@ -65,10 +65,10 @@ def _flags(flags: int) -> int:
 NO_EXPECTED = NotApplicable("the sample has no expected answer: fields={'expected': 'NAME'} names its field")
 
 
-def _right_answers(sample: Sample) -> Iterable[str]:
+def expected_answers(sample: Sample) -> list[str]:
     """Return the expected answers: one, or those of a list."""
     expected = sample.expected
-    return map(str, expected) if isinstance(expected, list | tuple) else (str(expected),)
+    return [str(answer) for answer in expected] if isinstance(expected, list | tuple) else [str(expected)]
 
 
 @metric(kind="binary", version="1")
@@ -77,7 +77,7 @@ def exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
     if sample.expected is None:
         return NO_EXPECTED
     text = normalise(reply.text)
-    return any(text == normalise(right) for right in _right_answers(sample))
+    return text in map(normalise, expected_answers(sample))
 
 
 @metric(kind="binary", version="1")
@@ -86,9 +86,8 @@ def contains_expected(reply: Reply, sample: Sample) -> bool | NotApplicable:
     if sample.expected is None:
         return NO_EXPECTED
     text = normalise(reply.text)
-    rights = [normalise(right) for right in _right_answers(sample)]
     # An empty text is contained in every reply.
-    return any(right in text for right in rights if right)
+    return any(right in text for right in map(normalise, expected_answers(sample)) if right)
 
 
 def matches(pattern: str, *, name: str = "matches", flags: int = 0) -> Metric:
@@ -142,17 +141,15 @@ def squad_f1_of(answer: str, expected: str) -> float:
 
 def _best(score: Callable[[str, str], float], reply: Reply, sample: Sample) -> float | NotApplicable:
     """Return the best score over the expected answers. An empty list is a question without an answer, as in SQuAD 2.0."""
-    expected = sample.expected
-    if expected is None:
+    if sample.expected is None:
         return NO_EXPECTED
-    rights = [str(answer) for answer in expected] if isinstance(expected, list | tuple) else [str(expected)]
-    return max(score(reply.text, right) for right in rights or [""])
+    return max(score(reply.text, right) for right in expected_answers(sample) or [""])
 
 
 @metric(kind="binary", version="1")
 def squad_exact_match(reply: Reply, sample: Sample) -> bool | NotApplicable:
     """The reply is the expected answer, or one of several, after SQuAD's normalisation."""
-    best = _best(lambda said, right: squad_normalise(said) == squad_normalise(right), reply, sample)
+    best = _best(lambda text, right: squad_normalise(text) == squad_normalise(right), reply, sample)
     return best if isinstance(best, NotApplicable) else bool(best)
 
 
@@ -209,3 +206,43 @@ def refusal(reply: Reply, sample: Sample) -> bool:
 def truncated(reply: Reply, sample: Sample) -> bool:
     """The reply was truncated at its token limit."""
     return reply.finish == "length"
+
+
+_NO_TOKENS = NotApplicable("the backend reports no token counts")
+
+
+def _usage(field: str, description: str, missing: NotApplicable = _NO_TOKENS) -> Metric:
+    """Return the metric of a field of the reply, which the backend may not report."""
+
+    @metric(name=field, direction="lower", kind="positive", version="1")
+    def read(reply: Reply, sample: Sample) -> float | NotApplicable:
+        value: float | None = getattr(reply, field)
+        return missing if value is None else value
+
+    read.function.__doc__ = description
+    return read
+
+
+latency_s = _usage(
+    "latency_s",
+    "Seconds from the request to the whole reply, as reported by the backend or measured.",
+    NotApplicable("the reply has no latency"),
+)
+first_token_s = _usage(
+    "first_token_s",
+    "Seconds from the request to the first token, if the backend streams.",
+    NotApplicable("the reply was not streamed"),
+)
+cost_usd = _usage(
+    "cost_usd", "Cost of the reply in US dollars, if the price is known.", NotApplicable("the price is unknown")
+)
+input_tokens = _usage("input_tokens", "Tokens that the model read, if the backend counts them.")
+output_tokens = _usage("output_tokens", "Tokens that the model wrote, if the backend counts them.")
+
+
+@metric(direction="lower", kind="positive", version="1")
+def total_tokens(reply: Reply, sample: Sample) -> int | NotApplicable:
+    """Tokens that the model read and wrote, if the backend counts both."""
+    if reply.input_tokens is None or reply.output_tokens is None:
+        return _NO_TOKENS
+    return reply.input_tokens + reply.output_tokens

@@ -96,66 +96,51 @@ _BLANK = re.compile(r"[ \t\n\r]*")
 
 
 def read_json(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield (line number, object) for each element. Raises DatasetError."""
+    """Yield (line number, object) for each element of an array, read one after the other. Raises DatasetError."""
     text = "".join(line for _, line in text_lines(path))
-    if text.strip():
-        yield from _Array(path, text).elements()
+    at, counted, line = 0, 0, 1
 
-
-class _Array:
-    """A JSON array that is read from left to right, one element at a time."""
-
-    def __init__(self, path: Path, text: str) -> None:
-        self._path = path
-        self._text = text
-        self._at = 0
-        self._counted = 0
-        self._line = 1
-
-    def elements(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        self._expect("[", "is not a JSON array")
-        closed = self._take("]")
-        while not closed:
-            line = self._line_here()
-            try:
-                element, self._at = parse(lambda text: DECODER.raw_decode(text, self._at), self._text)
-            except TooDeep as error:
-                raise DatasetError(f"line {line} of {self._path} {error}: flatten its values") from None
-            except ValueError as error:
-                reason = error.msg if isinstance(error, json.JSONDecodeError) else error
-                raise DatasetError(f"line {line} of {self._path} is not JSON ({reason})") from error
-            if not isinstance(element, dict):
-                raise DatasetError(f"line {line} of {self._path} has {describe_json_type(element)}: write objects")
-            yield line, element
-            closed = self._take("]")
-            if not closed:
-                self._expect(",", "lacks a comma or the closing bracket")
-        if self._at < len(self._text):
-            raise DatasetError(
-                f"line {self._line_here()} of {self._path} has text after the array: write one array per file"
-            )
-
-    def _expect(self, character: str, otherwise: str) -> None:
-        if not self._take(character):
-            raise DatasetError(f"line {self._line_here()} of {self._path} {otherwise}: write [{{...}}, {{...}}]")
-
-    def _take(self, character: str) -> bool:
+    def take(character: str) -> bool:
         """Step over the character and the blanks around it; return whether it was there."""
-        at = self._skip_blanks(self._at)
-        if present := self._text.startswith(character, at):
-            at = self._skip_blanks(at + 1)
-        self._at = at
-        return present
+        nonlocal at
+        at = _blanks_end(text, at)
+        if is_there := text.startswith(character, at):
+            at = _blanks_end(text, at + 1)
+        return is_there
 
-    def _skip_blanks(self, at: int) -> int:
-        blank = _BLANK.match(self._text, at)
-        return blank.end() if blank else at
-
-    def _line_here(self) -> int:
+    def place() -> str:
+        nonlocal counted, line
         # Only the part since the last call is counted, so that the whole text is counted once.
-        self._line += self._text.count("\n", self._counted, self._at)
-        self._counted = self._at
-        return self._line
+        line, counted = line + text.count("\n", counted, at), at
+        return f"line {line} of {path}"
+
+    if not text.strip():
+        return
+    if not take("["):
+        raise DatasetError(f"{place()} is not a JSON array: write [{{...}}, {{...}}]")
+    is_closed = take("]")
+    while not is_closed:
+        begin = place()
+        try:
+            element, at = parse(functools.partial(DECODER.raw_decode, idx=at), text)
+        except TooDeep as error:
+            raise DatasetError(f"{begin} {error}: flatten its values") from None
+        except ValueError as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise DatasetError(f"{begin} is not JSON ({reason})") from error
+        if not isinstance(element, dict):
+            raise DatasetError(f"{begin} has {describe_json_type(element)}: write objects")
+        yield line, element
+        is_closed = take("]")
+        if not is_closed and not take(","):
+            raise DatasetError(f"{place()} lacks a comma or the closing bracket: write [{{...}}, {{...}}]")
+    if at < len(text):
+        raise DatasetError(f"{place()} has text after the array: write one array per file")
+
+
+def _blanks_end(text: str, at: int) -> int:
+    blank = _BLANK.match(text, at)
+    return blank.end() if blank else at
 
 
 # Characters. Python's own limit of 131,072 is that of a spreadsheet, and a long context has more.
@@ -196,15 +181,13 @@ def records(path: Path, dialect: type[csv.Dialect]) -> Iterator[tuple[int, list[
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            raise DatasetError(f"line {begin} of {path} is not {dialect_name(dialect)} ({error})") from error
+            raise DatasetError(
+                f"line {begin} of {path} is not {'TSV' if dialect is csv.excel_tab else 'CSV'} ({error})"
+            ) from error
         if cells is None:
             return
         if cells:
             yield begin, cells
-
-
-def dialect_name(dialect: type[csv.Dialect]) -> str:
-    return "TSV" if dialect is csv.excel_tab else "CSV"
 
 
 def _table(path: Path, dialect: type[csv.Dialect]) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:

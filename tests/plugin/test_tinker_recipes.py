@@ -262,7 +262,6 @@ def test_a_recipe_may_sample_from_what_it_trains(recipes):
         ),
         ({"base_model": "3"}, "*adapter 'remote' has base_model 3: write the name of a model"),
         ({"base_model": "'Qwen/none'"}, "*did not make an adapter to train: *"),
-        ({"recipe": "recipes:none"}, "*adapter 'remote' has recipe 'recipes:none', which cannot be imported*"),
     ],
 )
 def test_an_untrainable_recipe_is_refused_in_one_sentence(recipes, more, sentence):

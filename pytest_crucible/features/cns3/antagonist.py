@@ -12,7 +12,8 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -157,41 +158,16 @@ def findings(values: Mapping[str, float], rules: Sequence[Rule]) -> tuple[Findin
         cause = next((name for name in rule.caused_by if name in names and name != rule.name), None)
         # The most severe rule of a name comes first, so later ones with that name change nothing.
         gravest.setdefault(rule.name, Finding(rule.name, rule.severity, evidence, cause))
-    return tuple(
-        sorted(
-            gravest.values(),
-            key=lambda finding: (finding.caused_by is not None, -_ORDER[finding.severity], finding.name),
-        )
+    order = sorted(
+        (finding.caused_by is not None, -_ORDER[finding.severity], name) for name, finding in gravest.items()
     )
+    return tuple(gravest[name] for _, _, name in order)
 
 
 def severity_counts(several: Iterable[Finding]) -> Mapping[Severity, int]:
     """Return the number of findings of each severity, without those that have a cause."""
-    counts: dict[Severity, int] = {"LOW": 0, "MEDIUM": 0, "HIGH": 0}
-    for finding in several:
-        if finding.caused_by is None:
-            counts[finding.severity] += 1
-    return counts
-
-
-def flag_records(samples: Iterable[tuple[str, Sequence[Finding]]]) -> Iterator[dict[str, Any]]:
-    """Yield one record for each sample with findings: its id, the highest severity that counts, and the findings."""
-    for sample, several in samples:
-        counted = [finding.severity for finding in several if finding.caused_by is None]
-        if several:
-            yield {
-                "sample": sample,
-                "severity": max(counted, key=_ORDER.__getitem__, default=None),
-                "findings": [
-                    {
-                        "name": finding.name,
-                        "severity": finding.severity,
-                        "evidence": dict(finding.evidence),
-                        "caused_by": finding.caused_by,
-                    }
-                    for finding in several
-                ],
-            }
+    counts = Counter(finding.severity for finding in several if finding.caused_by is None)
+    return {severity: counts[severity] for severity in get_args(Severity)}
 
 
 # The text metric that stores findings.
@@ -247,7 +223,7 @@ def rules() -> tuple[Rule, ...]:
 def measured_values(judgement: Judgement) -> Mapping[str, float]:
     """Return the values that apply and were measured."""
     citations, extraction = judgement.citations, judgement.extraction
-    values = {
+    values: Mapping[str, Any] = {
         "citation_accuracy": judgement.citation_accuracy,
         "citation_precision": citations.precision,
         "citation_recall": citations.recall,
@@ -260,11 +236,7 @@ def measured_values(judgement: Judgement) -> Mapping[str, float]:
         "beta1": beta1(extraction.claims, extraction.relations),
         "flaws": len(extraction.flaws),
     }
-    return {
-        name: float(value)
-        for name, value in values.items()
-        if value is not None and not isinstance(value, NotApplicable)
-    }
+    return {name: float(value) for name, value in values.items() if not isinstance(value, NotApplicable | None)}
 
 
 def findings_in(judgement: Judgement) -> tuple[Finding, ...]:

@@ -90,27 +90,23 @@ def tally_findings(
         scores = Scores(values, values, values, nothing_lost, np.isnan(values))
         return dataclasses.replace(estimate_mean(facts, arm, scores, clusters, level=level), statistic=statistic)
 
+    findings = [finding for reply in replies.values() for finding in reply.findings]
+    names = {finding.name for finding in findings}.union(*(reply.gold or () for reply in replies.values()))
+    counts = Counter((finding.name, str(finding.severity)) for finding in findings if finding.caused_by is None)
+    explained = Counter(finding.name for finding in findings if finding.caused_by is not None)
     has_gold = any(reply.gold is not None for reply in replies.values())
     return tuple(
         FindingTally(
             arm=arm,
             name=name,
-            severities=_severities(name, replies),
-            explained=sum(
-                finding.name == name and finding.caused_by is not None
-                for reply in replies.values()
-                for finding in reply.findings
-            ),
+            severities={severity: counts[name, severity] for severity in SEVERITIES},
+            explained=explained[name],
             rate=share(name, "rate", _has),
             precision=share(name, "precision", _is_right) if has_gold else None,
             recall=share(name, "recall", _is_recalled) if has_gold else None,
         )
-        for name in sorted({name for reply in replies.values() for name in _names(reply)})
+        for name in sorted(names)
     )
-
-
-def _names(reply: Flagged) -> set[str]:
-    return {finding.name for finding in reply.findings} | (reply.gold or frozenset())
 
 
 def _has(name: str, reply: Flagged) -> bool:
@@ -129,16 +125,6 @@ def _is_recalled(name: str, reply: Flagged) -> bool | None:
     return _has(name, reply) if reply.gold is not None and name in reply.gold else None
 
 
-def _severities(name: str, replies: Replies) -> dict[str, int]:
-    counts = Counter(
-        str(finding.severity)
-        for reply in replies.values()
-        for finding in reply.findings
-        if finding.name == name and finding.caused_by is None
-    )
-    return {severity: counts[severity] for severity in SEVERITIES}
-
-
 def _values(name: str, replies: Replies, judgement: Judgement, samples: int) -> Floats:
     """Return each sample's mean over the repeats with an answer; NaN without answers."""
     totals, counts = np.zeros(samples), np.zeros(samples)
@@ -155,13 +141,7 @@ def _values(name: str, replies: Replies, judgement: Judgement, samples: int) -> 
 def _frequencies(tallies: Sequence[FindingTally]) -> Table:
     rows = tuple(
         Row(
-            cells=(
-                tally.name,
-                tally.arm,
-                *map(str, tally.severities.values()),
-                str(tally.explained),
-                *_cells(tally.rate),
-            )
+            cells=(tally.name, tally.arm, *map(str, (*tally.severities.values(), tally.explained)), *_cells(tally.rate))
         )
         for tally in tallies
     )
@@ -188,21 +168,15 @@ def _agreement(tallies: Sequence[FindingTally]) -> Table:
 
 
 def _cells(estimate: Estimate | None) -> Iterator[str]:
-    has_value = estimate is not None and estimate.value is not None
-    yield with_interval(estimate.value, estimate.interval) if estimate is not None and has_value else "-"
-    yield f"{estimate.n:,}" if estimate is not None and has_value else "0"
+    if estimate is None or estimate.value is None:
+        yield from ("-", "0")
+    else:
+        yield from (with_interval(estimate.value, estimate.interval), f"{estimate.n:,}")
 
 
 def _document(tally: FindingTally) -> dict[str, Any]:
-    return {
-        "arm": tally.arm,
-        "name": tally.name,
-        "severities": dict(tally.severities),
-        "explained": tally.explained,
-        "rate": _share(tally.rate),
-        "precision": _share(tally.precision),
-        "recall": _share(tally.recall),
-    }
+    facts = {"arm": tally.arm, "name": tally.name, "severities": dict(tally.severities), "explained": tally.explained}
+    return {**facts, "rate": _share(tally.rate), "precision": _share(tally.precision), "recall": _share(tally.recall)}
 
 
 def _share(estimate: Estimate | None) -> dict[str, Any] | None:
@@ -223,15 +197,14 @@ COLUMNS: Mapping[str, ColumnKind] = {
 
 def findings(store: RunStore, run: str) -> ExportTable:
     """Return every finding with its evidence. `labelled`: a person found it too; None if no person has looked."""
-
-    def rows() -> Iterator[tuple[Any, ...]]:
-        for *unit, text in labels(store, run, METRIC):
-            yield from ((*unit, *row) for row in _finding_rows(from_text(text)))
-
-    return ExportTable(columns=COLUMNS, rows=rows())
-
-
-def _finding_rows(reply: Flagged) -> Iterator[tuple[Any, ...]]:
-    for finding in reply.findings:
-        labelled = None if reply.gold is None else finding.name in reply.gold
-        yield finding.name, finding.severity, finding.caused_by, dict(finding.evidence), labelled
+    rows = (
+        (
+            *unit,
+            *(finding.name, finding.severity, finding.caused_by, dict(finding.evidence)),
+            None if reply.gold is None else finding.name in reply.gold,
+        )
+        for *unit, text in labels(store, run, METRIC)
+        for reply in [from_text(text)]
+        for finding in reply.findings
+    )
+    return ExportTable(columns=COLUMNS, rows=rows)

@@ -132,7 +132,7 @@ def main() -> None:
     """
     # torch takes seconds to import.
     from pytest_crucible.features.cns3.scifact import SHA256, claims
-    from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
+    from pytest_crucible.metrics.models.local import EmbeddingScorer
 
     texts = f"the claims of scifact-train, CC BY 4.0, sha256 {SHA256['claims_train.jsonl']}"
     scorer = EmbeddingScorer(root=Path(), precision="float32")

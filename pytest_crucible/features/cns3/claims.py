@@ -7,14 +7,11 @@ RELATION: c2 supports c1
 
 from __future__ import annotations
 
-import itertools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
-
-from pytest_crucible.records.errors import SpecError
 
 Label = Literal["supports", "refutes", "contrasts"]
 CENTRAL = "c1"
@@ -128,7 +125,7 @@ def render(claims: Iterable[Claim], relations: Iterable[Relation]) -> str:
     unwritten = list(relations)
     lines = []
     for claim in claims:
-        cited = f" ({', '.join(f'Document {relation}' for relation in claim.documents)})" if claim.documents else ""
+        cited = f" ({', '.join(f'Document {document}' for document in claim.documents)})" if claim.documents else ""
         lines.append(f"CLAIM[{claim.id}]{cited}: {claim.text}")
         lines += [_relation_line(relation) for relation in unwritten if relation.source == claim.id]
         unwritten = [relation for relation in unwritten if relation.source != claim.id]
@@ -218,9 +215,8 @@ def _document_flaws(
             yield Flaw("unrelated claim", lines[name], name)
 
 
-# Thinker's own patterns, copied with their differences between evaluation and training.
+# Thinker's own pattern.
 _EVALUATION = re.compile(r"[Dd]ocument\s+(\d+)|doc_id[:\s=]+(\d+)|\[(\d{5,})\]")
-_TRAINING = re.compile(r"document\s+(\d+):|\(document\s+(\d+)\)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +225,7 @@ class Citations:
 
     cited: frozenset[str]
     gold: frozenset[str]
-    shown: frozenset[str]
+    in_prompt: frozenset[str]
     """The documents of the prompt."""
 
     @property
@@ -245,7 +241,7 @@ class Citations:
     @property
     def exists(self) -> float | None:
         """Share of the cited documents that are in the prompt; the rest are invented. None if none is cited."""
-        return len(self.cited & self.shown) / len(self.cited) if self.cited else None
+        return len(self.cited & self.in_prompt) / len(self.cited) if self.cited else None
 
     @property
     def any(self) -> bool | None:
@@ -270,24 +266,7 @@ def mentioned_ids(reply: str) -> frozenset[str]:
     >>> sorted(mentioned_ids("Document 12 says so, doc_id=7, see [31715818] and [3]"))
     ['12', '31715818', '7']
     """
-    return _ids(_EVALUATION.findall(reply))
-
-
-def ids_in_training(completion: str) -> frozenset[str]:
-    """Return the ids that Thinker's training takes for citations.
-
-    >>> sorted(ids_in_training("Document 12: title. CLAIM[c2] (Document 7): text. Document 9 says"))
-    ['12', '7']
-    """
-    return _ids(_TRAINING.findall(completion))
-
-
-def _ids(matches: Iterable[tuple[str, ...]]) -> frozenset[str]:
-    return frozenset(group for groups in matches for group in groups if group)
-
-
-# The number of simple cycles grows exponentially with the graph: cycles above this number, and longer ones, are not listed.
-MAX_CYCLES, LONGEST_CYCLE = 100, 12
+    return frozenset(group for groups in _EVALUATION.findall(reply) for group in groups if group)
 
 
 def beta1(claims: Iterable[Claim], relations: Iterable[Relation], *, multigraph: bool = True) -> int:
@@ -301,65 +280,27 @@ def beta1(claims: Iterable[Claim], relations: Iterable[Relation], *, multigraph:
     >>> beta1(claims, both), beta1(claims, both, multigraph=False)
     (1, 0)
     """
-    parent = {claim.id: claim.id for claim in claims}
-    edges = [
-        (relation.source, relation.target)
-        for relation in relations
-        if relation.source in parent and relation.target in parent
-    ]
+    ids = {claim.id for claim in claims}
+    edges = [(relation.source, relation.target) for relation in relations if {relation.source, relation.target} <= ids]
     if not multigraph:
         edges = list({tuple(sorted(edge)): edge for edge in edges}.values())
-    unions = sum(_join(parent, *edge) for edge in edges)
-    return len(edges) - unions  # a spanning forest has V - C edges
+    return len(edges) - len(ids) + len(set(find_roots(ids, edges).values()))
 
 
-def _join(parent: dict[str, str], first: str, second: str) -> bool:
-    """Unite the trees of two claims; return whether they were separate."""
-    roots = _root(parent, first), _root(parent, second)
-    parent[roots[0]] = roots[1]
-    return roots[0] != roots[1]
+def find_roots(names: Iterable[str], edges: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Return the first name, by the alphabet, of each name's connected component."""
+    parent = {name: name for name in names}
 
+    def root(name: str) -> str:
+        while parent[name] != name:
+            # Path halving keeps the trees flat.
+            parent[name] = name = parent[parent[name]]
+        return name
 
-def _root(parent: dict[str, str], name: str) -> str:
-    while parent[name] != name:
-        # Path halving keeps the trees flat.
-        parent[name] = name = parent[parent[name]]
-    return name
-
-
-def cycles(claims: Iterable[Claim], relations: Iterable[Relation]) -> tuple[tuple[str, ...], ...]:
-    """Return cycles of claims that support each other, at most 100, each of at most 12 claims from its first id.
-
-    Raises SpecError if networkx is not installed, but only for a graph with more relations than a tree.
-
-    >>> cycles([Claim("c1", ""), Claim("c2", "")], [Relation("c1", "supports", "c2"), Relation("c2", "supports", "c1")])
-    (('c1', 'c2'),)
-    """
-    ids = {claim.id for claim in claims}
-    edges = [(source.source, source.target) for source in relations if source.source in ids and source.target in ids]
-    loops = [(source,) for source, other in dict.fromkeys(edges) if source == other]
-    # Most replies are stars, so that networkx is rarely needed, and seldom imported.
-    if not _may_turn(edges):
-        return tuple(loops)
-    try:
-        import networkx
-    except ImportError:
-        raise SpecError('cycles of claims need networkx: pip install "pytest-crucible[cns3]"') from None
-    graph = networkx.DiGraph(edge for edge in edges if edge[0] != edge[1])
-    circles = itertools.islice(networkx.simple_cycles(graph, length_bound=LONGEST_CYCLE), MAX_CYCLES)
-    return tuple(sorted([*loops, *map(_from_first, circles)]))
-
-
-def _may_turn(edges: Sequence[tuple[str, str]]) -> bool:
-    """Return whether a supported claim supports another one. Without such a claim, as in most replies, there are no cycles."""
-    return not {source for source, target in edges if source != target}.isdisjoint(
-        target for source, target in edges if source != target
-    )
-
-
-def _from_first(cycle: Sequence[str]) -> tuple[str, ...]:
-    start = cycle.index(min(cycle))
-    return (*cycle[start:], *cycle[:start])
+    for edge in edges:
+        first, second = sorted(map(root, edge))
+        parent[second] = first
+    return {name: root(name) for name in parent}
 
 
 def polarity_conflict(relations: Iterable[Relation]) -> bool:

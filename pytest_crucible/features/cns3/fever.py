@@ -42,15 +42,15 @@ def evidence_pages(rows: Iterable[Row]) -> set[str]:
     return {page for row in rows for sentences in evidence_of(row) for page, _ in sentences}
 
 
-def read_pages(paths: Iterable[Path], wanted: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Read the wanted pages from FEVER's `wiki-NNN.jsonl`, line by line. Raises DatasetError for an invalid line.
+def read_pages(paths: Iterable[Path], names: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Read the named pages from FEVER's `wiki-NNN.jsonl`, line by line. Raises DatasetError for an invalid line.
 
     A page has its sentences in `lines`, one per line: a number, a tab, the sentence, and its links behind further tabs.
     """
     pages = {}
     for path in paths:
         for number, row in read_rows(path):
-            if row.get("id") in wanted:
+            if row.get("id") in names:
                 pages[row["id"]] = {
                     "title": page_title(row["id"]),
                     "abstract": _sentences(row, f"line {number} of {path}"),

@@ -17,7 +17,6 @@ from pytest_crucible.metrics.definition import NotApplicable
 from pytest_crucible.metrics.models.scorers import (
     NO_ENTAILMENT,
     NO_SIMILARITY,
-    Entailment,
     Premise,
     entailment_scorer,
     similarity_scorer,
@@ -210,9 +209,9 @@ class Judgement:
         probabilities = iter(
             await scorer.score([(text, self.extraction.central) for texts in premises for text in texts])
         )
+        sides = ("entailment" if supports else "contradiction" for _, supports in self.evidence)
         scores = [
-            max(_strength(next(probabilities), supports) for _ in texts)
-            for texts, (_, supports) in zip(premises, self.evidence, strict=True)
+            max(getattr(next(probabilities), side) for _ in texts) for texts, side in zip(premises, sides, strict=True)
         ]
         return sum(scores) / len(scores)
 
@@ -297,10 +296,6 @@ def _premises(cited: tuple[Document, ...], kind: Premise) -> tuple[str, ...]:
     """Return the premises for c1: all cited text as one, or each of its sentences."""
     sentences = tuple(sentence for document in cited for sentence in document.sentences)
     return sentences if kind == "sentence" and sentences else (_whole(cited),)
-
-
-def _strength(probabilities: Entailment, supports: bool) -> float:
-    return probabilities.entailment if supports else probabilities.contradiction
 
 
 def _reaches(score: float | NotApplicable, threshold: float) -> bool | NotApplicable:

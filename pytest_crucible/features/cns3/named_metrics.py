@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any
 
 from pytest_crucible.features.cns3 import claims, thinker
@@ -23,13 +24,9 @@ from pytest_crucible.features.cns3.judgement import (
     get_judgement,
     measure_reply,
 )
+from pytest_crucible.features.cns3.plugin import THINKER
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
-from pytest_crucible.metrics.models.scorers import (
-    NO_ENTAILMENT,
-    NO_SIMILARITY,
-    entailment_scorer,
-    similarity_scorer,
-)
+from pytest_crucible.metrics.models.scorers import NO_ENTAILMENT, NO_SIMILARITY, entailment_scorer, similarity_scorer
 from pytest_crucible.records import Reply, Sample
 
 # Part of the metrics' fingerprints: raise it when a definition changes, so that stored scores are computed again.
@@ -39,64 +36,44 @@ Table = Mapping[str, tuple[str, Measure]]
 """Description and measure of each metric, by name."""
 
 
-def _or_reason(value: float | None, otherwise: NotApplicable) -> float | NotApplicable:
-    return otherwise if value is None else value
+def _or_reason(name: str, otherwise: NotApplicable) -> Measure:
+    """Return the measure of a property of the citations, or of why it does not apply."""
+
+    def measure(judgement: Judgement) -> Any:
+        value = getattr(judgement.citations, name)
+        return otherwise if value is None else value
+
+    return measure
 
 
 BINARY: Table = {
     "schema_compliance": (
         "Every line is a claim or a relation, and none has a flaw.",
-        lambda judgement: judgement.extraction.well_formed,
+        attrgetter("extraction.well_formed"),
     ),
-    "citation_accuracy": (
-        "A gold document is cited, and nothing else is.",
-        lambda judgement: judgement.citation_accuracy,
-    ),
-    "citation_any": (
-        "A gold document is cited.",
-        lambda judgement: _or_reason(judgement.citations.any, NOTHING_TO_CITE),
-    ),
+    "citation_accuracy": ("A gold document is cited, and nothing else is.", attrgetter("citation_accuracy")),
+    "citation_any": ("A gold document is cited.", _or_reason("any", NOTHING_TO_CITE)),
     "citation_complete": (
         "Something is cited, and no gold document is left out.",
         lambda judgement: judgement.citations.complete if judgement.gold.evidence else NOTHING_TO_CITE,
     ),
-    "entailment_pass": ("Entailment of 0.75 or more.", lambda judgement: judgement.entailment_pass),
-    "similarity_pass": ("Similarity of 0.70 or more.", lambda judgement: judgement.similarity_pass),
-    "overall_pass": ("Well formed, exactly cited, entailed and similar.", lambda judgement: judgement.overall_pass),
+    "entailment_pass": ("Entailment of 0.75 or more.", attrgetter("entailment_pass")),
+    "similarity_pass": ("Similarity of 0.70 or more.", attrgetter("similarity_pass")),
+    "overall_pass": ("Well formed, exactly cited, entailed and similar.", attrgetter("overall_pass")),
 }
 SHARES: Table = {
-    "citation_precision": (
-        "Share of the cited documents that are gold.",
-        lambda judgement: _or_reason(judgement.citations.precision, NO_CITATION),
-    ),
-    "citation_recall": (
-        "Share of the gold documents that are cited.",
-        lambda judgement: _or_reason(judgement.citations.recall, NOTHING_TO_CITE),
-    ),
-    "citation_exists": (
-        "Share of the cited documents that the prompt shows.",
-        lambda judgement: _or_reason(judgement.citations.exists, NO_CITATION),
-    ),
+    "citation_precision": ("Share of the cited documents that are gold.", _or_reason("precision", NO_CITATION)),
+    "citation_recall": ("Share of the gold documents that are cited.", _or_reason("recall", NOTHING_TO_CITE)),
+    "citation_exists": ("Share of the cited documents that the prompt shows.", _or_reason("exists", NO_CITATION)),
     "entailment": (
         "Probability that the cited documents support or refute c1 as the reply states.",
-        lambda judgement: judgement.entailment,
+        attrgetter("entailment"),
     ),
-    "entailment_overlap": (
-        "Share of c1's words that occur in the cited documents.",
-        lambda judgement: judgement.entailment_overlap,
-    ),
-    "similarity": ("Similarity of c1 and the gold claim, by their embeddings.", lambda judgement: judgement.similarity),
-    "similarity_tfidf": (
-        "Similarity of c1 and the gold claim, by their words.",
-        lambda judgement: judgement.similarity_tfidf,
-    ),
+    "entailment_overlap": ("Share of c1's words that occur in the cited documents.", attrgetter("entailment_overlap")),
+    "similarity": ("Similarity of c1 and the gold claim, by their embeddings.", attrgetter("similarity")),
+    "similarity_tfidf": ("Similarity of c1 and the gold claim, by their words.", attrgetter("similarity_tfidf")),
 }
-LOWER: Table = {
-    "chirality": (
-        "Distance, missing documents and conflict as one number.",
-        lambda judgement: judgement.chirality_value,
-    )
-}
+LOWER: Table = {"chirality": ("Distance, missing documents and conflict as one number.", attrgetter("chirality_value"))}
 COUNTS: Table = {
     "high_flags": ("Findings of high severity.", lambda judgement: severity_counts(findings_in(judgement))["HIGH"]),
     "medium_flags": (
@@ -107,17 +84,14 @@ COUNTS: Table = {
         "Holes in the graph of claims.",
         lambda judgement: claims.beta1(judgement.extraction.claims, judgement.extraction.relations),
     ),
-    "fisher_rao": (
-        "Distance of c1 from the gold claim, in frozen standard deviations.",
-        lambda judgement: judgement.distance,
-    ),
+    "fisher_rao": ("Distance of c1 from the gold claim, in frozen standard deviations.", attrgetter("distance")),
     "flaws": ("Number of flaws in the form.", lambda judgement: len(judgement.extraction.flaws)),
 }
 TEXTS: Table = {
     FINDINGS: (
         "Findings of the rules and their evidence, as JSON, with the sample's gold flags.",
         lambda judgement: to_text(findings_in(judgement), judgement.metadata),
-    ),
+    )
 }
 FLAGS = ("high_flags", "medium_flags", FINDINGS)
 BY_ENTAILMENT = {"entailment", "entailment_pass", "overall_pass", *FLAGS}
@@ -128,10 +102,6 @@ OF_SOME_REPLIES = {
     "citation_precision", "citation_exists", "chirality", "fisher_rao",
 }  # fmt: skip
 """Metrics of what a reply may lack: a central claim, evidence for it, a citation."""
-THINKER = (
-    "schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass",
-    "paraphrase_accepted", "overall_pass", "evidence_overlap", "polarity_conflict", "beta1",
-)  # fmt: skip
 
 
 def strict_metric(name: str) -> Metric:

@@ -20,7 +20,7 @@ _STRICT = (
     *("similarity_pass", "similarity_tfidf", "overall_pass", "chirality", "fisher_rao", "high_flags"),
     *("medium_flags", "beta1", "flaws", "antagonist_findings"),
 )
-_THINKER = (
+THINKER = (
     *("schema_compliance", "citation_accuracy", "entailment", "entailment_pass", "similarity", "similarity_pass"),
     *("paraphrase_accepted", "overall_pass", "evidence_overlap", "polarity_conflict", "beta1"),
 )
@@ -34,7 +34,7 @@ def pytest_crucible_metrics() -> dict[str, str]:
     home = "pytest_crucible.features.cns3.named_metrics"
     return {
         **{name: f"{home}:{name}" for name in _STRICT},
-        **{f"thinker.{name}": f"{home}:thinker_{name}" for name in _THINKER},
+        **{f"thinker.{name}": f"{home}:thinker_{name}" for name in THINKER},
     }
 
 

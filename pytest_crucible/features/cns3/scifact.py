@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 from pytest_crucible.datasets.release import OfficialFile, Release
-from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Label, Relation, render
+from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Label, Relation, find_roots, render
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.row_files import read_rows
 
@@ -63,7 +63,10 @@ def samples(claims: Iterable[Row], corpus: Mapping[str, Row]) -> Iterator[dict[s
     groups = _groups([_cited_documents(row) for row in rows])
     for row, group in zip(rows, groups, strict=True):
         documents = {name: _document(corpus, name, row) for name in _cited_documents(row)}
-        evidence = {str(name): _lines(sets) for name, sets in row["evidence"].items()}
+        evidence = {
+            str(name): sorted({line for rationale in sets for line in rationale["sentences"]})
+            for name, sets in row["evidence"].items()
+        }
         yield {
             "id": str(row["id"]),
             "input": prompt(documents),
@@ -136,25 +139,11 @@ def _document(corpus: Mapping[str, Row], name: str, row: Row) -> dict[str, Any]:
     return {"title": corpus[name]["title"], "abstract": list(corpus[name]["abstract"])}
 
 
-def _lines(sets: Iterable[Row]) -> list[int]:
-    return sorted({line for rationale in sets for line in rationale["sentences"]})
-
-
 def _groups(cited: Sequence[Sequence[str]]) -> list[str]:
     """Return for each claim the first document of its connected component."""
-    parent: dict[str, str] = {}
-
-    def root(name: str) -> str:
-        while parent.setdefault(name, name) != name:
-            parent[name] = name = parent[parent[name]]
-        return name
-
-    for names in cited:
-        for other in names[1:]:
-            # The smaller name becomes the root, so that groups do not depend on the order of the claims.
-            first, second = sorted((root(names[0]), root(other)))
-            parent[second] = first
-    return [root(names[0]) if names else f"claim {place}" for place, names in enumerate(cited)]
+    edges = [(names[0], other) for names in cited for other in names[1:]]
+    roots = find_roots((name for names in cited for name in names), edges)
+    return [roots[names[0]] if names else f"claim {place}" for place, names in enumerate(cited)]
 
 
 RELEASE = "https://scifact.s3-us-west-2.amazonaws.com/release/latest/data.tar.gz"
@@ -265,11 +254,8 @@ def evaluate(gold: Iterable[Row], predicted: Iterable[Row]) -> Scores:
             raise DatasetError(f"claim {row['id']} {problem}: give one prediction for each claim of the gold file")
         _check_labels(row)
         predictions[row["id"]] = row["evidence"]
-    counts = [0] * 8
-    for name, evidence in claims.items():
-        for place, count in enumerate(_counts(evidence, predictions.get(name, {}))):
-            counts[place] += count
-    abstracts, sentences, gold_abstracts, gold_sentences, *right = counts
+    counts = (_counts(evidence, predictions.get(name, {})) for name, evidence in claims.items())
+    abstracts, sentences, gold_abstracts, gold_sentences, *right = map(sum, zip([0] * 8, *counts, strict=True))
     return Scores(
         Score(right[0], abstracts, gold_abstracts),
         Score(right[1], abstracts, gold_abstracts),
@@ -294,7 +280,8 @@ def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
     for document, prediction in predicted.items():
         sets, chosen = rationales.get(document, []), prediction["sentences"]
         right = bool(sets) and gold[document][0]["label"] == prediction["label"]
-        whole = _whole_rationales(sets, chosen)
+        # Chosen sentences, each counted once, of rationales that were chosen as a whole.
+        whole = len(set().union(*(each for each in sets if each <= set(chosen))))
         labelled += right
         rationalized += right and any(each <= set(chosen[:MAX_SENTENCES]) for each in sets)
         selected += whole
@@ -309,9 +296,3 @@ def _counts(gold: Row, predicted: Row) -> tuple[int, ...]:
         selected,
         selected_and_labelled,
     )
-
-
-def _whole_rationales(rationales: Sequence[set[int]], chosen: Sequence[int]) -> int:
-    """Return how many chosen sentences, each counted once, belong to a rationale that was chosen as a whole."""
-    complete = [each for each in rationales if each <= set(chosen)]
-    return len(set().union(*complete))

@@ -7,8 +7,7 @@ zeros stand for values that were not measured; and similarity never decides `ove
 from __future__ import annotations
 
 import re
-import statistics
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -106,28 +105,3 @@ async def stages(
         # Thinker's (similarity or paraphrase) is implied by the stages before it.
         overall_pass=entailment_pass,
     )
-
-
-def aggregate(several: Sequence[Stages]) -> Mapping[str, float]:
-    """Return rates and means under Thinker's names, over all samples, zeros included. Raises ValueError without samples."""
-    if not several:
-        raise ValueError("there are no samples to aggregate: pass at least one")
-    rates = {
-        "schema_compliance_rate": "schema_valid",
-        "citation_accuracy_rate": "citation_valid",
-        "entailment_pass_rate": "entailment_pass",
-        "semantic_similarity_rate": "similarity_pass",
-        "paraphrase_acceptance_rate": "paraphrase_accepted",
-        "overall_pass_rate": "overall_pass",
-        "mean_entailment_score": "entailment_score",
-        "mean_semantic_similarity": "semantic_similarity",
-    }
-    means = {
-        name: statistics.fmean(getattr(sample_stages, field) for sample_stages in several)
-        for name, field in rates.items()
-    }
-    spreads = {
-        "std_entailment_score": statistics.pstdev(sample_stages.entailment_score for sample_stages in several),
-        "std_semantic_similarity": statistics.pstdev(sample_stages.semantic_similarity for sample_stages in several),
-    }
-    return {**means, **spreads}

@@ -21,7 +21,6 @@ from pytest_crucible.commands.options import (
 from pytest_crucible.datasets import identify, load_rows
 from pytest_crucible.datasets.columns import MissingColumn
 from pytest_crucible.features.contamination.compare import (
-    Similar,
     compare_with_file,
     compare_with_rows,
     find_similar_embeddings,
@@ -91,17 +90,14 @@ def find_contamination(
     overlaps = [_compare(name, samples, file, near) for file in against]
     if embeddings and not against:
         raise SpecError("--embeddings compares texts with a training file: add --against FILE")
-    similar = _find_similar(samples, against) if embeddings else None
+    similar = None
+    if embeddings:
+        embed, texts = open_embed(), sample_texts(samples)
+        similar = [(file, each) for file in against for each in find_similar_embeddings(texts, _rows(file), embed)]
     lines, document, memorised = run_tests(requested, name, samples) if requested.adapter else ([], {}, False)
     view = overlap_view(name, overlaps, lines, document, similar)
     print_view(view, output, as_json=as_json)
     return int(memorised or any(overlap.matches for overlap in overlaps))
-
-
-def _find_similar(samples: Sequence[Sample], against: Sequence[str]) -> list[tuple[str, Similar]]:
-    """Return the samples with similar embeddings, by file."""
-    embed, texts = open_embed(), sample_texts(samples)
-    return [(file, entry) for file in against for entry in find_similar_embeddings(texts, _rows(file), embed)]
 
 
 def _rows(against: str) -> Iterable[TrainingText]:
@@ -147,7 +143,9 @@ def compare_drift(
     OLD and NEW are names of datasets or paths of files. Exits 1 when drift is proven; with --margin, when it is proven to be
     beyond it.
     """
-    _check_shares(margin, alpha)
+    for name, value in (("margin", margin), ("alpha", alpha)):
+        if value is not None and not 0 < value < 1:
+            raise SpecError(f"--{name} {value:g} is not between 0 and 1: write for example --{name} 0.1")
     if output is not None:
         check_format(output)
     try:
@@ -167,12 +165,6 @@ def compare_drift(
     view = drift_view(old, new, report, "embeddings (MiniLM)" if embeddings else "TF-IDF vectors")
     print_view(view, output, as_json=as_json)
     return int(bool(report.failed))
-
-
-def _check_shares(margin: float | None, alpha: float) -> None:
-    for name, value in (("margin", margin), ("alpha", alpha)):
-        if value is not None and not 0 < value < 1:
-            raise SpecError(f"--{name} {value:g} is not between 0 and 1: write for example --{name} 0.1")
 
 
 def _load(name: str) -> Sequence[Sample]:

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +20,8 @@ import numpy as np
 from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
-from pytest_crucible.datasets.columns import Table, text_of
-from pytest_crucible.datasets.expectation import (
-    check_flag,
-    check_number,
-    row_check,
-)
-from pytest_crucible.datasets.packed import iterate_fields
+from pytest_crucible.datasets.columns import Table, iterate_fields, text_of
+from pytest_crucible.datasets.expectation import check_flag, check_number, row_check
 from pytest_crucible.features.contamination.matching import (
     NEAR_MATCH,
     OVERLAPS,
@@ -68,25 +64,32 @@ def compare_with_file(
     `sha256` is the hash that the file must have; `cache` is the folder of earlier results.
     """
     label = name or str(path)
+    problem = partial(Overlap, file=label, samples=len(samples), near=near)
     try:
-        with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
+        digest = hash_file(path)
     except OSError as error:
         reason = "it does not exist" if isinstance(error, FileNotFoundError) else error.strerror or str(error)
-        return Overlap(file=label, sha256=sha256, problem=reason, samples=len(samples), near=near)
+        return problem(sha256=sha256, problem=reason)
     if sha256 and digest != sha256:
-        return Overlap(
-            file=label, sha256=sha256, problem="it has changed since the training", samples=len(samples), near=near
-        )
+        return problem(sha256=sha256, problem="it has changed since the training")
     key = hashlib.sha256(f"{_VERSION}|{dataset_sha256}|{digest}|{near!r}".encode()).hexdigest()
-    stored = _load(cache, key)
-    if stored is not None:
-        return stored.with_name(label)
+    entry = None if cache is None else cache / f"{key}.json"
+    # A damaged entry counts as missing.
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        if entry is not None:
+            return replace(from_plain(Overlap, json.loads(entry.read_text(encoding="utf-8"))), file=label)
     try:
         overlap = compare_with_rows(samples, read_training_rows(path), file=label, sha256=digest, near=near)
     except DatasetError as error:
-        return Overlap(file=label, sha256=digest, problem=str(error), samples=len(samples), near=near)
-    _store(cache, key, overlap)
+        return problem(sha256=digest, problem=str(error))
+    # A folder that cannot be written costs only time.
+    with contextlib.suppress(OSError):
+        if entry is not None:
+            entry.parent.mkdir(parents=True, exist_ok=True)
+            # Written by renaming: two processes may write it at a time.
+            draft = entry.with_name(f".{key}.{os.getpid()}")
+            draft.write_text(json.dumps(to_plain(overlap)), encoding="utf-8")
+            draft.replace(entry)
     return overlap
 
 
@@ -105,27 +108,6 @@ def sample_texts(samples: Sequence[Sample]) -> list[SampleText]:
         SampleText(name, text_of(text), answer_text(expected), group)
         for name, text, expected, group, _ in iterate_fields(samples)
     ]
-
-
-def _load(cache: Path | None, key: str) -> Overlap | None:
-    if cache is None:
-        return None
-    try:
-        return from_plain(Overlap, json.loads((cache / f"{key}.json").read_text(encoding="utf-8")))
-    # A damaged entry counts as missing.
-    except (OSError, ValueError, TypeError, KeyError):
-        return None
-
-
-def _store(cache: Path | None, key: str, overlap: Overlap) -> None:
-    """Write an entry, by renaming: two processes may write it at a time. A folder that cannot be written costs only time."""
-    if cache is None:
-        return
-    with contextlib.suppress(OSError):
-        cache.mkdir(parents=True, exist_ok=True)
-        draft = cache / f".{key}.{os.getpid()}"
-        draft.write_text(json.dumps(to_plain(overlap)), encoding="utf-8")
-        draft.replace(cache / f"{key}.json")
 
 
 LEAST_COSINE = 0.9
@@ -172,7 +154,7 @@ def find_similar_embeddings(
 
 def open_embed() -> Callable[[Sequence[str]], Any]:
     """Return a function from texts to vectors of length 1, shape (n, 384). Raises SpecError without the extra."""
-    from pytest_crucible.metrics.models.embeddings import EmbeddingScorer
+    from pytest_crucible.metrics.models.local import EmbeddingScorer
 
     scorer = EmbeddingScorer(root=Path.cwd())
     return lambda texts: asyncio.run(scorer.embed(list(texts)))
@@ -197,32 +179,32 @@ def expect_not_contaminated(
     check_flag("embeddings", embeddings)
 
     def bind(context: CheckContext) -> Finder:
-        return lambda table: _find_matches(table, context, str(against), near, embeddings)
+        path, cache = context.folder / against, None if context.cache is None else context.cache / CACHE
+
+        def find(table: Table) -> Finding:
+            samples, sha256 = table.samples, identify("", table.samples).sha256
+            overlap = compare_with_file(samples, path, dataset_sha256=sha256, name=str(against), near=near, cache=cache)
+            if overlap.problem:
+                raise SpecError(f"{against} cannot be checked: {overlap.problem}; correct against=")
+            positions = {match.position for match in overlap.matches}
+            if embeddings:
+                texts = sample_texts(samples)
+                similar = {
+                    entry.sample for entry in find_similar_embeddings(texts, read_training_rows(path), open_embed())
+                }
+                positions |= {position for position, text in enumerate(texts) if text.id in similar}
+            return Finding(
+                message=f"unlike every row of {against}",
+                fault=f"match a row of {against}",
+                failing=np.array(sorted(positions), dtype=np.intp),
+                checked=len(samples),
+            )
+
+        return find
 
     return Check(
         subject="", call="", find=bind(CheckContext()), columns=("input",), files=(str(against),), bind=bind, drops=drop
     )
-
-
-def _find_matches(table: Table, context: CheckContext, against: str, near: float, embeddings: bool) -> Finding:
-    samples = table.samples
-    sha256 = identify("", samples).sha256
-    path, cache = context.folder / against, None if context.cache is None else context.cache / CACHE
-    overlap = compare_with_file(samples, path, dataset_sha256=sha256, name=against, near=near, cache=cache)
-    if overlap.problem:
-        raise SpecError(f"{against} cannot be checked: {overlap.problem}; correct against=")
-    positions = {match.position for match in overlap.matches}
-    if embeddings:
-        positions |= _similar_positions(samples, path)
-    failing = np.array(sorted(positions), dtype=np.intp)
-    text = f"match a row of {against}"
-    return Finding(message=f"unlike every row of {against}", fault=text, failing=failing, checked=len(samples))
-
-
-def _similar_positions(samples: Sequence[Sample], path: Path) -> set[int]:
-    texts = sample_texts(samples)
-    similar = {entry.sample for entry in find_similar_embeddings(texts, read_training_rows(path), open_embed())}
-    return {position for position, text in enumerate(texts) if text.id in similar}
 
 
 def compare_training_files(collection: ExperimentCollection) -> None:
@@ -245,20 +227,27 @@ class Contamination:
 
     def add_to(self, experiment: Experiment) -> Experiment:
         """Return the experiment with the overlaps of its arms; its verdicts are decided again without the matched samples."""
-        overlaps = tuple(
-            ArmOverlap(arm=arm.name, files=files)
-            for arm, opened in zip(experiment.plan.arms, experiment.opened_arms, strict=True)
-            if (files := self._compare_files(training_files(arm, opened), experiment))
-        )
+        root = self.root
+        modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
+        of_suite = {Path(file).parent for file in modules if file and Path(file).is_relative_to(root)}
+        # The folders that the names of training files may count from: the configuration's, and those of the suite's modules.
+        folders = [root, (root / experiment.plan.path).parent, *sorted(of_suite)]
+        overlaps = []
+        for arm, opened in zip(experiment.plan.arms, experiment.opened_arms, strict=True):
+            files = training_files(arm, opened)
+            if files:
+                of_arm = tuple(self._compare(experiment.dataset, name, sha, folders) for sha, name in files.items())
+                overlaps.append(ArmOverlap(arm=arm.name, files=of_arm))
         if not overlaps:
             return experiment
-        plan = OVERLAPS.on(experiment.plan, overlaps)
-        exclusions = (*plan.exclusions, *_exclusions(overlaps))
-        return replace(experiment, plan=replace(plan, exclusions=exclusions))
-
-    def _compare_files(self, files: Mapping[str, str], experiment: Experiment) -> tuple[Overlap, ...]:
-        folders = _candidate_folders(self.root, experiment) if files else []
-        return tuple(self._compare(experiment.dataset, name, sha256, folders) for sha256, name in files.items())
+        plan = OVERLAPS.on(experiment.plan, tuple(overlaps))
+        # Two arms may have the same file.
+        matched = {overlap.file: overlap for arm in overlaps for overlap in arm.files if overlap.matches}
+        exclusions = (
+            Exclusion(reason=f"match {name}", sample_ids=tuple(match.sample for match in overlap.matches))
+            for name, overlap in matched.items()
+        )
+        return replace(experiment, plan=replace(plan, exclusions=(*plan.exclusions, *exclusions)))
 
     def _compare(self, dataset: Dataset, name: str, sha256: str, folders: Sequence[Path]) -> Overlap:
         key = (dataset.sha256, sha256)
@@ -286,19 +275,3 @@ def training_files(arm: Arm, opened: OpenedArm) -> Mapping[str, str]:
     """
     members = [member.arm.trained_on for member in opened.competitors]
     return {sha256: name for files in (arm.trained_on, *members) for sha256, name in files.items()}
-
-
-def _candidate_folders(root: Path, experiment: Experiment) -> list[Path]:
-    """Return the folders that the names of training files may count from: the configuration's, and those of the suite's modules."""
-    modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-    of_suite = {Path(file).parent for file in modules if file and Path(file).is_relative_to(root)}
-    return [root, (root / experiment.plan.path).parent, *sorted(of_suite)]
-
-
-def _exclusions(overlaps: Sequence[ArmOverlap]) -> list[Exclusion]:
-    """Return the matched samples by file. Two arms may have the same file."""
-    files = {overlap.file: overlap for arm in overlaps for overlap in arm.files if overlap.matches}
-    return [
-        Exclusion(reason=f"match {name}", sample_ids=tuple(match.sample for match in overlap.matches))
-        for name, overlap in files.items()
-    ]

@@ -14,15 +14,9 @@ import numpy as np
 from scipy import sparse
 
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
-from pytest_crucible.datasets.columns import Column, MissingColumn, Table
-from pytest_crucible.datasets.expectation import (
-    check_choice,
-    check_flag,
-    check_share,
-    column_check,
-)
+from pytest_crucible.datasets.columns import Column, MissingColumn, Table, iterate_fields, pack_if_many
+from pytest_crucible.datasets.expectation import check_choice, check_flag, check_share, column_check
 from pytest_crucible.datasets.load import file_source
-from pytest_crucible.datasets.packed import iterate_fields, pack_if_many
 from pytest_crucible.datasets.similar import Vocabulary, split_words
 from pytest_crucible.features.contamination.compare import open_embed
 from pytest_crucible.records import Sample
@@ -43,6 +37,7 @@ from pytest_crucible.stats.data_drift import (
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import p_equals, quantity
 
+PLACES = {"met": "within", "missed": "beyond", "undecided": "not shown to be within"}
 FieldKind = Literal["numbers", "categories", "texts"]
 
 # Texts are categories if they have at most 50 different values, or one for each five rows.
@@ -228,12 +223,7 @@ def compare_datasets(
     # A field that only one of the datasets has is missing in all rows of the other.
     compared = list(fields) or list(dict.fromkeys([*names[0], *names[1]]))
     rows = [
-        _compare(
-            *(_column(table, name, optional=not fields) for table in tables),
-            seed=seed,
-            kind=(kinds or {}).get(name),
-            embed=embed,
-        )
+        _compare(*(_column(table, name, optional=not fields) for table in tables), seed, (kinds or {}).get(name), embed)
         for name in compared
     ]
     adjusted = holm([row.p_value(margin) for row in rows], family_size=max(len(rows), 1))
@@ -283,7 +273,7 @@ def _column(table: Table, name: str, *, optional: bool) -> Column:
     return table.column(name)
 
 
-def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
+def _compare(old: Column, new: Column, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
     kind = kind or kind_of((old, new))
     # Each field has draws of its own, so that adding a field does not change the others.
     seed = int.from_bytes(hashlib.sha256(f"{seed}:{old.name}".encode()).digest()[:4])
@@ -295,7 +285,13 @@ def _compare(old: Column, new: Column, *, seed: int, kind: FieldKind | None, emb
         missing=(old.missing, new.missing),
     )
     try:
-        return _KINDS[kind](row, old, new, seed, embed)
+        if kind == "numbers":
+            numbers = [column.numbers[~np.isnan(column.numbers)] for column in (old, new)]
+            stability = stability_of_numbers(*numbers, seed=seed)
+            return replace(row, drift=compare_numbers(*numbers, seed=seed), stability=stability)
+        if kind == "categories":
+            return _compare_categories(row, old, new, seed)
+        return _compare_texts(row, old, new, seed, embed)
     except NotEnoughData as error:
         return replace(row, note=str(error))
 
@@ -307,12 +303,7 @@ def _compare_missing(old: Column, new: Column, seed: int) -> FieldDrift | None:
     return compare_categories(*([len(column.present), column.missing] for column in (old, new)), seed=seed)
 
 
-def _compare_numbers(row: DriftRow, old: Column, new: Column, seed: int, _: Embed) -> DriftRow:
-    numbers = [column.numbers[~np.isnan(column.numbers)] for column in (old, new)]
-    return replace(row, drift=compare_numbers(*numbers, seed=seed), stability=stability_of_numbers(*numbers, seed=seed))
-
-
-def _compare_categories(row: DriftRow, old: Column, new: Column, seed: int, _: Embed) -> DriftRow:
+def _compare_categories(row: DriftRow, old: Column, new: Column, seed: int) -> DriftRow:
     counters = [Counter(column.labels) for column in (old, new)]
     # Sorted, so that the order of rows does not change a permuted p-value.
     labels = sorted(set().union(*counters))
@@ -334,27 +325,18 @@ def _new_values(old: Counter[str], new: Counter[str]) -> str:
 
 
 def _compare_texts(row: DriftRow, old: Column, new: Column, seed: int, embed: Embed) -> DriftRow:
-    texts = [_draw_texts(column.texts, seed) for column in (old, new)]
+    def draw(texts: Sequence[str]) -> list[str]:
+        """Return the texts in an order that does not depend on that of the rows; of many, those drawn by hash."""
+        if len(texts) <= MOST_TEXTS:
+            return sorted(texts)
+        key = {text: hashlib.sha256(f"{seed}:{text}".encode()).digest() for text in texts}
+        return sorted(texts, key=lambda text: (key[text], text))[:MOST_TEXTS]
+
+    texts = [draw(column.texts) for column in (old, new)]
     note = f"{MOST_TEXTS:,} texts a side, drawn" if max(len(old.texts), len(new.texts)) > MOST_TEXTS else ""
     vectors = embed([*texts[0], *texts[1]])
     return replace(row, drift=compare_vectors(vectors, len(texts[0]), seed=seed), note=note)
 
-
-_KINDS: Mapping[FieldKind, Callable[..., DriftRow]] = {
-    "numbers": _compare_numbers,
-    "categories": _compare_categories,
-    "texts": _compare_texts,
-}
-
-
-def _draw_texts(texts: Sequence[str], seed: int) -> list[str]:
-    """Return the texts in an order that does not depend on that of the rows; of many, those drawn by hash."""
-    if len(texts) <= MOST_TEXTS:
-        return sorted(texts)
-    return sorted(texts, key=lambda text: (hashlib.sha256(f"{seed}:{text}".encode()).digest(), text))[:MOST_TEXTS]
-
-
-__all__ = ["DriftReport", "DriftRow", "MissingColumn", "compare_datasets"]
 
 METHODS: dict[str, FieldKind | None] = {"auto": None, "ks": "numbers", "chi2": "categories", "mmd": "texts"}
 
@@ -385,41 +367,29 @@ def expect_no_data_drift(
     if not isinstance(baseline, str | Path):
         raise SpecError("baseline must be the path of a file, such as 'march.jsonl'")
 
+    kind = METHODS[method]
+
     def bind(context: CheckContext) -> Finder:
-        return lambda table: _find_drift(
-            table, column, context.folder / baseline, str(baseline), margin, alpha, METHODS[method], embeddings
-        )
+        return lambda table: find_drift(table, context.folder / baseline)
+
+    def find_drift(table: Table, path: Path) -> Finding:
+        if not path.is_file():
+            raise SpecError(f"{baseline} does not exist; correct baseline=")
+        table.column(column)
+        options: dict[str, Any] = {"margin": margin, "alpha": alpha, "kinds": {column: kind} if kind else {}}
+        embed = open_embed() if embeddings else tfidf_vectors
+        try:
+            old = load_rows_of_file(path)
+            [row] = compare_datasets(old, table.samples, fields=[column], embed=embed, **options).rows
+        except MissingColumn as error:
+            raise SpecError(f"in {baseline} {error}") from None
+        if not row.parts:
+            raise SpecError(f"the field cannot be compared: {row.note}")
+        if margin is not None and row.drift is not None and row.drift.distance is None:
+            raise SpecError("texts have no distance to compare with a margin; remove margin")
+        return _drift_finding(row, margin, alpha)
 
     return Check(subject="", call="", find=bind(CheckContext()), files=(str(baseline),), shares_alpha=True, bind=bind)
-
-
-def _find_drift(
-    table: Table,
-    column: str,
-    path: Path,
-    name: str,
-    margin: float | None,
-    alpha: float,
-    kind: FieldKind | None,
-    embeddings: bool,
-) -> Finding:
-    if not path.is_file():
-        raise SpecError(f"{name} does not exist; correct baseline=")
-    table.column(column)
-    kinds = {} if kind is None else {column: kind}
-    try:
-        old = load_rows_of_file(path)
-        embed = open_embed() if embeddings else tfidf_vectors
-        [row] = compare_datasets(
-            old, table.samples, fields=[column], margin=margin, alpha=alpha, kinds=kinds, embed=embed
-        ).rows
-    except MissingColumn as error:
-        raise SpecError(f"in {name} {error}") from None
-    if not row.parts:
-        raise SpecError(f"the field cannot be compared: {row.note}")
-    if margin is not None and row.drift is not None and row.drift.distance is None:
-        raise SpecError("texts have no distance to compare with a margin; remove margin")
-    return _drift_finding(row, margin, alpha)
 
 
 def _drift_finding(row: DriftRow, margin: float | None, alpha: float) -> Finding:
@@ -438,8 +408,7 @@ def drift_text(row: DriftRow, alpha: float, margin: float | None) -> str:
     """Return the facts about a field's drift."""
     head = "drift proven" if row.is_proven(alpha) else "no drift proven"
     if row.state is not None:
-        place = {"met": "within", "missed": "beyond", "undecided": "not shown to be within"}[row.state]
-        head += f", {place} the margin {margin:g}"
+        head += f", {PLACES[row.state]} the margin {margin:g}"
     note = f"; {row.note}" if row.note else ""
     if row.missing_drift is None:
         assert row.drift is not None

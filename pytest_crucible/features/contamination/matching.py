@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -57,10 +57,6 @@ class Overlap:
     """Samples of fewer than 8 words, which can share none."""
     near: float = 0.8
     """The Jaccard similarity from which on a match is near."""
-
-    def with_name(self, file: str) -> Overlap:
-        """Return the same result under another name of the file."""
-        return replace(self, file=file)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +127,8 @@ def _of_mapping(number: int, row: Any) -> TrainingText:
         return TrainingText(number, tuple(_texts(row)), None, None)
     messages, answer = row.get("messages"), next((row[name] for name in _ANSWERS if row.get(name) is not None), None)
     if answer is None and isinstance(messages, list) and len(messages) > 1:
-        answer = _content(messages[-1])
+        last = messages[-1]
+        answer = last.get("content") if isinstance(last, Mapping) else last
     prompts = [text for name, value in row.items() if name not in _NO_TEXT for text in _texts(value)]
     reply = [text for text in _texts(answer) if len(text.split()) >= LEAST_OF_REPLY]
     # A comparison or a chat has its answer among its texts already.
@@ -152,10 +149,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, Sequence):
         for inner in value:
             yield from _texts(inner)
-
-
-def _content(message: Any) -> Any:
-    return message.get("content") if isinstance(message, Mapping) else message
 
 
 NEAR_MATCH = 0.8
@@ -187,10 +180,10 @@ class _RowMatch(NamedTuple):
     row: int
     similarity: float
 
-    def is_stronger(self, other: _RowMatch) -> bool:
-        return (_ORDER.index(self.how), -self.similarity, self.row) < (
-            _ORDER.index(other.how), -other.similarity, other.row,
-        )  # fmt: skip
+    @property
+    def strength(self) -> tuple[int, float, int]:
+        """The sort key of matches, the strongest first."""
+        return _ORDER.index(self.how), -self.similarity, self.row
 
 
 class Matcher:
@@ -206,22 +199,21 @@ class Matcher:
         self._short_index = SequenceIndex(words, self._vocabulary, SHORT)
         self._too_short = sum(len(of_sample) < SHORT for of_sample in words)
         self._equal: dict[str, list[int]] = {}
-        self._groups: dict[str, list[int]] = {}
+        self._groups: dict[str | None, list[int]] = {}
         for position, sample in enumerate(samples):
             self._equal.setdefault(normalise(sample.text), []).append(position)
-            if sample.group is not None:
-                self._groups.setdefault(sample.group, []).append(position)
+            self._groups.setdefault(sample.group, []).append(position)
+        self._groups.pop(None, None)
         self._equal.pop("", None)
         self._answers = [None if sample.answer is None else normalise(sample.answer) for sample in samples]
         self._best: dict[tuple[int, bool], _RowMatch] = {}
-        self._similar = np.zeros(len(samples), dtype=bool)
-        self._similar_near = np.zeros(len(samples), dtype=bool)
-        self._shared = np.zeros(len(samples), dtype=bool)
+        self._similar, self._similar_near, self._shared = np.zeros((3, len(samples)), dtype=bool)
         self._rows = 0
 
     def add_rows(self, rows: Iterable[TrainingText]) -> None:
         """Compare further rows."""
-        for chunk in _chunks(rows):
+        iterator = iter(rows)
+        while chunk := list(itertools.islice(iterator, _CHUNK)):
             self._rows += len(chunk)
             self._add_equal(chunk)
             texts = [split_words(text) for row in chunk for text in row.texts]
@@ -266,7 +258,7 @@ class Matcher:
                 positions = equal.get(normalise(text))
                 if positions is not None:
                     self._add(positions, _RowMatch("exact", row.number, 1.0), row)
-            if row.group is not None and row.group in groups:
+            if row.group in groups:
                 self._add(groups[row.group], _RowMatch("group", row.number, 1.0), row)
 
     def _add_similar(self, chunk: Sequence[TrainingText], of_row: np.ndarray, encoded: Encoded) -> None:
@@ -285,15 +277,12 @@ class Matcher:
         if not len(shared.texts):
             return
         # A row contains a sequence once, in whichever of its texts.
-        keys = np.unique(
-            np.stack([of_row[shared.texts], shared.indexed, shared.sequences], axis=1), axis=0, return_counts=False
-        )
+        keys = np.unique(np.stack([of_row[shared.texts], shared.indexed, shared.sequences], axis=1), axis=0)
         pairs, counts = np.unique(keys[:, :2], axis=0, return_counts=True)
         shares = counts / self._long_index.counts[pairs[:, 1]]
         for (number, position), share in zip(pairs.tolist(), shares.tolist(), strict=True):
             if share >= 0.5:
-                row = chunk[number]
-                self._add([position], _RowMatch("long", row.number, share), row)
+                self._add([position], _RowMatch("long", chunk[number].number, share), chunk[number])
 
     def _add(self, positions: Sequence[int], match: _RowMatch, row: TrainingText) -> None:
         answer = None if row.answer is None else normalise(row.answer)
@@ -301,14 +290,8 @@ class Matcher:
             own = self._answers[position]
             key = (position, own is not None and answer is not None and own != answer)
             best = self._best.get(key)
-            if best is None or match.is_stronger(best):
+            if best is None or match.strength < best.strength:
                 self._best[key] = match
-
-
-def _chunks(rows: Iterable[TrainingText]) -> Iterator[list[TrainingText]]:
-    iterator = iter(rows)
-    while chunk := list(itertools.islice(iterator, _CHUNK)):
-        yield chunk
 
 
 Hashes = npt.NDArray[np.uint64]

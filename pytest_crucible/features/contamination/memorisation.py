@@ -21,9 +21,7 @@ from pytest_crucible.adapters.opened_arm import describe_arm
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
-from pytest_crucible.commands.options import (
-    load_dataset,
-)
+from pytest_crucible.commands.options import load_dataset
 from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.datasets.columns import text_of
 from pytest_crucible.records import Adapter, Sample
@@ -34,13 +32,7 @@ from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_ALPHA, Settings
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.memorisation import (
-    MinKTest,
-    OrderTest,
-    compare_min_k,
-    lowest_mean,
-    order_test,
-)
+from pytest_crucible.stats.memorisation import MinKTest, OrderTest, compare_min_k, lowest_mean, order_test
 from pytest_crucible.stats.number_format import p_equals
 from pytest_crucible.store.runs import RunStore
 

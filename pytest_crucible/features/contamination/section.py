@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.features.contamination.compare import LEAST_COSINE, Similar
-from pytest_crucible.features.contamination.drift import MOST_CODES, DriftReport, DriftRow
-from pytest_crucible.features.contamination.matching import OVERLAPS, SHORT, ArmOverlap, How, Match, Overlap
+from pytest_crucible.features.contamination.drift import MOST_CODES, PLACES, DriftReport, DriftRow
+from pytest_crucible.features.contamination.matching import OVERLAPS, SHORT, ArmOverlap, How, Overlap
 from pytest_crucible.records import Claim, Note, Row, State, Statement, Table, View
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections.inputs import SectionInputs
@@ -32,20 +32,24 @@ def claims(overlaps: Sequence[ArmOverlap]) -> Sequence[Claim]:
 def view(overlaps: Sequence[ArmOverlap], claims: Sequence[Claim]) -> View:
     """Return a note for each arm, and tables of files and matched samples."""
     files = {overlap.file: overlap for arm in overlaps for overlap in arm.files}
-    tables = (replace(overlap_table(list(files.values())), verbosity=2), *match_tables(list(files.values())))
+    compared = list(files.values())
+    notes = (
+        Note(
+            text=f"training data of {arm.arm}: {'; '.join(map(overlap_text, arm.files))}",
+            verbosity=0 if any(overlap.matches or overlap.problem for overlap in arm.files) else 1,
+        )
+        for arm in overlaps
+    )
     return View(
         title="Contamination",
-        tables=(tables[0], *(replace(table, verbosity=3) for table in tables[1:])),
-        notes=tuple(_note(arm) for arm in overlaps),
+        tables=(
+            replace(overlap_table(compared), verbosity=2),
+            *(replace(table, verbosity=3) for table in match_tables(compared)),
+        ),
+        notes=tuple(notes),
         methods=(Statement(text=METHOD + " Verdicts are decided with and without the matched samples."),),
         document=[{"arm": arm.arm, "files": list(arm.files)} for arm in overlaps],
     )
-
-
-def _note(arm: ArmOverlap) -> Note:
-    texts = [overlap_text(overlap) for overlap in arm.files]
-    matters = any(overlap.matches or overlap.problem for overlap in arm.files)
-    return Note(text=f"training data of {arm.arm}: {'; '.join(texts)}", verbosity=0 if matters else 1)
 
 
 # Rows of the table of matches: more are not read, and JSON has all.
@@ -73,18 +77,8 @@ def overlap_text(overlap: Overlap) -> str:
 
 def overlap_table(overlaps: Sequence[Overlap]) -> Table:
     """Return a row for each file."""
-    heads = (
-        "file",
-        "rows",
-        "samples",
-        "matched",
-        *_HOW,
-        "other answer",
-        "J >= near",
-        "J >= 0.5",
-        "8 words",
-        "too short",
-    )
+    further = ("other answer", "J >= near", "J >= 0.5", "8 words", "too short")
+    heads = ("file", "rows", "samples", "matched", *_HOW, *further)
     return Table(
         title="Training files",
         heads=heads,
@@ -104,7 +98,10 @@ def match_tables(overlaps: Sequence[Overlap]) -> Iterator[Table]:
         yield Table(
             title=title,
             heads=("sample", "match", "similarity", "file", "row"),
-            rows=tuple(Row(cells=_match_cells(file, match)) for file, match in matches[:MOST_MATCHES]),
+            rows=tuple(
+                Row(cells=(match.sample, match.how, f"{match.similarity:.3f}", file, f"{match.row:,}"))
+                for file, match in matches[:MOST_MATCHES]
+            ),
             numbers=("similarity", "row"),
             note=f"{len(matches) - MOST_MATCHES:,} more are in the JSON." if len(matches) > MOST_MATCHES else "",
         )
@@ -162,10 +159,6 @@ def _cells(overlap: Overlap) -> tuple[str, ...]:
     return (overlap.file, *(f"{number:,}" for number in (*numbers, *further)))
 
 
-def _match_cells(file: str, match: Match) -> tuple[str, ...]:
-    return (match.sample, match.how, f"{match.similarity:.3f}", file, f"{match.row:,}")
-
-
 def drift_view(old: str, new: str, report: DriftReport, vectors: str = "TF-IDF vectors") -> View:
     """Return a row for each field, and the method. `vectors` names those of texts."""
     heads = ("field", "test", "n", "missing", "distance (bound)", "p", "p (Holm)", "PSI - expected", "result")
@@ -181,17 +174,25 @@ def drift_view(old: str, new: str, report: DriftReport, vectors: str = "TF-IDF v
         tables=(table,),
         notes=tuple(Note(text=text) for text in _notes(report)),
         methods=(Statement(text=_method(report, vectors)),),
-        document={"old": old, "new": new, "vectors": vectors, **_document(report)},
+        document={
+            "old": old,
+            "new": new,
+            "vectors": vectors,
+            "alpha": report.alpha,
+            "margin": report.margin,
+            "seed": report.seed,
+            "only_old": report.only_old,
+            "only_new": report.only_new,
+            "fields": [_document(row, report) for row in report.rows],
+        },
     )
 
 
 def _notes(report: DriftReport) -> Sequence[str]:
     failed = [row.field for row in report.failed]
     beyond = "" if report.margin is None else f" beyond the margin {report.margin:g}"
-    notes = [
-        f"drift{beyond} is proven in {quantity(len(failed), 'field')} of {len(report.rows)}"
-        + (f": {', '.join(failed)}" if failed else "")
-    ]
+    names = f": {', '.join(failed)}" if failed else ""
+    notes = [f"drift{beyond} is proven in {quantity(len(failed), 'field')} of {len(report.rows)}{names}"]
     if any(report.left_out):
         old, new = report.left_out
         notes.append(
@@ -211,18 +212,17 @@ def _drift_cells(row: DriftRow, report: DriftReport) -> tuple[str, ...]:
     stability = "-" if row.stability is None else f"{row.stability[0] - row.stability[1]:+.3f}"
     return (
         row.field,
-        "-" if drift is None else drift.test,
-        "-" if drift is None else f"{drift.n[0]:,}, {drift.n[1]:,}",
+        *(("-", "-") if drift is None else (drift.test, f"{drift.n[0]:,}, {drift.n[1]:,}")),
         missing,
-        _joined(row, _distance),
-        _joined(row, lambda each: p_value(each.p_value)),
+        _join_parts(row, _distance),
+        _join_parts(row, lambda each: p_value(each.p_value)),
         p_value(row.p_adjusted),
         stability,
         result_text(row, report.alpha),
     )
 
 
-def _joined(row: DriftRow, text: Callable[[FieldDrift], str]) -> str:
+def _join_parts(row: DriftRow, text: Callable[[FieldDrift], str]) -> str:
     """Return a cell on the values and, where some are missing, on the shares of missing values."""
     of_values = "-" if row.drift is None else text(row.drift)
     return of_values if row.missing_drift is None else f"{of_values}; missing {text(row.missing_drift)}"
@@ -240,12 +240,7 @@ def result_text(row: DriftRow, alpha: float) -> str:
     note = f"; {row.note}" if row.note else ""
     if row.state is None:
         return f"{proven}{note}"
-    place = {
-        "met": "within the margin",
-        "missed": "beyond the margin",
-        "undecided": "not shown to be within the margin",
-    }
-    return f"{proven}, {place[row.state]}{note}"
+    return f"{proven}, {PLACES[row.state]} the margin{note}"
 
 
 def _state(row: DriftRow, report: DriftReport) -> State:
@@ -266,37 +261,32 @@ def _method(report: DriftReport, vectors: str) -> str:
     )
 
 
-def _document(report: DriftReport) -> dict[str, object]:
+_FACTS = ("test", "n", "statistic", "p", "distance", "distance_low", "distance_high", "seed")
+
+
+def _facts(drift: FieldDrift | None) -> dict[str, object]:
+    """Return the facts of a comparison by name; None for each where there was none."""
+    if drift is None:
+        return dict.fromkeys(_FACTS)
+    tested = drift.test, drift.n, drift.statistic, drift.p_value
+    return dict(zip(_FACTS, (*tested, drift.distance, drift.lower(0.05), drift.upper(0.05), drift.seed), strict=True))
+
+
+def _document(row: DriftRow, report: DriftReport) -> dict[str, object]:
+    own, missing = _facts(row.drift), _facts(row.missing_drift)
+    distance = ("distance", "distance_low", "distance_high")
     return {
-        "alpha": report.alpha,
-        "margin": report.margin,
-        "seed": report.seed,
-        "only_old": report.only_old,
-        "only_new": report.only_new,
-        "fields": [
-            {
-                "field": row.field,
-                "kind": row.kind,
-                "test": row.drift and row.drift.test,
-                "n": row.drift and row.drift.n,
-                "missing": row.missing,
-                "missing_test": row.missing_drift and row.missing_drift.test,
-                "missing_p": row.missing_drift and row.missing_drift.p_value,
-                "missing_distance": row.missing_drift and row.missing_drift.distance,
-                "missing_distance_low": row.missing_drift and row.missing_drift.lower(0.05),
-                "missing_distance_high": row.missing_drift and row.missing_drift.upper(0.05),
-                "statistic": row.drift and row.drift.statistic,
-                "p": row.drift and row.drift.p_value,
-                "p_adjusted": row.p_adjusted,
-                "distance": row.drift and row.drift.distance,
-                "distance_low": row.drift and row.drift.lower(0.05),
-                "distance_high": row.drift and row.drift.upper(0.05),
-                "psi": row.stability and row.stability[0],
-                "psi_expected": row.stability and row.stability[1],
-                "seed": row.drift and row.drift.seed,
-                "state": _state(row, report),
-                "note": row.note,
-            }
-            for row in report.rows
-        ],
+        "field": row.field,
+        "kind": row.kind,
+        **{name: own[name] for name in ("test", "n")},
+        "missing": row.missing,
+        **{f"missing_{name}": missing[name] for name in ("test", "p", *distance)},
+        **{name: own[name] for name in ("statistic", "p")},
+        "p_adjusted": row.p_adjusted,
+        **{name: own[name] for name in distance},
+        "psi": row.stability and row.stability[0],
+        "psi_expected": row.stability and row.stability[1],
+        "seed": own["seed"],
+        "state": _state(row, report),
+        "note": row.note,
     }

@@ -11,7 +11,7 @@ from functools import lru_cache
 import numpy as np
 from scipy import stats
 
-from pytest_crucible.datasets.check import Check, Finder, Finding, column_finding, number_subjects
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, number_subjects
 from pytest_crucible.datasets.columns import Table
 from pytest_crucible.datasets.expectation import check_share, column_check, row_check
 from pytest_crucible.datasets.similar import split_words
@@ -40,18 +40,14 @@ def expect_answer_not_in_prompt(answer: str = "expected", prompt: str = "input")
 
     def find(table: Table) -> Finding:
         answers, prompts = table.column(answer), table.column(prompt)
-        texts = dict(zip(prompts.present.tolist(), prompts.texts, strict=True))
-        both = [k for k, position in enumerate(answers.present.tolist()) if position in texts]
-        positions = answers.present[both]
-        right = [answers.labels[k].strip() for k in both]
+        positions = np.intersect1d(answers.present, prompts.present)
+        right = [label.strip() for label in answers.at(positions, answers.labels)]
+        texts = prompts.at(positions, prompts.texts)
         labels = sorted(set(right) - {""})
-        both_texts = [texts[k] for k in positions.tolist()]
         if len(labels) <= min(FEW_LABELS, len(right) // 2):
-            bad = _labels_given(labels, right, both_texts)
+            bad = _labels_given(labels, right, texts)
         else:
-            bad = [
-                bool(answer) and _text_is_given(answer, text) for answer, text in zip(right, both_texts, strict=True)
-            ]
+            bad = [bool(answer) and _text_is_given(answer, text) for answer, text in zip(right, texts, strict=True)]
         return Finding(
             message="prompts without their answer",
             fault="contain their answer",
@@ -76,22 +72,17 @@ def _text_is_given(answer: str, prompt: str) -> bool:
 
 def _labels_given(labels: Sequence[str], right: Sequence[str], prompts: Sequence[str]) -> list[bool]:
     """Return, for each prompt, whether it announces its label, or contains it more often than any other label."""
-    announced = [_announced_labels(labels, prompt) for prompt in prompts]
+    announced: list[dict[str, set[str]]] = [{} for _ in prompts]
+    for prompt, of_cues in zip(prompts, announced, strict=True):
+        for label in labels:
+            for cue in find_announcements(label, prompt, [other for other in labels if other != label]):
+                of_cues.setdefault(cue, set()).add(label)
     informed = informative_cues(announced, right)
     is_frequent = _frequency_finder(labels)
     return [
         bool(answer) and (any(of_cues.get(cue) == {answer} for cue in informed) or is_frequent(answer, prompt))
         for answer, of_cues, prompt in zip(right, announced, prompts, strict=True)
     ]
-
-
-def _announced_labels(labels: Sequence[str], prompt: str) -> dict[str, set[str]]:
-    """Return the labels that a prompt announces, by the words that do."""
-    announced: dict[str, set[str]] = {}
-    for label in labels:
-        for cue in find_announcements(label, prompt, [other for other in labels if other != label]):
-            announced.setdefault(cue, set()).add(label)
-    return announced
 
 
 def informative_cues(announced: Sequence[Mapping[str, Collection[str]]], right: Sequence[str]) -> set[str]:
@@ -174,19 +165,16 @@ def expect_length_not_to_predict_label(
 
     def find(table: Table) -> Finding:
         labels, texts = table.column(label), table.column(column)
-        lengths = dict(zip(texts.present.tolist(), map(len, texts.texts), strict=True))
-        pairs = [
-            (name, lengths[k]) for name, k in zip(labels.labels, labels.present.tolist(), strict=True) if k in lengths
-        ]
-        names = sorted({name for name, _ in pairs})
-        missing = len(table) - len(pairs)
+        positions = np.intersect1d(labels.present, texts.present)
+        of_label = np.array(labels.at(positions, labels.labels), dtype=object)
+        length = np.array([len(text) for text in texts.at(positions, texts.texts)], dtype=float)
+        names = sorted(set(of_label.tolist()))
+        checked, missing = len(positions), len(table) - len(positions)
         if not 2 <= len(names) <= FEW_LABELS:
             return Finding(
                 message=f"there are {len(names):,} different labels, and 2 to {FEW_LABELS} are expected",
-                checked=len(pairs), missing=missing, is_met=False,
+                checked=checked, missing=missing, is_met=False,
             )  # fmt: skip
-        of_label = np.array([name for name, _ in pairs], dtype=object)
-        length = np.array([length for _, length in pairs], dtype=float)
         areas = [(name, *_auroc(length[of_label == name], length[of_label != name])) for name in names]
         adjusted = holm([p for _, _, p in areas], family_size=len(areas))
         proven = [
@@ -197,7 +185,7 @@ def expect_length_not_to_predict_label(
         name, area, *_ = max(proven or areas, key=lambda item: (abs(item[1] - 0.5), item[0]))
         text = f"texts of {name} are longer than those of other labels with probability {area:.3g}"
         expected = f", and {0.5 - margin:g} to {0.5 + margin:g} is expected" if proven else ""
-        return Finding(message=text + expected, checked=len(pairs), missing=missing, is_met=not proven)
+        return Finding(message=text + expected, checked=checked, missing=missing, is_met=not proven)
 
     return find
 
@@ -237,16 +225,13 @@ _GAP = re.compile(r"[^\w?!.,;]{0,20}")
 
 # A letter may be a word of its own: "Hint: A triangle has ...". It is an answer where a mark, a reason or the end follows.
 _AFTER_LETTER = re.compile(r"\s*(?:[)\]}<>\"'*_`]|$|[.,:;!?](?!\w)|(?:because|since|as)\b)", re.MULTILINE)
-
 _AFTER = re.compile(r"(?!\w|[.,]\d)")
-
 _IS_RIGHT = re.compile(
     rf"[)\]}}\"'*`.]*\s+(?:is|was)\s+(?:(?P<named>(?:the\s+)?{_TRUE}\s+{_NOUN}|the\s+answer)|correct|right)(?!\w)",
     re.IGNORECASE,
 )
 
 _OPTION = re.compile(r"(?:(?:option|choice|answer|letter|response)\s*[(\[\"'*`]*|[(\[])$", re.IGNORECASE)
-
 _CONDITION = re.compile(r"(?<!\w)(?:if|whether|when|unless|that|suppose)\s[^.?!\n]{0,20}$", re.IGNORECASE)
 
 # The mark of the right one among choices.
@@ -256,11 +241,8 @@ _MARKED = re.compile(
 )
 
 _TICKED = re.compile(r"(?:^|\n)[ \t]*(?:[✓✔✅☑]|[-*]?[ \t]*\[[xX]\])[ \t]*[(\[]?$")
-
 _LINE_BEGIN = re.compile(r"(?:^|\n)[^\w\n]*$")
-
 _MARKER = re.compile(r"(?<!\S)[(\[*]*([A-Za-z]|\d{1,2})[).:\]]")
-
 _BEFORE_ITEM = re.compile(r"(?<!\S)(?:[(\[*]*(?:[A-Za-z]|\d{1,2})[).:\]*]+|[-*•])\s*$")
 
 # Characters before an answer that are looked at.
@@ -280,8 +262,8 @@ def find_announcements(answer: str, prompt: str, others: Sequence[str] = ()) -> 
         return
     items = _list_items(prompt)
     for head in _HEAD.finditer(prompt):
-        found = _answer_after(core, prompt, head.end())
-        if found is not None and found.start() not in items and not _is_list(prompt, found.end(), others):
+        place = _answer_after(core, prompt, head.end())
+        if place is not None and place.start() not in items and not _is_list(prompt, place.end(), others):
             yield " ".join(head[0].lower().split())
     for place in _pattern(core).finditer(prompt):
         before = prompt[max(0, place.start() - _WINDOW) : place.start()]
@@ -315,14 +297,15 @@ def _pattern(core: str) -> re.Pattern[str]:
 
 def _answer_after(core: str, prompt: str, at: int) -> re.Match[str] | None:
     """Return the answer after the head of an announcement; None where something else follows."""
+    after = _AFTER_LETTER if len(core) == 1 and core.isalpha() else _AFTER
     for _ in range(_MOST_LINKS):
         gap = _GAP.match(prompt, at)
         assert gap is not None
         # An answer such as -5 begins with what separates others.
         for begin in range(at, gap.end() + 1):
-            found = _pattern(core).match(prompt, begin)
-            if found and _ends_there(core, prompt, found.end()):
-                return found
+            answer = _pattern(core).match(prompt, begin)
+            if answer and after.match(prompt, answer.end()):
+                return answer
         link = _LINK.match(prompt, gap.end())
         if link is None:
             return None
@@ -330,19 +313,13 @@ def _answer_after(core: str, prompt: str, at: int) -> re.Match[str] | None:
     return None
 
 
-def _ends_there(core: str, prompt: str, end: int) -> bool:
-    after = _AFTER_LETTER if len(core) == 1 and core.isalpha() else _AFTER
-    return after.match(prompt, end) is not None
-
-
 def _list_items(prompt: str) -> set[int]:
     """Return the places of the letters and numbers of choices: of two in a row, the second is the next one."""
-    markers = [(marker.start(1), _rank(marker[1])) for marker in _MARKER.finditer(prompt)]
+    markers = [
+        (marker.start(1), int(marker[1]) if marker[1].isdigit() else 1000 + ord(marker[1]))
+        for marker in _MARKER.finditer(prompt)
+    ]
     return {place for a, b in itertools.pairwise(markers) if b[1] == a[1] + 1 for place, _ in (a, b)}
-
-
-def _rank(marker: str) -> int:
-    return int(marker) if marker.isdigit() else 1000 + ord(marker)
 
 
 def _is_list(prompt: str, end: int, others: Sequence[str]) -> bool:
@@ -365,38 +342,19 @@ _CHOICE = re.compile(r"\(?[A-J]\)?|\d")
 
 
 def run_standard(samples: Sequence[Sample]) -> tuple[CheckResult, ...]:
-    """Return the results of the standard set."""
-    table = Table(samples, names=("input",))
-    return number_subjects([check.run(table) for check in standard_checks(table)])
-
-
-def standard_checks(table: Table) -> list[Check]:
-    """Return the checks of the standard set that apply to a table: those on answers and groups need them.
+    """Return the results of the standard set, as far as it applies: checks on answers and groups need them.
 
     Near duplicates, answers in prompts, lengths and large groups only warn: a dataset may have them for a reason.
     """
-    return [
-        expect_clean_text(),
-        expect_no_duplicates(near=None),
-        expect_no_duplicates(severity="warn"),
-        expect_no_canaries(),
-        expect_no_secrets(),
-        *_answer_checks(table),
-        *([expect_group_share_below(severity="warn")] if _has_groups(table) else []),
-    ]
-
-
-def _answer_checks(table: Table) -> Iterator[Check]:
-    if not table.has("expected"):
-        return
-    yield expect_one_answer_per_input()
-    yield expect_answer_not_in_prompt(severity="warn")
-    labels = set(table.column("expected").labels)
-    if 2 <= len(labels) <= FEW_LABELS:
-        if all(map(_CHOICE.fullmatch, labels)):
-            yield expect_balanced_answer_key()
-        yield expect_length_not_to_predict_label(severity="warn")
-
-
-def _has_groups(table: Table) -> bool:
-    return table.has("group") and len(set(table.column("group").labels)) > 1
+    table = Table(samples, names=("input",))
+    checks = [expect_clean_text(), expect_no_duplicates(near=None), expect_no_duplicates(severity="warn")]
+    checks += [expect_no_canaries(), expect_no_secrets()]
+    if table.has("expected"):
+        checks += [expect_one_answer_per_input(), expect_answer_not_in_prompt(severity="warn")]
+        labels = set(table.column("expected").labels)
+        if 2 <= len(labels) <= FEW_LABELS:
+            checks += [expect_balanced_answer_key()] if all(map(_CHOICE.fullmatch, labels)) else []
+            checks.append(expect_length_not_to_predict_label(severity="warn"))
+    if table.has("group") and len(set(table.column("group").labels)) > 1:
+        checks.append(expect_group_share_below(severity="warn"))
+    return number_subjects([check.run(table) for check in checks])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,7 +22,6 @@ from pytest_crucible.features.data_checks.answers import FEW_LABELS, run_standar
 from pytest_crucible.features.data_checks.section import check_view, count_text
 from pytest_crucible.metrics.numbers import final_number
 from pytest_crucible.records import Sample
-from pytest_crucible.records.check_results import CheckResult
 from pytest_crucible.records.question_text import normalise
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.serialize import canonical
@@ -53,34 +52,27 @@ def check_dataset(name: str, fields: Sequence[str], store: str, output: Path | N
         check_format(output)
     samples, _ = load_dataset(name, fields)
     results = run_standard(samples)
-    contradicted = _find_contradicted(store, samples)
+    contradicted = []
+    # A dataset needs no run store to be checked.
+    if "://" in store or Path(store).is_file():
+        with existing_store(store) as runs:
+            contradicted = find_contradicted(runs, samples)
     view = check_view(name, results, [_sentence(entry) for entry in contradicted])
     if output is not None:
         write_view(view, output)
         click.echo(f"wrote {output}: {count_text(results)}")
     else:
-        lines = [*_lines(name, len(samples), results), *map(_sentence, contradicted)]
+        lines = [f"{name}: {len(samples):,} samples, {count_text(results)}"]
+        lines += [f"{_MARKS[result.state]}  {printable(result.sentence)}" for result in results]
+        lines += map(_sentence, contradicted)
         print_result(lines, {**view.document, "contradicted": contradicted}, as_json=as_json)
     return int(any(result.state == "failed" for result in results))
-
-
-def _find_contradicted(where: str, samples: Sequence[Sample]) -> list[Contradicted]:
-    """Return the contradicted samples; none without a run store, which a dataset does not need to be checked."""
-    if "://" not in where and not Path(where).is_file():
-        return []
-    with existing_store(where) as store:
-        return find_contradicted(store, samples)
 
 
 def _sentence(entry: Contradicted) -> str:
     return printable(
         f"label?  {entry.sample}: {', '.join(entry.arms)} agree on {entry.answer!r:.80}, and {entry.expected!r:.80} is expected"
     )
-
-
-def _lines(name: str, samples: int, results: Sequence[CheckResult]) -> list[str]:
-    lines = [f"{_MARKS[result.state]}  {printable(result.sentence)}" for result in results]
-    return [f"{name}: {samples:,} samples, {count_text(results)}", *lines]
 
 
 MODELS = 3
@@ -126,9 +118,7 @@ def _find_contradiction(
     answers = sorted(answer for answer, _ in of_models.values())
     if expected in answers or len(answers) < MODELS:
         return None
-    answer, count = max(
-        ((key, len(list(group))) for key, group in itertools.groupby(answers)), key=lambda item: item[1]
-    )
+    [(answer, count)] = Counter(answers).most_common(1)
     if count < MODELS or not answer:
         return None
     arms = tuple(sorted(name for other, name in of_models.values() if other == answer))
@@ -150,15 +140,11 @@ def _replies(store: RunStore, by_content: dict[tuple[str, str], Sample]) -> Iter
             for number, arm in enumerate(plan.arms):
                 if arm.simulated or arm.stored_run is not None:
                     continue
-                for part in _parts(positions):
+                places = list(positions)
+                for start in range(0, len(places), _AT_A_TIME):
+                    part = places[start : start + _AT_A_TIME]
                     for position, text in reply_texts(store, key, number, part).items():
                         yield positions[position], arm.identity, arm.name, text
-
-
-def _parts(positions: dict[int, Sample]) -> Iterator[list[int]]:
-    places = list(positions)
-    for start in range(0, len(places), _AT_A_TIME):
-        yield places[start : start + _AT_A_TIME]
 
 
 def _is_text(expected: Any) -> bool:

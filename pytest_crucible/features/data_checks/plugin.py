@@ -19,39 +19,17 @@ if TYPE_CHECKING:
 
 PLUGIN = "crucible-checks"
 """The name of the plugin that runs and reports the checks of a session."""
-CHECKS = (
-    ("schema", ("expect_column_to_exist", "expect_column_to_be_of_type", "expect_column_count_to_equal")),
-    ("duplicates", ("expect_no_duplicates", "expect_one_answer_per_input", "expect_group_share_below")),
-    ("leaks", ("expect_no_secrets", "expect_no_personal_data")),
-    (
-        "labels",
-        (
-            "expect_feature_correlation",
-            "expect_label_balance",
-            "expect_label_cardinality",
-            "expect_table_row_count_to_be_between",
-        ),
-    ),
-    (
-        "strings",
-        (
-            "expect_column_string_length_distribution",
-            "expect_column_values_to_be_valid_emails",
-            "expect_column_values_to_be_valid_urls",
-            "expect_column_values_to_be_valid_uuids",
-            "expect_column_values_to_match_format",
-        ),
-    ),
-    (
-        "times",
-        (
-            "expect_column_timestamp_intervals_to_be_regular",
-            "expect_column_timestamps_to_be_chronological",
-            "expect_column_timestamps_to_be_within_range",
-            "expect_column_values_to_be_valid_timestamps",
-        ),
-    ),
-)
+_MOVED = {
+    "schema": "column_to_exist column_to_be_of_type column_count_to_equal",
+    "duplicates": "no_duplicates one_answer_per_input group_share_below",
+    "leaks": "no_secrets no_personal_data",
+    "labels": "feature_correlation label_balance label_cardinality table_row_count_to_be_between",
+    "strings": "column_string_length_distribution column_values_to_be_valid_emails column_values_to_be_valid_urls "
+    "column_values_to_be_valid_uuids column_values_to_match_format",
+    "times": "column_timestamp_intervals_to_be_regular column_timestamps_to_be_chronological "
+    "column_timestamps_to_be_within_range column_values_to_be_valid_timestamps",
+}
+CHECKS = tuple((home, tuple(f"expect_{name}" for name in names.split())) for home, names in _MOVED.items())
 """Checks that have moved, by the module in which they were first written: their identities have its name."""
 
 

@@ -6,8 +6,8 @@ import itertools
 import math
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -58,9 +58,7 @@ def profile_samples(samples: Sequence[Sample]) -> Profile:
 def _quality(table: SampleTable, fields: Sequence[FieldProfile]) -> dict[str, float | None]:
     values = sum(len(table) - entry.missing for entry in fields)
     keys = [normalise(text) for text in table.column("input").texts]
-    counts: dict[str, int] = {}
-    for key in keys:
-        counts[key] = counts.get(key, 0) + 1
+    counts = Counter(keys)
     of_one_type = sum(max(entry.types.values(), default=0) for entry in fields)
     return {
         "complete": values / (len(table) * len(fields)),
@@ -93,7 +91,6 @@ FENCE, MODIFIED_Z = 1.5, 3.5
 
 # Makes the median absolute deviation of a normal distribution its standard deviation.
 _NORMAL = 0.6745
-
 _NAMES = {bool: "boolean", int: "integer", float: "float", str: "string", list: "list", tuple: "list", dict: "map"}
 
 
@@ -169,11 +166,7 @@ def _summarise(values: Numbers, positions: list[int], ids: list[str]) -> NumberS
     beyond = (values < low - fence) | (values > high + fence)
     deviation = np.median(np.abs(values - median))
     # If more than half of the values are equal, the deviation is 0 and no measure of spread.
-    far = (
-        _NORMAL * np.abs(values - median) > MODIFIED_Z * deviation
-        if deviation > 0
-        else np.zeros(len(values), dtype=bool)
-    )
+    far = (deviation > 0) & (_NORMAL * np.abs(values - median) > MODIFIED_Z * deviation)
     extreme = sorted(np.flatnonzero(beyond), key=lambda k: (-abs(values[k] - median), ids[positions[k]]))[:MOST_VALUES]
     ordered = np.sort(values)
     return NumberSummary(
@@ -253,7 +246,9 @@ def _associate(first: _Field, second: _Field) -> list[Association]:
             warnings.simplefilter("ignore", RuntimeWarning)
             values = {"Pearson": stats.pearsonr(x, y).statistic, "Spearman": stats.spearmanr(x, y).statistic}
     elif not first.is_number and not second.is_number:
-        values = {"Cramer's V": _cramers_v(x, y)}
+        table = stats.contingency.crosstab(x, y).count
+        # sqrt(chi-squared / (n (min(r, c) - 1))).
+        values = {"Cramer's V": stats.contingency.association(table, method="cramer")}
     else:
         numbers, codes = (x, y) if first.is_number else (y, x)
         values = {"correlation ratio": _correlation_ratio(numbers, codes)}
@@ -263,15 +258,6 @@ def _associate(first: _Field, second: _Field) -> list[Association]:
         for measure, value in values.items()
         if math.isfinite(value)
     ]
-
-
-def _cramers_v(x: np.ndarray, y: np.ndarray) -> float:
-    """Return sqrt(chi-squared / (n (min(r, c) - 1))), as `scipy.stats.contingency.association` does."""
-    _, rows = np.unique(x, return_inverse=True)
-    _, columns = np.unique(y, return_inverse=True)
-    table = np.zeros((rows.max() + 1, columns.max() + 1), dtype=np.int64)
-    np.add.at(table, (rows, columns), 1)
-    return float(stats.contingency.association(table, method="cramer"))
 
 
 def _correlation_ratio(numbers: np.ndarray, codes: np.ndarray) -> float:
@@ -298,7 +284,6 @@ MOST_ASSOCIATIONS = 30
 
 # Longer values are texts, which a table of values cannot show.
 LONGEST_VALUE = 60
-
 _NUMBERS = ("least", "quartile", "median", "mean", "quartile 3", "most", "sd", "beyond fences", "beyond 3.5 MAD")
 
 
@@ -322,17 +307,14 @@ def profile_view(name: str, profile: Profile) -> View:
         tables=tables,
         notes=(Note(text=quantity(profile.samples, "sample")),),
         methods=(Statement(text=method),),
-        document={"dataset": name, **_document(profile)},
+        document={
+            "dataset": name,
+            "samples": profile.samples,
+            "quality": dict(profile.quality),
+            "fields": list(profile.fields),
+            "associations": list(profile.associations),
+        },
     )
-
-
-def _document(profile: Profile) -> dict[str, object]:
-    return {
-        "samples": profile.samples,
-        "quality": dict(profile.quality),
-        "fields": list(profile.fields),
-        "associations": list(profile.associations),
-    }
 
 
 def _quality_table(profile: Profile) -> Table:
@@ -344,32 +326,30 @@ def _quality_table(profile: Profile) -> Table:
 
 
 def _field_table(profile: Profile) -> Table:
-    rows = [
-        Row(cells=(entry.name, _types(entry), f"{entry.missing:,}", f"{entry.different:,}")) for entry in profile.fields
-    ]
+    rows = []
+    for entry in profile.fields:
+        counts = ", ".join(f"{name} {count:,}" for name, count in entry.types.items())
+        types = next(iter(entry.types)) if len(entry.types) == 1 else counts
+        rows.append(Row(cells=(entry.name, types, f"{entry.missing:,}", f"{entry.different:,}")))
     heads = ("field", "types", "missing", "different")
     return Table(title="Fields", heads=heads, rows=tuple(rows), numbers=("missing", "different"))
 
 
-def _types(entry: FieldProfile) -> str:
-    if len(entry.types) == 1:
-        return next(iter(entry.types))
-    return ", ".join(f"{name} {count:,}" for name, count in entry.types.items())
-
-
 def _number_table(title: str, entries: list[tuple[FieldProfile, NumberSummary | None]]) -> Table:
-    rows = [Row(cells=(entry.name, *_number_cells(summary))) for entry, summary in entries if summary is not None]
+    # All numbers of a summary but its counts and outliers, which are its last fields.
+    *names, fences, deviations, _ = (field.name for field in fields(NumberSummary))
+    rows = [
+        Row(
+            cells=(
+                entry.name,
+                *(f"{getattr(summary, name):.6g}" for name in names),
+                *(f"{getattr(summary, name):,}" for name in (fences, deviations)),
+            )
+        )
+        for entry, summary in entries
+        if summary is not None
+    ]
     return Table(title=title, heads=("field", *_NUMBERS), rows=tuple(rows), numbers=_NUMBERS)
-
-
-def _number_cells(summary: NumberSummary) -> Iterator[str]:
-    values = (
-        *(summary.minimum, summary.lower_quartile, summary.median, summary.mean),
-        *(summary.upper_quartile, summary.maximum, summary.stdev),
-    )
-    yield from (f"{value:.6g}" for value in values)
-    yield f"{summary.beyond_fences:,}"
-    yield f"{summary.beyond_deviations:,}"
 
 
 def _value_table(profile: Profile) -> Table:

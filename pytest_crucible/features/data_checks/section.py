@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from pytest_crucible.records import Claim, Note, Row, Table, View
 from pytest_crucible.records.check_results import CheckResult
 from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import quantity
-
-if TYPE_CHECKING:
-    pass
 
 RESULTS = PlanValue[tuple[CheckResult, ...]]("checks", tuple[CheckResult, ...], ())
 """The results of the data checks. One that failed keeps the experiment from sending anything."""
@@ -34,13 +30,8 @@ def view(results: Sequence[CheckResult], claims: Sequence[Claim]) -> View:
     """Return a table of all checks, and a note on those that are not met."""
     wrong = tuple(result.sentence for result in results if result.state != "passed")
     note = Note(text=f"data checks: {count_text(results)}", details=wrong, verbosity=0 if wrong else 1)
-    table = check_table(results)
-    return View(
-        title="Data checks",
-        tables=(replace(table, verbosity=2),),
-        notes=(note,),
-        document=list(results),
-    )
+    table = replace(check_table(results), verbosity=2)
+    return View(title="Data checks", tables=(table,), notes=(note,), document=list(results))
 
 
 _STATES = {"passed": "met", "warned": "undecided", "failed": "missed"}

@@ -7,7 +7,7 @@ import hashlib
 import json
 import re
 import shutil
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -140,18 +140,8 @@ class DataChecks:
 
 
 def shared_folder(run: str) -> Path:
-    """Return the folder in which the workers of a run share the results of checks. They are on one machine.
-
-    Raises NotPrivateError.
-    """
+    """Return the folder in which the workers of a run, on one machine, share results of checks. Raises NotPrivateError."""
     return runtime_folder() / f"checks-{run}"
-
-
-def remove_shared(run: str) -> None:
-    """Remove the folder of a run, if it has one."""
-    # Where no folder is private, none was shared.
-    with contextlib.suppress(NotPrivateError):
-        shutil.rmtree(shared_folder(run), ignore_errors=True)
 
 
 def _key(data: str, identity: str) -> str:
@@ -169,28 +159,21 @@ class Place:
 
 def check_reports(place: Place, result: CheckResult) -> list[pytest.TestReport]:
     """Return setup, call and teardown reports of a check, so that every plugin that reads test reports sees it."""
-    return [_report(place, result, when) for when in ("setup", "call", "teardown")]
-
-
-def _report(place: Place, result: CheckResult, when: Any) -> pytest.TestReport:
-    failed = when == "call" and result.state == "failed"
-    return pytest.TestReport(
-        nodeid=part_id(place.nodeid, result.subject),
-        location=part_location(place.path, place.line, place.nodeid, result.subject),
-        keywords={"crucible": 1},
-        outcome="failed" if failed else "passed",
-        longrepr=cast(Any, VerdictRepr(result.sentence)) if failed else None,
-        when=when,
-        user_properties=_properties(result) if when == "call" else [],
-    )
-
-
-def _properties(result: CheckResult) -> list[tuple[str, object]]:
-    numbers: Mapping[str, object] = {
-        "state": result.state, "sentence": result.sentence, "checked": result.checked, "missing": result.missing,
-        "failing": result.failing,
-    }  # fmt: skip
-    return [(f"crucible_{name}", value) for name, value in numbers.items()]
+    failed = result.state == "failed"
+    facts = ("state", "sentence", "checked", "missing", "failing")
+    properties = [(f"crucible_{name}", getattr(result, name)) for name in facts]
+    return [
+        pytest.TestReport(
+            nodeid=part_id(place.nodeid, result.subject),
+            location=part_location(place.path, place.line, place.nodeid, result.subject),
+            keywords={"crucible": 1},
+            outcome="failed" if failed and when == "call" else "passed",
+            longrepr=cast(Any, VerdictRepr(result.sentence)) if failed and when == "call" else None,
+            when=when,
+            user_properties=properties if when == "call" else [],
+        )
+        for when in ("setup", "call", "teardown")
+    ]
 
 
 # Compared by identity: plugins have to be hashable.
@@ -208,7 +191,10 @@ class CheckItems:
         """Run the checks of an experiment, unless nothing is sent, and leave out the samples that fail those with `drop=True`."""
         if not checks or self._when == "off" or not self.session.collection.spends:
             return
-        nodeid, context = data.item.nodeid, self._context(data.item)
+        nodeid, config = data.item.nodeid, data.item.config
+        # Files lie next to the test, and earlier comparisons next to the run store.
+        cache = files_folder(config.rootpath, self.session.settings.store)
+        context = CheckContext(folder=data.item.path.parent, cache=cache)
         stem = "" if isinstance(data.mark.dataset, str | Path) else data.item.name
         # First, because the other checks judge the samples that remain.
         drops = [check for check in checks if check.drops]
@@ -219,27 +205,21 @@ class CheckItems:
         data.plan_value(RESULTS, results)
         data.warnings += [result.sentence for result in results if result.state == "warned"]
 
-    def _context(self, item: pytest.Item) -> CheckContext:
-        """Return the folders of a test's checks: files next to the test, and earlier comparisons next to the run store."""
-        cache = files_folder(item.config.rootpath, self.session.settings.store)
-        return CheckContext(folder=item.path.parent, cache=cache)
-
     @property
     def _when(self) -> str:
-        when: str = self.session.settings.option("checks")
-        return when
+        return str(self.session.settings.option("checks"))
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> None:
         """Report the checks of an experiment before its test begins."""
-        if not self._is_worker:
+        if not self.session.is_worker:
             self.report(*self.pop(item))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Send the results to the controller, with the first report of their test."""
         report = yield
-        if self._is_worker:
+        if self.session.is_worker:
             place, results = self.pop(item)
             # A report of xdist carries plain values only.
             report.crucible_checks = to_plain([place, results])  # type: ignore[attr-defined]  # read below
@@ -249,13 +229,9 @@ class CheckItems:
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Report a worker's checks, in the controller."""
         sent = getattr(report, "crucible_checks", None)
-        if sent is not None and not self._is_worker:
+        if sent is not None and not self.session.is_worker:
             place, results = sent
             self.report(from_plain(Place, place), [from_plain(CheckResult, plain) for plain in results])
-
-    @property
-    def _is_worker(self) -> bool:
-        return self.session.is_worker
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> None:
@@ -299,8 +275,10 @@ class CheckItems:
         last_failed: Any = self.session.config.pluginmanager.get_plugin("lfplugin")
         for nodeid in self.failed if last_failed is not None else ():
             last_failed.pytest_runtest_logreport(report=rerun_report(nodeid))
-        if not self._is_worker:
-            remove_shared(self.session.run)
+        if not self.session.is_worker:
+            # Where no folder is private, none was shared.
+            with contextlib.suppress(NotPrivateError):
+                shutil.rmtree(shared_folder(self.session.run), ignore_errors=True)
 
 
 def data_checks(item: pytest.Item) -> tuple[Check, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import stats
 
-from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, row_finding
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, value_finder
 from pytest_crucible.datasets.columns import Column, Table
 from pytest_crucible.datasets.expectation import (
     check_choice,
@@ -43,9 +43,7 @@ def read_numbers(table: Table, column: str, *, least: int = 1) -> tuple[Column, 
         ids = sorted(table.ids(values.present[wrong].tolist()))
         raise UnusableColumn(f"{len(ids):,} of {len(numbers):,} values are not numbers: {ids_text(ids, len(ids))}")
     if len(numbers) < least:
-        raise UnusableColumn(
-            f"{'no sample has a value' if not len(numbers) else f'only {len(numbers)} samples have a value'}"
-        )
+        raise UnusableColumn(f"only {len(numbers)} samples have a value" if len(numbers) else "no sample has a value")
     return values, numbers
 
 
@@ -128,11 +126,8 @@ def expect_column_values_to_be_normal(column: str, alpha: float = 0.05) -> Finde
         ordered = np.sort(numbers)
         p = float((stats.shapiro(ordered) if is_small else stats.normaltest(ordered)).pvalue)
         name = "Shapiro-Wilk" if is_small else "D'Agostino-Pearson"
-        met = p > alpha
-        text = "not proven to deviate" if met else "proven to deviate"
-        return column_finding(
-            values, f"the values are {text} from a normal distribution ({name}, p = {p:.3g})", is_met=met
-        )
+        text = f"{'not ' if p > alpha else ''}proven to deviate from a normal distribution ({name}, p = {p:.3g})"
+        return column_finding(values, f"the values are {text}", is_met=p > alpha)
 
     return find
 
@@ -211,17 +206,14 @@ def expect_feature_correlation(
 
 def _pairs(table: Table, column: str, other: str) -> tuple[Any, Any]:
     """Return the numbers of both columns where neither is missing, sorted by value."""
-    columns = [table.column(name) for name in (column, other)]
-    full = []
-    for values in columns:
-        numbers = np.full(len(table), np.nan)
-        numbers[values.present] = values.numbers
-        wrong = np.isnan(values.numbers)
-        if wrong.any():
-            raise UnusableColumn(f"{wrong.sum():,} values of {values.name!r} are not numbers")
-        full.append(numbers)
-    both = ~np.isnan(full[0]) & ~np.isnan(full[1])
-    first, second = full[0][both], full[1][both]
+    full = np.full((2, len(table)), np.nan)
+    for row, name in zip(full, (column, other), strict=True):
+        values = table.column(name)
+        wrong = np.isnan(values.numbers).sum()
+        if wrong:
+            raise UnusableColumn(f"{wrong:,} values of {values.name!r} are not numbers")
+        row[values.present] = values.numbers
+    first, second = full[:, ~np.isnan(full).any(axis=0)]
     # The order of the samples must not change the last digit.
     order = np.lexsort((second, first))
     return first[order], second[order]
@@ -252,16 +244,15 @@ def expect_no_duplicates(column: str = "input", near: float | None = 0.8) -> Fin
         if not 0.5 <= near <= 1:
             raise SpecError(f"near is {near!r}; write a similarity from 0.5 to 1, or None for equal texts only")
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
+    def find_repeated(values: Column) -> npt.ArrayLike:
         bad = np.zeros(len(values.texts), dtype=bool)
         bad[find_equal(values.texts)] = True
         if near is not None:
             bad[find_similar(values.texts, near)] = True
-        fault = "repeat another text" if near is None else "repeat another text, or nearly"
-        return row_finding(values, bad, "unlike all others", fault)
+        return bad
 
-    return find
+    fault = "repeat another text" if near is None else "repeat another text, or nearly"
+    return value_finder(column, find_repeated, "unlike all others", fault)
 
 
 @row_check
@@ -270,20 +261,17 @@ def expect_one_answer_per_input(column: str = "input", answer: str = "expected")
 
     def find(table: Table) -> Finding:
         values, answers = table.column(column), table.column(answer)
-        both = sorted(set(values.present.tolist()) & set(answers.present.tolist()))
-        texts = dict(zip(values.present.tolist(), values.texts, strict=True))
-        labels = dict(zip(answers.present.tolist(), answers.labels, strict=True))
+        positions = np.intersect1d(values.present, answers.present)
+        keys = list(map(normalise, values.at(positions, values.texts)))
         of_text: dict[str, set[str]] = {}
-        keys = [normalise(texts[position]) for position in both]
-        for position, key in zip(both, keys, strict=True):
-            of_text.setdefault(key, set()).add(normalise(labels[position]))
-        bad = [len(of_text[key]) > 1 for key in keys]
+        for key, label in zip(keys, answers.at(positions, answers.labels), strict=True):
+            of_text.setdefault(key, set()).add(normalise(label))
         return Finding(
             message="of inputs with one answer",
             fault="have an input that has several answers",
-            failing=np.array(both, dtype=np.intp)[np.array(bad, dtype=bool)],
-            checked=len(both),
-            missing=len(table) - len(both),
+            failing=positions[np.array([len(of_text[key]) > 1 for key in keys], dtype=bool)],
+            checked=len(keys),
+            missing=len(table) - len(keys),
         )
 
     return find

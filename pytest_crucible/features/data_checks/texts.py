@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import json
 import re
@@ -12,18 +13,12 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, row_finding
+from pytest_crucible.datasets.check import Finder, Finding, column_finding, ids_text, value_finder
 from pytest_crucible.datasets.columns import Table
-from pytest_crucible.datasets.expectation import (
-    check_choice,
-    check_count,
-    check_number,
-    column_check,
-    row_check,
-)
+from pytest_crucible.datasets.expectation import check_choice, check_count, check_number, column_check, row_check
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii
 from pytest_crucible.detectors.secrets import find_secrets
-from pytest_crucible.features.data_checks.values import compile_regex, read_time
+from pytest_crucible.features.data_checks.values import compile_regex, read_time, text_finder
 from pytest_crucible.records.errors import SpecError
 
 
@@ -35,17 +30,11 @@ _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
 
 # Dots neither first, last nor doubled, as RFC 5321 has it; quoted local parts are not in use.
 _EMAIL = re.compile(rf"[\w!#$%&'*+/=?^`{{|}}~-]+(?:\.[\w!#$%&'*+/=?^`{{|}}~-]+)*@(?:{_LABEL}\.)+[A-Za-z]{{2,63}}")
-
 _HOST = re.compile(rf"{_LABEL}(?:\.{_LABEL})*\.?")
-
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
-
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-
 _DATETIME = re.compile(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}.*")
-
 _PHONE = re.compile(r"(?:\+?1[ .-]?)?(?:\([2-9]\d{2}\) ?|[2-9]\d{2}[ .-]?)[2-9]\d{2}[ .-]?\d{4}")
-
 _COLOUR = re.compile(r"#(?:[0-9a-fA-F]{3,4}|[0-9a-fA-F]{6}|[0-9a-fA-F]{8})")
 
 
@@ -67,21 +56,10 @@ FORMATS: dict[str, Callable[[str], Any]] = {
 """Format -> whether a whole text has it."""
 
 
-def _find_wrong(column: str, is_right: Callable[[str], Any], message: str) -> Finder:
-    """Return a finder of values that are not texts, or not right."""
-
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        bad = [not (isinstance(value, str) and is_right(value)) for value in values.present_values]
-        return row_finding(values, bad, message)
-
-    return find
-
-
 @row_check
 def expect_column_values_to_be_valid_emails(column: str) -> Finder:
     """Expect addresses such as ada@example.org: a name, and a domain with a dot."""
-    return _find_wrong(column, lambda text: len(text) <= 254 and _EMAIL.fullmatch(text), "valid e-mail addresses")
+    return text_finder(column, lambda text: len(text) <= 254 and _EMAIL.fullmatch(text), "valid e-mail addresses")
 
 
 @row_check
@@ -92,7 +70,7 @@ def expect_column_values_to_be_valid_urls(
     if isinstance(schemes, str) or not all(isinstance(scheme, str) for scheme in schemes) or not schemes:
         raise SpecError('schemes must be a list, such as ["https"]')
     allowed = {scheme.lower() for scheme in schemes}
-    return _find_wrong(column, lambda text: _is_url(text, allowed, require_tld), "valid URLs")
+    return text_finder(column, lambda text: _is_url(text, allowed, require_tld), "valid URLs")
 
 
 def _is_url(text: str, schemes: set[str], require_tld: bool) -> bool:
@@ -128,23 +106,24 @@ def expect_column_values_to_be_valid_uuids(column: str, version: int | None = No
         check_choice("case", case, ("lower", "upper"))
 
     def is_right(text: str) -> bool:
-        if not _UUID.fullmatch(text):
-            return False
-        if case is not None and text != (text.lower() if case == "lower" else text.upper()):
-            return False
-        return version is None or uuid.UUID(text).version == version
+        cased = {"lower": text.lower(), "upper": text.upper(), None: text}[case]
+        return (
+            _UUID.fullmatch(text) is not None
+            and text == cased
+            and (version is None or uuid.UUID(text).version == version)
+        )
 
     name = "valid UUIDs" if version is None else f"valid UUIDs of version {version}"
-    return _find_wrong(column, is_right, name if case is None else f"{name} in {case} case")
+    return text_finder(column, is_right, name if case is None else f"{name} in {case} case")
 
 
 @row_check
 def expect_column_values_to_match_format(column: str, format: Any) -> Finder:
     """Expect whole texts of a format: us_phone, iso_date, iso_datetime, ip_address, hex_color, or a compiled regular expression."""
     if isinstance(format, re.Pattern):
-        return _find_wrong(column, compile_regex(format).fullmatch, f"of the form {format.pattern!r}")
+        return text_finder(column, compile_regex(format).fullmatch, f"of the form {format.pattern!r}")
     check_choice("format", format, FORMATS)
-    return _find_wrong(column, FORMATS[format], f"of the format {format}")
+    return text_finder(column, FORMATS[format], f"of the format {format}")
 
 
 @column_check
@@ -167,12 +146,12 @@ def expect_column_string_length_distribution(
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        wrong = [k for k, value in enumerate(values.present_values) if not isinstance(value, str)]
-        if wrong or not values.present_values:
+        wrong = [not isinstance(value, str) for value in values.present_values]
+        if any(wrong):
             ids = sorted(table.ids(values.present[wrong].tolist()))
-            raise UnusableColumn(
-                f"{len(wrong):,} values are not texts: {ids_text(ids, len(ids))}" if ids else "no sample has a value"
-            )
+            raise UnusableColumn(f"{len(ids):,} values are not texts: {ids_text(ids, len(ids))}")
+        if not wrong:
+            raise UnusableColumn("no sample has a value")
         lengths = np.sort(np.array([len(text) for text in values.present_values]))
         faults = list(_length_faults(lengths, mean_length, min_length, max_length, tolerance))
         summary = f"lengths are {lengths[0]:,} to {lengths[-1]:,}, their mean {lengths.mean():.6g}"
@@ -207,7 +186,6 @@ _BROKEN = re.compile("[\ufffd\ud800-\udfff]")
 
 # All of C0 but tab, line feed and carriage return; DEL and C1; and marks that reorder text unseen.
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-
 CANARIES = re.compile(
     r"canary\s*(?:guid|string|token)?\W{0,3}[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
     r"|benchmark\s+data\s+should\s+never\s+appear\s+in\s+training\s+corpora",
@@ -219,20 +197,14 @@ CANARIES = re.compile(
 CHARACTERS_A_TOKEN = 4
 
 
+def _bad_text_finder(column: str, is_bad: Callable[[str], Any], message: str, fault: str = "") -> Finder:
+    return value_finder(column, lambda values: [bool(is_bad(text)) for text in values.texts], message, fault)
+
+
 @row_check
 def expect_clean_text(column: str = "input") -> Finder:
     """Expect texts that are not empty, and have neither control characters nor signs of a wrong encoding."""
-    return _find_bad(column, lambda text: not is_clean(text), "clean texts", "are empty or broken")
-
-
-def _find_bad(column: str, is_bad: Callable[[str], bool], message: str, fault: str) -> Finder:
-    """Return a finder of bad texts."""
-
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        return row_finding(values, [is_bad(text) for text in values.texts], message, fault)
-
-    return find
+    return _bad_text_finder(column, lambda text: not is_clean(text), "clean texts", "are empty or broken")
 
 
 def is_clean(text: str) -> bool:
@@ -249,7 +221,7 @@ def is_clean(text: str) -> bool:
 @row_check
 def expect_no_canaries(column: str = "input") -> Finder:
     """Expect texts without a canary, the mark of a benchmark that must not become training data."""
-    return _find_bad(column, lambda text: CANARIES.search(text) is not None, "without a canary", "have a canary")
+    return _bad_text_finder(column, CANARIES.search, "without a canary", "have a canary")
 
 
 @row_check
@@ -266,19 +238,13 @@ def expect_prompts_to_fit(
         raise SpecError("tokenizer must be a function of a text, such as `tokenizer.encode`")
     about = "" if tokenizer else "about "
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        lengths = np.array([_count_tokens(text, tokenizer) for text in values.texts], dtype=np.int64)
-        return row_finding(values, lengths > tokens, f"of at most {about}{tokens:,} tokens")
+    def is_too_long(text: str) -> bool:
+        if tokenizer is None:
+            return -(-len(text) // CHARACTERS_A_TOKEN) > tokens
+        encoded = tokenizer(text)
+        return (encoded if isinstance(encoded, int) else len(encoded)) > tokens
 
-    return find
-
-
-def _count_tokens(text: str, tokenizer: Callable[[str], Sized | int] | None) -> int:
-    if tokenizer is None:
-        return -(-len(text) // CHARACTERS_A_TOKEN)
-    encoded = tokenizer(text)
-    return encoded if isinstance(encoded, int) else len(encoded)
+    return _bad_text_finder(column, is_too_long, f"of at most {about}{tokens:,} tokens")
 
 
 @row_check
@@ -296,27 +262,23 @@ def expect_json_schema(schema: Mapping[str, Any], column: str = "expected") -> F
     is_valid = validator(schema).is_valid
     reads = schema.get("type") != "string" and "string" not in (schema.get("type") or ())
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        bad = [not is_valid(_read_json(value) if reads else value) for value in values.present_values]
-        return row_finding(values, bad, "valid under the schema")
+    def is_bad(value: Any) -> bool:
+        if reads and isinstance(value, str):
+            with contextlib.suppress(ValueError, RecursionError):
+                value = json.loads(value)
+        return not is_valid(value)
 
-    return find
-
-
-def _read_json(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
+    return value_finder(column, lambda values: list(map(is_bad, values.present_values)), "valid under the schema")
 
 
 @column_check
 def expect_pandera(schema: Any) -> Finder:
     """Expect that the samples, as a data frame with a column for each field, are valid under a pandera schema."""
-    errors = _schema_errors()
+    try:
+        from pandera.errors import SchemaErrors  # type: ignore[import-not-found,unused-ignore]  # not a dependency
+    except ImportError:
+        raise SpecError("expect_pandera needs pandera; pip install pandera") from None
+    errors: type[Exception] = SchemaErrors
     if not hasattr(schema, "validate"):
         raise SpecError("schema must be a pandera.DataFrameSchema, or a DataFrameModel class")
 
@@ -343,15 +305,6 @@ def expect_pandera(schema: Any) -> Finder:
     return find
 
 
-def _schema_errors() -> type[Exception]:
-    try:
-        from pandera.errors import SchemaErrors  # type: ignore[import-not-found,unused-ignore]  # not a dependency
-    except ImportError:
-        raise SpecError("expect_pandera needs pandera; pip install pandera") from None
-    errors: type[Exception] = SchemaErrors
-    return errors
-
-
 # A link is part of many prompts, and seldom personal.
 PERSONAL = tuple(name for name in PII_TYPES if name != "URL")
 
@@ -359,7 +312,7 @@ PERSONAL = tuple(name for name in PII_TYPES if name != "URL")
 @row_check
 def expect_no_secrets(column: str = "input") -> Finder:
     """Expect texts without keys, tokens, private keys and passwords. The secrets themselves are not shown."""
-    return _find_bad(column, lambda text: bool(find_secrets(text)), "without a secret", "have a secret")
+    return _bad_text_finder(column, find_secrets, "without a secret", "have a secret")
 
 
 @row_check
@@ -372,4 +325,4 @@ def expect_no_personal_data(column: str = "input", types: Sequence[str] = PERSON
         raise SpecError('types must be a list, such as ["EMAIL_ADDRESS"]')
     for name in types:
         check_choice("types", name, PII_TYPES)
-    return _find_bad(column, lambda text: bool(find_pii(text, types)), "without personal data", "have personal data")
+    return _bad_text_finder(column, lambda text: find_pii(text, types), "without personal data", "have personal data")

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import regex
 
-from pytest_crucible.datasets.check import Finder, Finding, row_finding
+from pytest_crucible.datasets.check import Finder, Finding, value_finder
 from pytest_crucible.datasets.columns import Column, Table, label_of
 from pytest_crucible.datasets.expectation import (
     check_choice,
@@ -28,6 +28,8 @@ from pytest_crucible.datasets.expectation import (
 from pytest_crucible.records.durations import seconds_of
 from pytest_crucible.records.errors import SpecError
 
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 TYPES: Mapping[str, Callable[[Any], bool]] = {
     # bool is a subclass of int.
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
@@ -60,19 +62,16 @@ def expect_column_to_be_of_type(column: str, type: str) -> Finder:
     Integers are not floats, and both are numbers. Booleans are neither.
     """
     check_choice("type", type, TYPES)
-    has_type = TYPES[type]
+    return value_finder(column, lambda values: _find_other_types(values, type), f"of type {type}")
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        if type != "timestamp":
-            # One test for each type, not for each value.
-            wrong = {kind for kind in values.types if kind is not _NONE and not has_type(_example(kind))}
-            bad = np.array([kind in wrong for kind in map(_type, values.present_values)], dtype=bool)
-        else:
-            bad = np.array([not has_type(value) for value in values.present_values], dtype=bool)
-        return row_finding(values, bad, f"of type {type}")
 
-    return find
+def _find_other_types(values: Column, name: str) -> list[bool]:
+    has_type = TYPES[name]
+    if name == "timestamp":
+        return [not has_type(value) for value in values.present_values]
+    # One test for each type, not for each value.
+    wrong = {kind for kind in values.types if kind is not type(None) and not has_type(_example(kind))}
+    return [type(value) in wrong for value in values.present_values]
 
 
 @column_check
@@ -83,20 +82,14 @@ def expect_column_count_to_equal(count: int) -> Finder:
     def find(table: Table) -> Finding:
         fields = table.fields
         is_met = len(fields) == count
-        message = f"there are {len(fields)} fields ({', '.join(fields)})" + (
-            "" if is_met else f", and {count} are expected"
-        )
+        expected = "" if is_met else f", and {count} are expected"
+        message = f"there are {len(fields)} fields ({', '.join(fields)}){expected}"
         return Finding(message=message, checked=len(table), is_met=is_met)
 
     return find
 
 
-_NONE = type(None)
-
-_type = type
-
-
-def _example(kind: _type) -> Any:
+def _example(kind: type) -> Any:
     """Return a value of a type, without the arguments that its constructor may need."""
     try:
         return kind()
@@ -108,12 +101,7 @@ def _example(kind: _type) -> Any:
 def expect_column_values_to_be_between(column: str, min: float | None = None, max: float | None = None) -> Finder:
     """Expect numbers from `min` to `max`, both included. Anything that is not a number fails."""
     check_range(min, max)
-
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        return row_finding(values, is_outside(values.numbers, min, max), range_text(min, max))
-
-    return find
+    return value_finder(column, lambda values: is_outside(values.numbers, min, max), range_text(min, max))
 
 
 @row_check
@@ -126,27 +114,28 @@ def expect_column_values_to_be_in_set(column: str, values: Sequence[Any]) -> Fin
         raise SpecError("values is empty; list the values that are allowed")
     labels = ", ".join(sorted(label for _, label in allowed)[:10]) + (", ..." if len(allowed) > 10 else "")
 
-    def find(table: Table) -> Finding:
-        of_column = table.column(column)
+    def find_unknown(of_column: Column) -> list[bool]:
         keys = _keys(of_column)
         # Few values repeat often: each is looked up once.
         is_unknown = {key: key not in allowed for key in set(keys)}
-        return row_finding(of_column, [is_unknown[key] for key in keys], f"one of {labels}")
+        return [is_unknown[key] for key in keys]
 
-    return find
+    return value_finder(column, find_unknown, f"one of {labels}")
 
 
 @row_check
 def expect_column_values_to_match_regex(column: str, pattern: str) -> Finder:
     """Expect texts in which the regular expression is found. Other values fail; one that takes a second fails the check."""
-    search = compile_regex(pattern).search
+    return text_finder(column, compile_regex(pattern).search, f"matched by {pattern!r}")
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        bad = [not (isinstance(value, str) and search(value)) for value in values.present_values]
-        return row_finding(values, bad, f"matched by {pattern!r}")
 
-    return find
+def text_finder(column: str, is_right: Callable[[str], Any], message: str) -> Finder:
+    """Return a finder of values that are not texts, or not right."""
+    return value_finder(
+        column,
+        lambda values: [not (isinstance(value, str) and is_right(value)) for value in values.present_values],
+        message,
+    )
 
 
 @row_check
@@ -171,50 +160,48 @@ def _find_missing(table: Table, column: str) -> Finding:
 @row_check
 def expect_column_values_to_be_unique(column: str) -> Finder:
     """Expect that no two samples have the same value. All samples that share a value fail."""
+    return value_finder(column, _find_repeated, "unique")
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        keys = _keys(values)
-        if len(set(keys)) == len(keys):
-            return row_finding(values, np.zeros(len(keys), dtype=bool), "unique")
-        counts = Counter(keys)
-        return row_finding(values, [counts[key] > 1 for key in keys], "unique")
 
-    return find
+def _find_repeated(values: Column) -> npt.ArrayLike:
+    keys = _keys(values)
+    if len(set(keys)) == len(keys):
+        return np.zeros(len(keys), dtype=bool)
+    counts = Counter(keys)
+    return [counts[key] > 1 for key in keys]
 
 
 @row_check
 def expect_column_values_to_be_increasing(column: str) -> Finder:
     """Expect numbers, each above the one before it in the order of the samples."""
-    return lambda table: _in_order(table.column(column), 1.0, "above the value before")
+    return value_finder(column, lambda values: _find_bad_steps(values.numbers), "above the value before")
 
 
 @row_check
 def expect_column_values_to_be_decreasing(column: str) -> Finder:
     """Expect numbers, each below the one before it in the order of the samples."""
-    return lambda table: _in_order(table.column(column), -1.0, "below the value before")
+    return value_finder(column, lambda values: _find_bad_steps(-values.numbers), "below the value before")
 
 
-def _in_order(values: Column, sign: float, message: str) -> Finding:
-    numbers = values.numbers
-    bad = np.isnan(numbers)
+def _find_bad_steps(numbers: Floats, is_bad: Callable[[Floats], Flags] = lambda steps: steps <= 0) -> Flags:
+    """Return which numbers are bad by the step from the one before; by default, those that are not above it."""
+    bad: Flags = np.isnan(numbers)
     real = np.flatnonzero(~bad)
     # A value that is not a number fails by itself; its neighbours are compared with each other.
-    bad[real[1:]] = np.diff(sign * numbers[real]) <= 0
-    return row_finding(values, bad, message)
+    bad[real[1:]] = is_bad(np.diff(numbers[real]))
+    return bad
 
 
 @row_check
 def expect_column_value_lengths_to_be_between(column: str, min: int | None = None, max: int | None = None) -> Finder:
     """Expect texts, lists or mappings of a length from `min` to `max`: characters, or items. Other values fail."""
     check_range(min, max, check_count)
-
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        lengths = np.array([_length(value) for value in values.present_values], dtype=np.int64)
-        return row_finding(values, is_outside(lengths, min or 0, max), f"of a length {range_text(min, max)}")
-
-    return find
+    text = f"of a length {range_text(min, max)}"
+    return value_finder(
+        column,
+        lambda values: is_outside(np.array(list(map(_length, values.present_values)), dtype=np.int64), min or 0, max),
+        text,
+    )
 
 
 def _length(value: Any) -> int:
@@ -238,11 +225,11 @@ def _key(value: Any) -> tuple[str, str]:
 def expect_column_values_to_be_valid_timestamps(column: str, allow_null: bool = True) -> Finder:
     """Expect timestamps: ISO 8601, American dates such as 3/31/2026, or seconds since 1970 in the years 2000 to 2099."""
     check_flag("allow_null", allow_null)
+    if allow_null:
+        return value_finder(column, lambda values: np.isnan(_times(values)), "valid timestamps")
 
     def find(table: Table) -> Finding:
         values = table.column(column)
-        if allow_null:
-            return row_finding(values, np.isnan(_times(values)), "valid timestamps")
         bad = np.ones(len(values.values), dtype=bool)
         bad[values.present] = np.isnan(_times(values))
         return Finding(message="valid timestamps", failing=np.flatnonzero(bad), checked=len(bad))
@@ -254,17 +241,10 @@ def expect_column_values_to_be_valid_timestamps(column: str, allow_null: bool = 
 def expect_column_timestamps_to_be_chronological(column: str, strict: bool = False) -> Finder:
     """Expect timestamps, none before the one above it in the order of the samples; with `strict`, none equal to it."""
     check_flag("strict", strict)
-
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        times = _times(values)
-        bad = np.isnan(times)
-        real = np.flatnonzero(~bad)
-        steps = np.diff(times[real])
-        bad[real[1:]] = steps <= 0 if strict else steps < 0
-        return row_finding(values, bad, "after the timestamp before" if strict else "in chronological order")
-
-    return find
+    # At equal times no time has passed.
+    least = np.nextafter(0, 1) if strict else 0.0
+    text = "after the timestamp before" if strict else "in chronological order"
+    return value_finder(column, lambda values: _find_bad_steps(_times(values), lambda steps: steps < least), text)
 
 
 @row_check
@@ -277,12 +257,7 @@ def expect_column_timestamps_to_be_within_range(column: str, min: Any = None, ma
         raise SpecError("min is after max; swap them")
     words = [f"from {min}"] if low is not None else []
     words += [f"until {max}"] if high is not None else []
-
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        return row_finding(values, is_outside(_times(values), low, high), " ".join(words))
-
-    return find
+    return value_finder(column, lambda values: is_outside(_times(values), low, high), " ".join(words))
 
 
 @row_check
@@ -298,18 +273,14 @@ def expect_column_timestamp_intervals_to_be_regular(
     if tolerance < 0:
         raise SpecError(f"tolerance is {tolerance!r}; write a share of the interval, such as 0.05")
 
-    def find(table: Table) -> Finding:
-        values = table.column(column)
-        times = _times(values)
-        bad = np.isnan(times)
-        real = np.flatnonzero(~bad)
-        bad[real[1:]] = np.abs(np.diff(times[real]) - interval) > tolerance * interval + 1e-6
-        return row_finding(values, bad, f"{interval:g} s after the timestamp before")
+    def is_bad(steps: Floats) -> Flags:
+        return np.abs(steps - interval) > tolerance * interval + 1e-6
 
-    return find
+    text = f"{interval:g} s after the timestamp before"
+    return value_finder(column, lambda values: _find_bad_steps(_times(values), is_bad), text)
 
 
-def _times(values: Column) -> npt.NDArray[np.float64]:
+def _times(values: Column) -> Floats:
     """Return seconds since 1970 for each value that is not missing; NaN for other values."""
     times = (read_time(value) for value in values.present_values)
     return np.array([np.nan if time is None else time for time in times], dtype=np.float64)
@@ -338,9 +309,7 @@ def _interval(value: Any) -> float:
 
 # Seconds since 1970 are read only in these years: other integers are counts or ids.
 _FIRST = dt.datetime(2000, 1, 1, tzinfo=dt.UTC).timestamp()
-
 _LAST = dt.datetime(2100, 1, 1, tzinfo=dt.UTC).timestamp()
-
 _AMERICAN = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:[ T](\d{1,2}):(\d{2})(?::(\d{2}))?)?")
 
 # `fromisoformat` also reads dates without dashes and weeks, which are more often numbers and ids.

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from pytest_crucible.features.guards.guard import Asks, GuardContext, GuardSettings, ScoredText, Scorer
-from pytest_crucible.metrics.models.verdicts import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
+from pytest_crucible.metrics.models.scorers import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 from pytest_crucible.records.detections import Detection, Span
 from pytest_crucible.records.errors import BackendError, SpecError

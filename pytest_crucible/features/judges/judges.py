@@ -16,8 +16,16 @@ from contextvars import ContextVar
 from typing import Any, TypeVar
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
-from pytest_crucible.metrics.models.scorers import NO_JUDGE, current_reply, judge
-from pytest_crucible.metrics.models.verdicts import DATA, NoVerdict, closing_lines, request_verdict, wrap_in_tags
+from pytest_crucible.metrics.models.scorers import (
+    DATA,
+    NO_JUDGE,
+    NoVerdict,
+    closing_lines,
+    current_reply,
+    judge,
+    request_verdict,
+    wrap_in_tags,
+)
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import CLEAN, HUMAN, ORDERS, Reply, Sample
 from pytest_crucible.records.errors import BackendError, SpecError

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pytest_crucible import DatasetError
-from pytest_crucible.datasets.fetch import CHUNK, data_file, download, unpacked_file
+from pytest_crucible.datasets.release import CHUNK, OfficialFile
 
 CONTENT = b'{"input": 1}\n' * (2 * CHUNK // 13)  # more than one chunk
 SHA256 = hashlib.sha256(CONTENT).hexdigest()
@@ -34,6 +34,8 @@ def archive(name: str) -> bytes:
 
 
 BODIES = {"/good": CONTENT, "/cut": CONTENT[:100], "/archive": archive("data/test.jsonl")}
+MEMBERS = {"sums/test.jsonl": "data/test.jsonl", "sums/again.jsonl": "data/test.jsonl"}
+OF_ARCHIVE = hashlib.sha256(BODIES["/archive"]).hexdigest()
 
 
 class Files(BaseHTTPRequestHandler):
@@ -82,169 +84,89 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "pytest-crucible"
 
 
-def test_a_file_with_the_right_checksum_is_kept(server, tmp_path):
-    target = tmp_path / "deep" / "down" / "sums.jsonl"
-
-    download(f"{server}/good", target, sha256=SHA256)
-
-    assert target.read_bytes() == CONTENT
-    assert list(target.parent.iterdir()) == [target]
+def fetch(url: str, *, name: str = "sums/test.jsonl", sha256: str = SHA256, **members) -> Path:
+    return OfficialFile(name=name, url=url, sha256=sha256, **members).path()
 
 
-def test_a_file_with_another_checksum_leaves_nothing_behind(server, tmp_path):
-    with pytest.raises(DatasetError) as caught:
-        download(f"{server}/good", tmp_path / "new" / "sums.jsonl", sha256="0" * 64)
-
-    assert str(caught.value) == (
-        f"{server}/good has checksum {SHA256[:12]}..., not 000000000000...: the file has changed"
-    )
-    assert not list((tmp_path / "new").iterdir())
+def files(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_file_that_is_there_stays_when_a_download_fails(server, tmp_path):
-    target = tmp_path / "sums.jsonl"
-    target.write_text("old")
+def test_a_file_is_downloaded_once_and_completely(server, cache):
+    path = fetch(f"{server}/good")
 
-    with pytest.raises(DatasetError):
-        download(f"{server}/good", target, sha256="0" * 64)
-
-    assert target.read_text() == "old"
+    assert path == cache / "sums" / "test.jsonl"
+    assert path.read_bytes() == CONTENT
+    assert files(cache) == ["test.jsonl"]
+    assert fetch(f"{server}/missing") == path
 
 
 @pytest.mark.parametrize(
-    ("page", "reason"),
-    [("missing", "HTTP Error 404: Not Found"), ("broken", "IncompleteRead(5 bytes read)")],
-)
-def test_a_download_that_fails_says_what_to_do(server, tmp_path, page, reason):
+    ("page", "sha256", "members", "message"),
+    [
+        ("good", "0" * 64, {}, f"{{url}} has checksum {SHA256[:12]}..., not 000000000000...: the file has changed"),
+        ("missing", SHA256, {}, "(HTTP Error 404: Not Found): connect to the network, or set CRUCIBLE_DATA to a folder"),
+        ("broken", SHA256, {}, "cannot be downloaded from {url} (IncompleteRead(5 bytes read)"),
+        ("cut", SHA256, {}, "{url} has checksum "),
+        ("archive", SHA256, {"member": "data/other.jsonl"}, "other.jsonl"),
+        ("archive", SHA256, {"member": "data"}, "data in the archive is not a file): connect to the network"),
+        ("good", SHA256, {"member": "data/test.jsonl"}, "cannot be downloaded from {url} (it is not a tar archive): connect"),
+        ("archive", "0" * 64, {"member": "data/test.jsonl"}, f"data/test.jsonl of {{url}} has checksum {SHA256[:12]}..."),
+        ("archive", "0" * 64, {"members": MEMBERS}, "{url} has checksum "),
+        ("archive", OF_ARCHIVE, {"members": {"sums/test.jsonl": "data/none.jsonl"}}, "none.jsonl' not found"),
+        ("archive", OF_ARCHIVE, {"members": {"sums/test.jsonl": "data"}}, "sums/test.jsonl is not on this machine and"),
+    ],
+    ids=range(11),  # the archive's hash has the time in it
+)  # fmt: skip
+def test_a_failed_download_leaves_nothing_and_the_error_names_the_reason(server, cache, page, sha256, members, message):
     with pytest.raises(DatasetError) as caught:
-        download(f"{server}/{page}", tmp_path / "new" / "sums.jsonl", sha256=SHA256)
+        fetch(f"{server}/{page}", sha256=sha256, **members)
 
-    assert str(caught.value) == (
-        f"sums.jsonl is not on this machine and cannot be downloaded from {server}/{page} ({reason}): "
-        "connect to the network, or set CRUCIBLE_DATA to a folder that contains it"
-    )
-    assert not list((tmp_path / "new").iterdir())
+    assert message.format(url=f"{server}/{page}") in str(caught.value)
+    assert not files(cache)
 
 
-def test_a_truncated_download_is_an_error(server, tmp_path):
-    with pytest.raises(DatasetError):
-        download(f"{server}/cut", tmp_path / "sums.jsonl", sha256=SHA256)
-
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_missing_server_is_an_error(tmp_path):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/good"
+def test_a_missing_server_is_an_error():
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))  # bound but not listening: connections are refused
 
         with pytest.raises(DatasetError, match=r"cannot be downloaded from .*refused.*: connect to the network"):
-            download(url, tmp_path / "sums.jsonl", sha256=SHA256)
+            fetch(f"http://127.0.0.1:{bound.getsockname()[1]}/good")
 
 
-def test_an_invalid_address_is_an_error(tmp_path):
+def test_an_invalid_address_is_an_error():
     with pytest.raises(DatasetError, match=r"cannot be downloaded from nowhere \(unknown url type: 'nowhere'\)"):
-        download("nowhere", tmp_path / "sums.jsonl", sha256=SHA256)
+        fetch("nowhere")
 
 
-def test_a_data_file_is_downloaded_once(server, cache):
-    path = data_file("sums/test.jsonl", url=f"{server}/good", sha256=SHA256)
-
-    assert path == cache / "sums" / "test.jsonl"
-    assert data_file("sums/test.jsonl", url=f"{server}/missing", sha256=SHA256) == path
-
-
-@pytest.mark.parametrize("name", ["test.jsonl", "test.jsonl.gz"])
-def test_a_data_directory_is_used_as_it_is(tmp_path, monkeypatch, name):
+@pytest.mark.parametrize("members", [{}, {"members": MEMBERS}], ids=["file", "archive"])
+@pytest.mark.parametrize("names", [["test.jsonl"], ["test.jsonl.gz"], ["test.jsonl", "test.jsonl.gz"]])
+def test_a_data_directory_is_used_as_it_is_and_nothing_is_downloaded(tmp_path, monkeypatch, cache, names, members):
     (tmp_path / "sums").mkdir()
-    (tmp_path / "sums" / name).touch()
+    for name in names:
+        (tmp_path / "sums" / name).touch()
     monkeypatch.setenv("CRUCIBLE_DATA", str(tmp_path))
 
-    assert data_file("sums/test.jsonl", url="http://nowhere.invalid", sha256=SHA256) == tmp_path / "sums" / name
-
-
-def test_the_plain_file_comes_before_the_gzipped_one(tmp_path, monkeypatch):
-    for name in ("test.jsonl", "test.jsonl.gz"):
-        (tmp_path / name).touch()
-    monkeypatch.setenv("CRUCIBLE_DATA", str(tmp_path))
-
-    assert data_file("test.jsonl", url="http://nowhere.invalid", sha256=SHA256) == tmp_path / "test.jsonl"
-
-
-def test_a_file_that_the_data_directory_lacks_is_not_downloaded(server, tmp_path, monkeypatch, cache):
-    monkeypatch.setenv("CRUCIBLE_DATA", str(tmp_path))
-
+    assert fetch("http://nowhere.invalid", **members) == tmp_path / "sums" / names[0]
     with pytest.raises(DatasetError) as caught:
-        data_file("sums/test.jsonl", url=f"{server}/good", sha256=SHA256)
-
+        fetch("http://nowhere.invalid", name="sums/again.jsonl", **members)
     assert str(caught.value) == (
-        f"CRUCIBLE_DATA is {str(tmp_path)!r}, which has no 'sums/test.jsonl': "
+        f"CRUCIBLE_DATA is {str(tmp_path)!r}, which has no 'sums/again.jsonl': "
         "put the file there, or unset CRUCIBLE_DATA to download it"
     )
     assert not cache.exists()
 
 
 def test_one_file_of_an_archive_is_kept(server, cache):
-    path = data_file("sums/test.jsonl", url=f"{server}/archive", sha256=SHA256, member="data/test.jsonl")
+    path = fetch(f"{server}/archive", member="data/test.jsonl")
 
     assert path.read_bytes() == CONTENT
-    assert [one.name for one in path.parent.iterdir()] == ["test.jsonl"]
-
-
-@pytest.mark.parametrize(
-    ("path", "member", "said"),
-    [
-        ("/archive", "data/other.jsonl", "other.jsonl"),
-        ("/archive", "data", "is not a file"),
-        ("/good", "data/test.jsonl", "not a tar archive"),
-    ],
-)
-def test_an_archive_that_lacks_the_file_says_what_to_do(server, cache, path, member, said):
-    with pytest.raises(DatasetError, match=rf"cannot be downloaded from .*{said}.*set CRUCIBLE_DATA"):
-        data_file("sums/test.jsonl", url=f"{server}{path}", sha256=SHA256, member=member)
-
-
-def test_a_file_of_an_archive_with_another_checksum_is_refused(server, cache):
-    with pytest.raises(DatasetError, match=r"data/test.jsonl of .* has checksum"):
-        data_file("sums/test.jsonl", url=f"{server}/archive", sha256="0" * 64, member="data/test.jsonl")
-
-
-# -- many files of one archive -------------------------------------------------------------------------------------
-
-MEMBERS = {"sums/test.jsonl": "data/test.jsonl", "sums/again.jsonl": "data/test.jsonl"}
-OF_ARCHIVE = hashlib.sha256(BODIES["/archive"]).hexdigest()
+    assert files(cache) == ["test.jsonl"]
 
 
 def test_one_download_unpacks_all_members_of_an_archive(server, cache):
-    path = unpacked_file("sums/test.jsonl", url=f"{server}/archive", sha256=OF_ARCHIVE, members=MEMBERS)
+    path = fetch(f"{server}/archive", sha256=OF_ARCHIVE, members=MEMBERS)
+    other = fetch("http://nowhere.invalid", name="sums/again.jsonl", members=MEMBERS)
 
-    assert path.read_bytes() == CONTENT
-    other = unpacked_file("sums/again.jsonl", url="http://nowhere.invalid", sha256=OF_ARCHIVE, members=MEMBERS)
-    assert other.read_bytes() == CONTENT
-    assert sorted(one.name for one in path.parent.iterdir()) == ["again.jsonl", "test.jsonl"]
-
-
-@pytest.mark.parametrize(
-    ("sha256", "members", "complaint"),
-    [
-        ("0" * 64, MEMBERS, "has checksum .*, not 000000000000...: the file has changed"),
-        (OF_ARCHIVE, {"sums/test.jsonl": "data/none.jsonl"}, "none.jsonl' not found"),
-        (OF_ARCHIVE, {"sums/test.jsonl": "data"}, "data in the archive is not a file"),
-    ],
-    ids=["another", "without it", "a directory"],  # the archive's hash has the time in it
-)
-def test_a_wrong_archive_leaves_nothing(server, cache, sha256, members, complaint):
-    with pytest.raises(DatasetError, match=complaint):
-        unpacked_file("sums/test.jsonl", url=f"{server}/archive", sha256=sha256, members=members)
-    assert not [one for one in cache.rglob("*") if one.is_file()]
-
-
-def test_a_file_of_an_archive_is_looked_for_in_the_data_directory(tmp_path, monkeypatch):
-    monkeypatch.setenv("CRUCIBLE_DATA", str(tmp_path))
-    (tmp_path / "sums").mkdir()
-    (tmp_path / "sums" / "test.jsonl").write_bytes(CONTENT)
-
-    found = unpacked_file("sums/test.jsonl", url="http://nowhere.invalid", sha256=OF_ARCHIVE, members=MEMBERS)
-    assert found == tmp_path / "sums" / "test.jsonl"
-    with pytest.raises(DatasetError, match=r"which has no 'sums/again.jsonl'"):
-        unpacked_file("sums/again.jsonl", url="http://nowhere.invalid", sha256=OF_ARCHIVE, members=MEMBERS)
+    assert path.read_bytes() == other.read_bytes() == CONTENT
+    assert files(cache) == ["again.jsonl", "test.jsonl"]

@@ -29,7 +29,7 @@ SAMPLES = [Sample(**row) for row in ROWS]
 TEXTS = (".jsonl", ".json", ".csv", ".tsv")
 
 
-def delimited(rows: Rows, delimiter: str) -> bytes:
+def write_table_text(rows: Rows, delimiter: str) -> bytes:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]), delimiter=delimiter, lineterminator="\n")
     writer.writeheader()
@@ -46,13 +46,13 @@ def parquet(rows: Rows) -> bytes:
 WRITE: dict[str, Callable[[Rows], bytes]] = {
     ".jsonl": lambda rows: "".join(f"{json.dumps(row)}\n" for row in rows).encode(),
     ".json": lambda rows: json.dumps(rows, indent=1).encode(),
-    ".csv": lambda rows: delimited(rows, ","),
-    ".tsv": lambda rows: delimited(rows, "\t"),
+    ".csv": lambda rows: write_table_text(rows, ","),
+    ".tsv": lambda rows: write_table_text(rows, "\t"),
     ".parquet": parquet,
 }
 
 
-def written(folder: Path, ending: str, content: bytes) -> Path:
+def write(folder: Path, ending: str, content: bytes) -> Path:
     path = folder / f"sums{ending}"
     path.write_bytes(content)
     return path
@@ -73,12 +73,12 @@ def test_every_format_is_tested():
 
 @pytest.mark.parametrize("ending", WRITE)
 def test_written_samples_are_read_back(tmp_path, ending):
-    assert load_file(written(tmp_path, ending, WRITE[ending](ROWS))) == SAMPLES
+    assert load_file(write(tmp_path, ending, WRITE[ending](ROWS))) == SAMPLES
 
 
 @pytest.mark.parametrize("ending", TEXTS)
 def test_a_byte_order_mark_is_ignored(tmp_path, ending):
-    assert load_file(written(tmp_path, ending, b"\xef\xbb\xbf" + WRITE[ending](ROWS))) == SAMPLES
+    assert load_file(write(tmp_path, ending, b"\xef\xbb\xbf" + WRITE[ending](ROWS))) == SAMPLES
 
 
 @pytest.mark.parametrize("ending", TEXTS)
@@ -86,13 +86,13 @@ def test_lines_may_end_as_on_windows(tmp_path, ending):
     rows = [{**row, "input": row["id"]} for row in ROWS]  # inside a cell, the line ends of CSV are text
     content = WRITE[ending](rows).replace(b"\n", b"\r\n")
 
-    assert [one.expected for one in load_file(written(tmp_path, ending, content))] == ["4", "9"]
+    assert [sample.expected for sample in load_file(write(tmp_path, ending, content))] == ["4", "9"]
 
 
 @pytest.mark.parametrize("ending", TEXTS)
 def test_a_gzipped_file_is_unpacked_and_its_ids_have_its_name(tmp_path, ending):
     rows = [{"input": "x"}]
-    path = written(tmp_path, f"{ending}.gz", gzip.compress(WRITE[ending](rows)))
+    path = write(tmp_path, f"{ending}.gz", gzip.compress(WRITE[ending](rows)))
 
     (sample,) = load_file(path)
     assert sample.id.startswith("sums-")
@@ -103,34 +103,34 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\r"
 
 @given(st.lists(texts, min_size=1, max_size=8), st.sampled_from(list(WRITE)))
 def test_any_texts_survive_any_format(tmp_path_factory, inputs, ending):
-    rows = [{"id": f"{number}", "input": one} for number, one in enumerate(inputs)]
-    path = written(tmp_path_factory.getbasetemp(), ending, WRITE[ending](rows))
+    rows = [{"id": f"{number}", "input": text} for number, text in enumerate(inputs)]
+    path = write(tmp_path_factory.getbasetemp(), ending, WRITE[ending](rows))
 
     assert [sample.input for sample in load_file(path)] == inputs
 
 
-@given(st.lists(names, min_size=1, unique=True), plain_values.filter(is_given), st.sampled_from([None, 1]))
-def test_any_json_survives_an_array(tmp_path_factory, ids, value, indent):
-    rows = [{"id": one, "input": value} for one in ids]
-    path = written(tmp_path_factory.getbasetemp(), ".json", json.dumps(rows, indent=indent).encode())
+@given(st.lists(names, min_size=1, unique=True), plain_values.filter(is_given), st.sampled_from([".json", ".jsonl"]))
+def test_any_json_survives_an_array_and_lines(tmp_path_factory, ids, value, ending):
+    rows = [{"id": sample_id, "input": value} for sample_id in ids]
+    path = write(tmp_path_factory.getbasetemp(), ending, WRITE[ending](rows))
 
-    assert load_file(path) == [Sample(id=one, input=value) for one in ids]
+    assert load_file(path) == [Sample(id=sample_id, input=value) for sample_id in ids]
 
 
 def test_an_empty_cell_is_a_missing_value(tmp_path):
-    path = written(tmp_path, ".csv", b"id,input,expected\na,x,\n")
+    path = write(tmp_path, ".csv", b"id,input,expected\na,x,\n")
 
     assert load_file(path) == [Sample(id="a", input="x", expected=None)]
 
 
 def test_a_cell_may_be_longer_than_a_spreadsheet_allows(tmp_path):
-    path = written(tmp_path, ".csv", b"input\n" + b"x" * 200_000 + b"\n")
+    path = write(tmp_path, ".csv", b"input\n" + b"x" * 200_000 + b"\n")
 
     assert len(load_file(path)[0].input) == 200_000
 
 
 def test_other_columns_are_metadata(tmp_path):
-    path = written(tmp_path, ".tsv", b"input\tlevel\nx\thard\n")
+    path = write(tmp_path, ".tsv", b"input\tlevel\nx\thard\n")
 
     assert load_file(path) == [Sample(id="sums-2", input="x", metadata={"level": "hard"})]
 
@@ -140,7 +140,7 @@ def test_other_columns_are_metadata(tmp_path):
 
 @pytest.mark.parametrize("ending", WRITE)
 def test_an_empty_file_of_any_format_is_an_error(tmp_path, ending):
-    assert complaint(written(tmp_path, ending, b"")).startswith(
+    assert complaint(write(tmp_path, ending, b"")).startswith(
         (f"dataset {str(tmp_path / f'sums{ending}')!r} is empty", f"{tmp_path}/sums.parquet cannot be read as Parquet")
     )
 
@@ -148,14 +148,10 @@ def test_an_empty_file_of_any_format_is_an_error(tmp_path, ending):
 @pytest.mark.parametrize("ending", WRITE)
 def test_a_truncated_file_is_an_error(tmp_path, ending):
     content = WRITE[ending](ROWS)
-    said = complaint(written(tmp_path, ending, content[: len(content) - 12]))
+    message = complaint(write(tmp_path, ending, content[: len(content) - 12]))
 
-    place = {
-        ".parquet": "sums.parquet cannot be read as Parquet",
-        ".jsonl": "line 2 of ",
-        ".json": "line 8 of ",
-    }
-    assert place.get(ending, "line 5 of ") in said
+    place = {".parquet": "sums.parquet cannot be read as Parquet", ".jsonl": "line 2 of ", ".json": "line 8 of "}
+    assert place.get(ending, "line 5 of ") in message
 
 
 @pytest.mark.parametrize("ending", TEXTS)
@@ -163,23 +159,23 @@ def test_a_file_that_is_not_utf_8_is_an_error(tmp_path, ending):
     content = WRITE[ending]([{"id": "a", "input": "x"}, {"id": "b", "input": "?"}]).replace(b"?", "é".encode("latin-1"))
     line = content[: content.index(b"\xe9")].count(b"\n") + 1
 
-    said = complaint(written(tmp_path, ending, content))
-    assert said.startswith(f"line {line} of {tmp_path / f'sums{ending}'} is not UTF-8")
+    message = complaint(write(tmp_path, ending, content))
+    assert message.startswith(f"line {line} of {tmp_path / f'sums{ending}'} is not UTF-8")
 
 
 @pytest.mark.parametrize("ending", TEXTS)
 def test_a_utf_16_file_is_an_error(tmp_path, ending):
     content = WRITE[ending](ROWS).decode().encode("utf-16")
 
-    assert complaint(written(tmp_path, ending, content)).startswith("line 1 of ")
+    assert complaint(write(tmp_path, ending, content)).startswith("line 1 of ")
 
 
 @pytest.mark.parametrize("ending", WRITE)
 def test_a_repeated_id_of_a_file_is_an_error(tmp_path, ending):
-    said = complaint(written(tmp_path, ending, WRITE[ending]([*ROWS, ROWS[0]])))
+    message = complaint(write(tmp_path, ending, WRITE[ending]([*ROWS, ROWS[0]])))
 
-    assert "repeats the id 'a' of " in said
-    assert said.startswith("row 3 of " if ending == ".parquet" else "line ")
+    assert "repeats the id 'a' of " in message
+    assert message.startswith("row 3 of " if ending == ".parquet" else "line ")
 
 
 @pytest.mark.parametrize(
@@ -208,7 +204,7 @@ def test_a_repeated_id_of_a_file_is_an_error(tmp_path, ending):
     ],
 )  # fmt: skip
 def test_a_wrong_file_is_an_error_in_one_sentence(tmp_path, ending, content, sentence):
-    path = written(tmp_path, ending, content)
+    path = write(tmp_path, ending, content)
 
     assert complaint(path).startswith(sentence.format(path=path))
     assert "\n" not in complaint(path)

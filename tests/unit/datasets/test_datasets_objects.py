@@ -13,8 +13,18 @@ ROWS = [{"id": "a", "input": "2 + 2", "expected": 4}, {"id": "b", "input": "3 * 
 SAMPLES = [Sample(**row) for row in ROWS]
 
 
-def test_a_data_frame_is_read_by_its_rows():
-    assert load_rows(pd.DataFrame(ROWS), name="sums") == SAMPLES
+@pytest.mark.parametrize(
+    ("library", "read"),
+    [
+        ("pandas", lambda pandas: pandas.DataFrame(ROWS)),
+        ("polars", lambda polars: polars.DataFrame(ROWS)),
+        ("polars", lambda polars: polars.LazyFrame(ROWS).filter(polars.col("id") != "c")),
+        ("pyarrow", lambda pyarrow: pyarrow.Table.from_pylist(ROWS)),
+    ],
+    ids=["pandas", "polars", "lazy", "arrow"],
+)
+def test_tables_of_other_libraries_are_read_by_their_rows(library, read):
+    assert load_rows(read(pytest.importorskip(library)), name="sums") == SAMPLES
 
 
 def test_a_missing_cell_of_a_data_frame_is_a_missing_value():
@@ -29,12 +39,12 @@ def test_a_missing_cell_of_a_data_frame_is_a_missing_value():
 
 def test_numbers_of_a_data_frame_become_python_numbers():
     frame = pd.DataFrame({"input": pd.Series([1, 2], dtype="int8"), "expected": pd.array([1, None], dtype="Int64")})
-    one, other = load_rows(frame, name="x")
+    first, other = load_rows(frame, name="x")
 
-    assert type(one.input) is int
-    assert type(one.expected) is int
+    assert type(first.input) is int
+    assert type(first.expected) is int
     assert other.expected is None
-    assert identify("x", [one]).sha256 == identify("x", [Sample(id="x-1", input=1, expected=1)]).sha256
+    assert identify("x", [first]).sha256 == identify("x", [Sample(id="x-1", input=1, expected=1)]).sha256
 
 
 def test_the_columns_of_a_data_frame_are_mapped():
@@ -43,12 +53,6 @@ def test_the_columns_of_a_data_frame_are_mapped():
     assert load_rows(frame, name="x", fields={"input": "question", "group": "topic"}) == [
         Sample(id="x-1", input="x", group="sums")
     ]
-
-
-def test_a_polars_frame_is_read():
-    polars = pytest.importorskip("polars", reason="polars is not installed")
-
-    assert load_rows(polars.DataFrame(ROWS), name="sums") == SAMPLES
 
 
 def test_a_hugging_face_dataset_is_read():
@@ -67,14 +71,14 @@ def test_inspect_samples_are_read():
     inspect_ai = pytest.importorskip("inspect_ai", reason="inspect_ai is not installed")
     from inspect_ai.model import ChatMessageSystem, ChatMessageUser
 
-    said = [ChatMessageSystem(content="Be short."), ChatMessageUser(content="2 + 2?")]
-    given = [
+    messages = [ChatMessageSystem(content="Be short."), ChatMessageUser(content="2 + 2?")]
+    samples = [
         inspect_ai.dataset.Sample(input="Which?", target="B", choices=["x", "y"], metadata={"level": 1}, id=7),
-        inspect_ai.dataset.Sample(input=said, target=["4", "four"], id="x"),
+        inspect_ai.dataset.Sample(input=messages, target=["4", "four"], id="x"),
         inspect_ai.dataset.Sample(input="Anything?", id="y"),
     ]
 
-    assert load_rows(inspect_ai.dataset.MemoryDataset(given), name="x") == [
+    assert load_rows(inspect_ai.dataset.MemoryDataset(samples), name="x") == [
         Sample(id="7", input="Which?", expected="B", metadata={"level": 1, "choices": ["x", "y"]}),
         Sample(
             id="x",
@@ -85,17 +89,19 @@ def test_inspect_samples_are_read():
     ]
 
 
-def test_a_mapping_is_not_one_dataset():
-    with pytest.raises(DatasetError, match="a dict with 'train' is not a single dataset: pass one of its parts"):
-        load_rows({"train": ROWS}, name="sums")
-
-
-@pytest.mark.parametrize("given_rows", [5, None, lambda: None])
-def test_an_object_without_rows_is_an_error(given_rows):
-    with pytest.raises(
-        DatasetError, match="cannot be used as a dataset: pass a list of samples, or a function that returns one"
-    ):
-        load_rows(given_rows, name="sums")
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        *(
+            (rows, "cannot be used as a dataset: pass a list of samples, or a function")
+            for rows in (5, None, lambda: None)
+        ),
+        ({"train": ROWS}, "a dict with 'train' is not a single dataset: pass one of its parts"),
+    ],
+)
+def test_an_object_without_rows_is_an_error(rows, message):
+    with pytest.raises(DatasetError, match=message):
+        load_rows(rows, name="sums")
 
 
 def test_class_labels_of_hugging_face_are_their_names():
@@ -107,20 +113,3 @@ def test_class_labels_of_hugging_face_are_their_names():
 
     assert [sample.expected for sample in load_rows(rows, name="labelled")] == ["yes", "no", None]
     assert [sample.expected for sample in load_rows(rows.to_iterable_dataset(), name="stream")] == ["yes", "no", None]
-
-
-def test_rows_of_an_arrow_table():
-    pyarrow = pytest.importorskip("pyarrow")
-    table = pyarrow.table({"id": ["a", "b"], "input": ["1 + 1", "2 + 2"], "expected": [2, 4]})
-
-    assert [(one.id, one.input, one.expected) for one in load_rows(table, name="sums")] == [
-        ("a", "1 + 1", 2),
-        ("b", "2 + 2", 4),
-    ]
-
-
-def test_rows_of_a_lazy_frame():
-    polars = pytest.importorskip("polars")
-    frame = polars.LazyFrame({"id": ["a", "b"], "input": ["1 + 1", "2 + 2"]}).filter(polars.col("id") == "b")
-
-    assert [one.id for one in load_rows(frame, name="sums")] == ["b"]

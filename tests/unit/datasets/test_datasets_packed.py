@@ -18,8 +18,8 @@ from strategies import record
 
 from pytest_crucible import DatasetError
 from pytest_crucible.datasets import identify, load_file, load_rows, subset
+from pytest_crucible.datasets.columns import MANY, PackedSamples, pack_if_many
 from pytest_crucible.datasets.load import LARGE, LargeFile, is_large
-from pytest_crucible.datasets.packed import MANY, PackedSamples, pack_if_many
 from pytest_crucible.records import Sample
 from pytest_crucible.records.row_files import FORMATS, read_parquet
 
@@ -40,7 +40,7 @@ def test_packed_samples_are_a_sequence():
     packed = PackedSamples(samples(10))
 
     assert packed[-1].id == "q9"
-    assert [one.id for one in packed[2:8:3]] == ["q2", "q5"]
+    assert [sample.id for sample in packed[2:8:3]] == ["q2", "q5"]
     assert Sample(id="q3", input="3?", expected="3") in packed
     with pytest.raises(IndexError, match="sample 10 is out of range for 10 samples"):
         packed[10]
@@ -125,7 +125,7 @@ def test_samples_of_a_large_file_equal_the_subset_of_the_whole_file(tmp_path, en
 )
 def test_escaped_names_of_the_id_field_are_read(tmp_path_factory, key, ids, ascii_only):
     path = tmp_path_factory.getbasetemp() / "keys.jsonl"
-    lines = [json.dumps({"input": "x", key: one}, ensure_ascii=ascii_only) + "\n" for one in ids]
+    lines = [json.dumps({"input": "x", key: sample_id}, ensure_ascii=ascii_only) + "\n" for sample_id in ids]
     path.write_text("".join(lines).replace("a/b", "a\\/b"), encoding="utf-8")
 
     assert drawn(path, 3, id=key) == list(subset(load_file(path, fields={"id": key}), 3, seed=3))
@@ -161,23 +161,23 @@ def test_row_groups_without_a_drawn_row_are_not_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "line"), [({}, {"id": 1}, 1), ({"id": 1}, {}, 2), ({"id": 1}, {"id": None}, 2)]
+    ("rows", "message"),
+    [
+        ([{"input": 1}, {"input": 2, "id": 1}], "line 1 of {path} has no 'id' but others have one: give it to all"),
+        ([{"input": 1, "id": 1}, {"input": 2}], "line 2 of {path} has no 'id' but others have one: give it to all"),
+        (
+            [{"input": 1, "id": 1}, {"input": 2, "id": None}],
+            "line 2 of {path} has no 'id' but others have one: give it",
+        ),
+        ([{"input": None}], "line 1 of {path} has no value for 'input' (null)"),
+    ],
 )
-def test_an_id_that_only_some_rows_have_is_an_error(tmp_path, first, second, line):
-    path = write(tmp_path / "sums.jsonl", [{"input": 1, **first}, {"input": 2, **second}])
+def test_wrong_rows_of_a_large_file_are_errors(tmp_path, rows, message):
+    path = write(tmp_path / "sums.jsonl", rows)
 
     with pytest.raises(DatasetError) as caught:
         LargeFile(path, {}).draw(1, seed=0)
-    assert str(caught.value) == (
-        f"line {line} of {path} has no 'id' but others have one: give it to all samples or to none"
-    )
-
-
-def test_a_drawn_row_is_checked_as_any_other(tmp_path):
-    path = write(tmp_path / "sums.jsonl", [{"input": None}])
-
-    with pytest.raises(DatasetError, match=r"^line 1 of .*sums\.jsonl has no value for 'input' \(null\)"):
-        LargeFile(path, {}).draw(1, seed=0)
+    assert str(caught.value).startswith(message.format(path=path))
 
 
 @pytest.mark.parametrize("ending", FORMATS)

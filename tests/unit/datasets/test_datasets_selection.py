@@ -23,6 +23,10 @@ def ids(samples: Iterable[Sample]) -> set[str]:
     return {sample.id for sample in samples}
 
 
+def part_ids(samples: Iterable[Sample]) -> list[str]:
+    return [sample.id for sample in samples]
+
+
 @given(datasets(), sizes, seeds)
 def test_a_subset_has_its_size_and_the_order_of_the_dataset(samples, limit, seed):
     drawn = subset(samples, limit, seed=seed)
@@ -32,8 +36,8 @@ def test_a_subset_has_its_size_and_the_order_of_the_dataset(samples, limit, seed
 
 
 @given(datasets(), sizes, sizes, seeds)
-def test_subsets_are_nested(samples, one, other, seed):
-    smaller, larger = sorted((one, other))
+def test_subsets_are_nested(samples, size, other_size, seed):
+    smaller, larger = sorted((size, other_size))
 
     assert ids(subset(samples, smaller, seed=seed)) <= ids(subset(samples, larger, seed=seed))
 
@@ -52,24 +56,9 @@ def test_a_subset_is_stable_when_the_dataset_grows(samples, more, limit, seed):
     assert ids(subset(grown, limit, seed=seed)) & ids(samples) <= ids(subset(samples, limit, seed=seed))
 
 
-def test_another_seed_draws_other_samples():
-    samples = [Sample(id=str(k), input=k) for k in range(100)]
-
-    assert ids(subset(samples, 10, seed=0)) != ids(subset(samples, 10, seed=1))
-
-
-@given(datasets(), seeds)
-def test_without_a_limit_a_subset_is_the_whole_dataset(samples, seed):
-    assert subset(samples, None, seed=seed) == samples
-
-
 def sample(number: int, *, labels: int = 3, groups: int | None = None) -> Sample:
     group = None if groups is None else f"g{number % groups}"
     return Sample(id=f"s{number}", input=number, group=group, metadata={"label": "abcdefgh"[number % labels]})
-
-
-def part_ids(samples) -> list[str]:
-    return [one.id for one in samples]
 
 
 datasets = st.builds(
@@ -87,20 +76,20 @@ datasets = st.builds(
 def test_folds_partition_the_dataset_by_whole_groups(samples, of, stratify):
     folds = [fold(samples, f"{number}/{of}", stratify=stratify) for number in range(1, of + 1)]
 
-    assert sorted(one for part in folds for one in part_ids(part)) == sorted(part_ids(samples))
+    assert sorted(member for part in folds for member in part_ids(part)) == sorted(part_ids(samples))
     where = {}
     for number, part in enumerate(folds):
-        for one in part:
-            assert where.setdefault(one.group or one.id, number) == number
+        for member in part:
+            assert where.setdefault(member.group or member.id, number) == number
 
 
 @given(datasets, st.floats(0.01, 0.99), st.sampled_from([None, "label"]))
 def test_train_and_test_partition_the_dataset_by_whole_groups(samples, share, stratify):
-    said = f"{share:.4f}"
-    test, train = (split(samples, f"{part} {said}", stratify=stratify) for part in ("test", "train"))
+    share_text = f"{share:.4f}"
+    test, train = (split(samples, f"{part} {share_text}", stratify=stratify) for part in ("test", "train"))
 
     assert sorted(part_ids(test) + part_ids(train)) == sorted(part_ids(samples))
-    assert not {one.group for one in test if one.group} & {one.group for one in train}
+    assert not {member.group for member in test if member.group} & {member.group for member in train}
 
 
 def test_folds_have_about_equal_sizes():
@@ -114,7 +103,7 @@ def test_a_stratified_fold_has_its_share_of_every_label():
     samples = [sample(number, labels=4) for number in range(200)]
 
     for number in range(1, 6):
-        counts = Counter(one.metadata["label"] for one in fold(samples, f"{number}/5", stratify="label"))
+        counts = Counter(member.metadata["label"] for member in fold(samples, f"{number}/5", stratify="label"))
         assert counts == dict.fromkeys("abcd", 10)
 
 
@@ -128,54 +117,39 @@ def test_single_sample_strata_spread_over_the_folds():
 def test_a_further_row_moves_few_samples_between_folds(size, of):
     samples = [sample(number) for number in range(size + 1)]
     before, after = (
-        {one: number for number in range(1, of + 1) for one in part_ids(fold(some, f"{number}/{of}"))}
+        {sample_id: number for number in range(1, of + 1) for sample_id in part_ids(fold(some, f"{number}/{of}"))}
         for some in (samples[:-1], samples)
     )
 
-    assert sum(after[one] != number for one, number in before.items()) <= of
+    assert sum(after[sample_id] != number for sample_id, number in before.items()) <= of
 
 
-def test_folds_do_not_depend_on_the_order_of_rows():
-    samples = [sample(number, groups=12) for number in range(50)]
+def test_folds_and_subsets_depend_on_the_seed_and_not_on_the_order_of_rows():
+    samples, grouped = ([sample(number, groups=groups) for number in range(50)] for groups in (None, 12))
 
-    assert set(part_ids(fold(samples[::-1], "1/3"))) == set(part_ids(fold(samples, "1/3")))
-
-
-def test_another_seed_gives_other_folds():
-    samples = [sample(number) for number in range(50)]
-
-    assert part_ids(fold(samples, "1/3 seed 1")) != part_ids(fold(samples, "1/3"))
+    assert ids(fold(grouped[::-1], "1/3")) == ids(fold(grouped, "1/3"))
+    assert ids(fold(samples, "1/3 seed 1")) != ids(fold(samples, "1/3"))
+    assert ids(subset(samples, 10, seed=0)) != ids(subset(samples, 10, seed=1))
+    assert subset(samples, None, seed=1) == samples
 
 
 # -- stratified subsets -------------------------------------------------------------------------------------------
 
 
-@given(datasets, st.integers(1, 60), st.integers(0, 3))
-def test_a_stratified_subset_has_its_size(samples, limit, seed):
-    drawn = subset(samples, limit, seed=seed, stratify="label")
+@given(datasets, st.integers(1, 30), st.integers(1, 60), st.integers(0, 3))
+def test_stratified_subsets_have_their_size_and_are_nested(samples, size, other_size, seed):
+    small, large = (subset(samples, limit, seed=seed, stratify="label") for limit in sorted((size, other_size)))
 
-    assert len(drawn) == min(limit, len(samples))
-    assert [one for one in samples if one in drawn] == list(drawn)
-
-
-@given(datasets, st.integers(1, 30), st.integers(1, 30), st.integers(0, 3))
-def test_stratified_subsets_are_nested(samples, one, other, seed):
-    small, large = (subset(samples, limit, seed=seed, stratify="label") for limit in sorted((one, other)))
-
-    assert set(part_ids(small)) <= set(part_ids(large))
+    assert len(large) == min(max(size, other_size), len(samples))
+    assert [member for member in samples if member in large] == list(large)
+    assert ids(small) <= ids(large)
 
 
 def test_a_stratified_subset_has_the_shares_of_the_whole():
     samples = [Sample(id=f"s{n}", input=n, expected="yes" if n % 10 else "no") for n in range(1000)]
     drawn = subset(samples, 100, seed=0, stratify="expected")
 
-    assert Counter(one.expected for one in drawn) == {"yes": 90, "no": 10}
-
-
-def test_four_samples_of_nine_strata_are_four():
-    samples = [Sample(id=f"s{n}", input=n, expected=n) for n in range(9)]
-
-    assert len(subset(samples, 4, seed=0, stratify="expected")) == 4
+    assert Counter(member.expected for member in drawn) == {"yes": 90, "no": 10}
 
 
 # -- together -----------------------------------------------------------------------------------------------------
@@ -191,7 +165,7 @@ def test_split_fold_and_limit_are_applied_in_order():
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("selection", "complaint"),
     [
         ({"fold": "6/5"}, "fold='6/5' is not valid: write '2/5' for the second of five folds"),
         ({"fold": "0/5"}, "fold='0/5' is not valid: write '2/5' for the second of five folds"),
@@ -212,9 +186,9 @@ def test_split_fold_and_limit_are_applied_in_order():
         ({"fold": "1/999"}, "fold='1/999' selects none of 10 samples: select larger parts"),
     ],
 )
-def test_an_invalid_selection_is_an_error(given, complaint):
+def test_an_invalid_selection_is_an_error(selection, complaint):
     samples = [sample(number) for number in range(10)]
 
     with pytest.raises(DatasetError) as caught:
-        select(samples, Selection(of=10, seed=0, **given))
+        select(samples, Selection(of=10, seed=0, **selection))
     assert str(caught.value).startswith(complaint)

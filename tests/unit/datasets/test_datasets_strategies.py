@@ -37,40 +37,27 @@ def test_values_are_inputs_and_all_differ():
     assert len({sample.id for sample in samples}) == 30
 
 
-def test_mappings_are_rows():
-    strategy = NUMBERS.map(lambda k: {"input": f"{k} + 1", "expected": k + 1, "even": k % 2 == 0})
+def test_mappings_and_samples_are_rows():
+    mappings = NUMBERS.map(lambda k: {"input": f"{k} + 1", "expected": k + 1, "even": k % 2 == 0})
+    samples = NUMBERS.map(lambda k: Sample(id=f"n{k}", input=k, group=str(k % 3)))
 
-    for sample in drawn(strategy, 20):
+    for sample in drawn(mappings, 20):
         assert eval(sample.input) == sample.expected
         assert sample.metadata == {"even": sample.expected % 2 == 1}
+    assert all(sample.id == f"n{sample.input}" for sample in drawn(samples, 20))
 
 
-def test_drawn_samples_are_kept():
-    strategy = NUMBERS.map(lambda k: Sample(id=f"n{k}", input=k, group=str(k % 3)))
+def test_the_seed_decides_the_samples_and_the_content_their_ids(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    first, same, other = (identify("x", drawn(st.text(), 20, seed)).sha256 for seed in (3, 3, 4))
+    ids, other_ids = ({s.input: s.id for s in drawn(st.integers(0, 9), 10, seed)} for seed in (1, 2))
 
-    assert all(sample.id == f"n{sample.input}" for sample in drawn(strategy, 20))
-
-
-def test_the_seed_decides_the_samples():
-    one, same, other = (identify("x", drawn(st.text(), 20, seed)).sha256 for seed in (3, 3, 4))
-
-    assert one == same != other
-
-
-def test_fewer_samples_are_the_first_of_more():
+    assert first == same != other
+    assert ids == other_ids
     assert drawn(NUMBERS, 10) == drawn(NUMBERS, 25)[:10]
-
-
-def test_an_id_depends_on_the_content_alone():
-    ids = {sample.input: sample.id for sample in drawn(st.integers(0, 9), 10, seed=1)}
-
-    assert ids == {sample.input: sample.id for sample in drawn(st.integers(0, 9), 10, seed=2)}
-
-
-def test_an_id_goes_under_the_name_that_the_fields_give_it():
-    rows = from_strategy(NUMBERS, 3).rows(0, id_field="key")
-
-    assert [sample.metadata for sample in load_rows(rows, name="x", fields={"id": "key"})] == [{}, {}, {}]
+    rows = load_rows(from_strategy(NUMBERS, 3).rows(0, id_field="key"), name="x", fields={"id": "key"})
+    assert [sample.metadata for sample in rows] == [{}, {}, {}]
+    assert not Path(".hypothesis", "examples").exists()
 
 
 def test_profiles_and_constants_of_loaded_modules_change_nothing(tmp_path, monkeypatch):
@@ -120,7 +107,7 @@ def test_an_invalid_number_of_samples_is_an_error(n):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "name", "found"),
+    ("strategy", "name", "count"),
     [
         (st.booleans(), "booleans()", 2),
         (st.nothing(), "nothing()", 0),
@@ -128,12 +115,12 @@ def test_an_invalid_number_of_samples_is_an_error(n):
     ],
     ids=["few-values", "no-values", "filtered"],
 )
-def test_a_strategy_with_too_few_values_is_an_error(strategy, name, found):
+def test_a_strategy_with_too_few_values_is_an_error(strategy, name, count):
     sentence = complaint(strategy)
 
     assert sentence.startswith(f"from_strategy({name}")
     assert sentence.endswith(
-        f"gives only {found} distinct samples in 200 draws, and n=20: "
+        f"gives only {count} distinct samples in 200 draws, and n=20: "
         "write a smaller n, or a strategy with more values or fewer filters"
     )
 
@@ -156,16 +143,16 @@ def test_values_that_cannot_be_stored_are_errors(strategy, reason):
     )
 
 
-def test_a_strategy_that_hypothesis_refuses_is_an_error():
-    assert complaint(st.integers(5, 1)) == (
-        "from_strategy(integers(min_value=5, max_value=1)) is not valid: Cannot have max_value=1 < min_value=5"
-    )
-
-
-def test_another_object_than_a_strategy_is_an_error():
-    assert complaint([1, 2]) == (
-        "from_strategy([1, 2]) is not a Hypothesis strategy: write for example from_strategy(st.text(), n=200)"
-    )
+@pytest.mark.parametrize(
+    ("strategy", "sentence"),
+    [
+        ([1, 2], "from_strategy([1, 2]) is not a Hypothesis strategy: write for example from_strategy(st.text(), n=200)"),
+        (st.integers(5, 1),
+         "from_strategy(integers(min_value=5, max_value=1)) is not valid: Cannot have max_value=1 < min_value=5"),
+    ],
+)  # fmt: skip
+def test_an_invalid_strategy_is_an_error(strategy, sentence):
+    assert complaint(strategy) == sentence
 
 
 def test_an_exception_of_the_strategy_is_raised_unchanged():
@@ -181,10 +168,3 @@ def test_without_hypothesis_the_extra_is_named(monkeypatch):
         "from_strategy needs Hypothesis (import of hypothesis halted; None in sys.modules): "
         'pip install "pytest-crucible[hypothesis]"'
     )
-
-
-def test_the_repository_has_no_database_of_draws(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    drawn(NUMBERS, 20)
-
-    assert not Path(".hypothesis", "examples").exists()

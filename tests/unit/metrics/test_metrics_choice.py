@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ ANIMALS = ["a cat", "a dog", "a sea lion", "a lion"]
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"][:40])
 def test_a_reply_is_read_as_a_reader_would(row):
     assert choice_of(row["text"]) == row["letter"]
+    assert choice_given(Reply(text=row["text"]), Sample(id="1", input="")) is (row["letter"] is not None)
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,6 @@ def test_parts_of_numbers_are_not_options():
 def test_other_letters_can_be_chosen(letters):
     assert choice_of(f"The answer is ({letters[-1]}).", letters) == letters[-1]
     assert choice_of("I think that I know.", letters) is None
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["(" * 10**6, "answer:" + "-" * 10**6, "so A (" * 10**5, "the answer is so a lot of it is " * 10**5, "A " * 10**6],
-)
-def test_a_long_reply_takes_no_time(text):
-    """Quadratic time would be minutes."""
-    started = time.perf_counter()
-    choice_of(text, options=ANIMALS)
-
-    assert time.perf_counter() - started < 10
 
 
 def test_a_long_reply_is_read_at_its_ends():

@@ -8,7 +8,6 @@ import gzip
 import io
 import json
 import os
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +19,6 @@ from run_sizes import FULL
 from pytest_crucible import NotApplicable, Reply, Sample, stats
 from pytest_crucible.metrics import code_of, humaneval_outcome, humaneval_pass, humaneval_program, runs
 from pytest_crucible.metrics.code_execution import solution
-from pytest_crucible.metrics.code_match import split_blocks
 from pytest_crucible.sandbox import Limits, NotAllowed, Sandbox, allow, close_shared, containment, withdraw
 
 PROMPT = 'import math\n\n\ndef double(x: int) -> int:\n    """Twice x.\n    >>> double(2)\n    4\n    """\n'
@@ -30,79 +28,55 @@ WRONG = "def double(x):\n    return x\n"
 BODY = "    y = x + x\n    return y\n"
 
 
-def fenced(code: str, info: str = "python", fence: str = "```") -> str:
+def fence_code(code: str, info: str = "python", fence: str = "```") -> str:
     return f"{fence}{info}\n{code}{fence}\n"
 
 
-def indented(text: str, by: str) -> str:
+def indent(text: str, by: str) -> str:
     return "".join(by + line for line in text.splitlines(keepends=True))
 
 
 FORMS = {
     "continuation": BODY,
     "function": RIGHT,
-    "fence": fenced(RIGHT),
-    "bare fence": fenced(RIGHT, ""),
-    "fence with title": fenced(RIGHT, 'python title="double.py"'),
-    "fence with attributes": fenced(RIGHT, "{.python .numberLines}"),
-    "fence in capitals": fenced(RIGHT, "Python"),
-    "fence marked as text": fenced(RIGHT, "text"),
+    "fence": fence_code(RIGHT),
+    "bare fence": fence_code(RIGHT, ""),
+    "fence with title": fence_code(RIGHT, 'python title="double.py"'),
+    "fence with attributes": fence_code(RIGHT, "{.python .numberLines}"),
+    "fence in capitals": fence_code(RIGHT, "Python"),
+    "fence marked as text": fence_code(RIGHT, "text"),
     "never closed": "Sure:\n```python\n" + RIGHT,
     "closed on the last line": "Sure:\n```python\n" + RIGHT.rstrip() + "```",
-    "tildes": fenced(RIGHT, fence="~~~"),
-    "four backticks": fenced(RIGHT, fence="````"),
-    "backticks inside": fenced('def double(x):\n    """\n```\n    """\n    return x + x\n', fence="````"),
-    "Windows line ends": fenced(RIGHT).replace("\n", "\r\n"),
-    "draft": f"<think>\nPerhaps\n{fenced(WRONG)}</think>\n{fenced(RIGHT)}",
-    "draft opened by the template": f"{fenced(WRONG)}</think>\n{fenced(RIGHT)}",
-    "install first": f"{fenced('pip install numpy' + chr(10), '')}Then:\n{fenced(RIGHT)}",
-    "sketch first": f"{fenced('def double(x):' + chr(10) + '    ...' + chr(10))}Now:\n{fenced(RIGHT)}",
-    "broken sketch last": f"{fenced(RIGHT)}In short:\n{fenced('def double(x): <twice x>' + chr(10))}",
-    "corrected": f"{fenced(WRONG)}Wait, that is wrong.\n{fenced(RIGHT)}",
-    "usage first": f"You will call it so:\n{fenced('print(double(2))' + chr(10))}{fenced(RIGHT)}",
-    "usage last": f"{fenced(RIGHT)}Usage:\n{fenced('from solution import double' + chr(10) + 'double(2)' + chr(10))}",
-    "usage fenced, function not": f"{RIGHT}\nUsage:\n{fenced('double(2)' + chr(10))}",
-    "list item": f"1. Write it:\n\n   - ```python\n{indented(RIGHT, '     ')}     ```\n2. Done.\n",
-    "indented fence": f"1. Write it:\n{indented(fenced(RIGHT), '    ')}",
-    "quotation": indented(fenced(RIGHT), "> "),
-    "fenced body": fenced(BODY),
-    "fenced body without indentation": fenced("y = x + x\nreturn y\n"),
+    "tildes": fence_code(RIGHT, fence="~~~"),
+    "four backticks": fence_code(RIGHT, fence="````"),
+    "backticks inside": fence_code('def double(x):\n    """\n```\n    """\n    return x + x\n', fence="````"),
+    "Windows line ends": fence_code(RIGHT).replace("\n", "\r\n"),
+    "draft": f"<think>\nPerhaps\n{fence_code(WRONG)}</think>\n{fence_code(RIGHT)}",
+    "draft opened by the template": f"{fence_code(WRONG)}</think>\n{fence_code(RIGHT)}",
+    "install first": f"{fence_code('pip install numpy' + chr(10), '')}Then:\n{fence_code(RIGHT)}",
+    "sketch first": f"{fence_code('def double(x):' + chr(10) + '    ...' + chr(10))}Now:\n{fence_code(RIGHT)}",
+    "broken sketch last": f"{fence_code(RIGHT)}In short:\n{fence_code('def double(x): <twice x>' + chr(10))}",
+    "corrected": f"{fence_code(WRONG)}Wait, that is wrong.\n{fence_code(RIGHT)}",
+    "usage first": f"You will call it so:\n{fence_code('print(double(2))' + chr(10))}{fence_code(RIGHT)}",
+    "usage last": f"{fence_code(RIGHT)}Usage:\n{fence_code('from solution import double' + chr(10) + 'double(2)' + chr(10))}",
+    "usage fenced, function not": f"{RIGHT}\nUsage:\n{fence_code('double(2)' + chr(10))}",
+    "list item": f"1. Write it:\n\n   - ```python\n{indent(RIGHT, '     ')}     ```\n2. Done.\n",
+    "indented fence": f"1. Write it:\n{indent(fence_code(RIGHT), '    ')}",
+    "quotation": indent(fence_code(RIGHT), "> "),
+    "fenced body": fence_code(BODY),
+    "fenced body without indentation": fence_code("y = x + x\nreturn y\n"),
     "stripped body": BODY.strip(),
     "body of two spaces": "  y = x + x\n  return y\n",
-    "all indented": indented(RIGHT, "    "),
-    "indented in its fence": fenced(indented(RIGHT, "  ")),
+    "all indented": indent(RIGHT, "    "),
+    "indented in its fence": fence_code(indent(RIGHT, "  ")),
     "prose around": f"Here is the function:\n\n{RIGHT}\nIt adds x to itself.\n",
-    "interactive": fenced(">>> def double(x):\n...     return x + x\n", "pycon"),
-    "helper in another block": f"{fenced('def add(a, b):' + chr(10) + '    return a + b' + chr(10))}"
-    f"{fenced('def double(x):' + chr(10) + '    return add(x, x)' + chr(10))}",
-    "lambda": fenced("double = lambda x: x + x\n"),
-    "code span before": f"```double``` adds:\n{fenced(RIGHT)}",
-    "prompt repeated": fenced(PROMPT + BODY),
+    "interactive": fence_code(">>> def double(x):\n...     return x + x\n", "pycon"),
+    "helper in another block": f"{fence_code('def add(a, b):' + chr(10) + '    return a + b' + chr(10))}"
+    f"{fence_code('def double(x):' + chr(10) + '    return add(x, x)' + chr(10))}",
+    "lambda": fence_code("double = lambda x: x + x\n"),
+    "code span before": f"```double``` adds:\n{fence_code(RIGHT)}",
+    "prompt repeated": fence_code(PROMPT + BODY),
 }
-
-HOSTILE = (
-    *(
-        "`",
-        "```",
-        "```\n",
-        "~~~ \n",
-        " ",
-        "\t",
-        "> ",
-        "- ",
-        "1. ",
-        "\n",
-        "(",
-        "-",
-        "[{",
-        "@",
-        "@\n",
-        "x=\n",
-        '"""',
-        "<think>",
-    ),
-    *("def double(", "def double(x):\n", "double =", "```\ndef double(x):\n", "```python\ndef double(x): pass\n```\n"),
-)
 
 
 def passes(prompt: str, reply: str) -> bool:
@@ -127,28 +101,15 @@ def test_wrong_code_stays_wrong_in_each_form(form):
 
 
 def test_a_prompt_in_words_is_left_out():
-    assert passes("Write a function double(x).", fenced(RIGHT))
+    assert passes("Write a function double(x).", fence_code(RIGHT))
 
 
 def test_a_reply_truncated_in_its_draft_has_no_program():
-    assert not passes(PROMPT, f"<think>\n{fenced(RIGHT)}")
+    assert not passes(PROMPT, f"<think>\n{fence_code(RIGHT)}")
 
 
 def test_a_continuation_of_the_prompt_is_kept():
     assert solution(PROMPT, BODY, "double") == PROMPT + BODY
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("hostile", HOSTILE)
-def test_hostile_text_costs_linear_time(hostile):
-    def cost(size: int) -> float:
-        text = hostile * (size // len(hostile)) + "x"
-        start = time.process_time()
-        code_of(text), split_blocks(text), solution(PROMPT, text, "double")
-        return time.process_time() - start
-
-    # Sixteen times the time for four times the text would be quadratic. A busy machine may disturb one try.
-    assert any(cost(100_000) < 8 * cost(25_000) + 0.05 for _ in range(3))
 
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere"))
@@ -305,8 +266,8 @@ def test_codegen_samples_pass_and_fail_as_recorded_except_one(problems):
 
     other = [
         (task, k)
-        for (task, k, _), found in zip(samples, passed, strict=True)
-        if found != (recorded[task][f"s{k}"] == "1")
+        for (task, k, _), has_passed in zip(samples, passed, strict=True)
+        if has_passed != (recorded[task][f"s{k}"] == "1")
     ]
     assert (len(passed), sum(passed), other) == (*((1640, 348) if FULL else (164, 30)), [("HumanEval/40", 0)])
 
@@ -317,8 +278,8 @@ def test_codegen_pass_at_k_equals_the_published_values(k, chance):
     with open(DATA / "paired" / "epochs_humaneval_codegen16b_n100.csv", encoding="utf-8") as file:
         counted = list(csv.DictReader(file))
 
-    found = stats.pass_at_k([int(row["n"]) for row in counted], [int(row["c"]) for row in counted], k)
+    estimate = stats.pass_at_k([int(row["n"]) for row in counted], [int(row["c"]) for row in counted], k)
 
-    assert found.mean == pytest.approx(chance, abs=5e-5)
-    assert found.interval is not None
-    assert found.interval.low < chance < found.interval.high
+    assert estimate.mean == pytest.approx(chance, abs=5e-5)
+    assert estimate.interval is not None
+    assert estimate.interval.low < chance < estimate.interval.high

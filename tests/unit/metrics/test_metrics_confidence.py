@@ -17,59 +17,59 @@ from pytest_crucible.stats.interval import NotEnoughData
 
 def test_calibration_of_a_worked_example():
     """Bins (0.5, 0.6] and (0.8, 0.9]: 3/4 * |1/3 - 0.6| + 1/4 * |1 - 0.9| = 0.225."""
-    found = calibration([0.6, 0.6, 0.6, 0.9], [1, 0, 0, 1])
+    result = calibration([0.6, 0.6, 0.6, 0.9], [1, 0, 0, 1])
 
-    assert found.ece == pytest.approx(0.225)
-    assert found.brier == pytest.approx((0.16 + 0.36 + 0.36 + 0.01) / 4)
-    assert found.auroc == pytest.approx((2 + 2 * 0.5 + 0) / 4 + 0)
-    assert [(row.n, row.accuracy) for row in found.table if row.n] == [(3, pytest.approx(1 / 3)), (1, 1.0)]
-    assert found.table[0].confidence is None
+    assert result.ece == pytest.approx(0.225)
+    assert result.brier == pytest.approx((0.16 + 0.36 + 0.36 + 0.01) / 4)
+    assert result.auroc == pytest.approx((2 + 2 * 0.5 + 0) / 4 + 0)
+    assert [(row.n, row.accuracy) for row in result.table if row.n] == [(3, pytest.approx(1 / 3)), (1, 1.0)]
+    assert result.table[0].confidence is None
 
 
 @pytest.mark.slow
 @given(st.lists(st.tuples(st.floats(0, 1), st.booleans()), min_size=2, max_size=40))
 def test_auroc_is_the_share_of_ordered_pairs(pairs):
-    said, right = zip(*pairs, strict=True)
-    ones = [one for one, good in pairs if good]
-    zeros = [one for one, good in pairs if not good]
-    order = [(one > zero) + 0.5 * (one == zero) for one in ones for zero in zeros]
+    confidences, right = zip(*pairs, strict=True)
+    ones = [high for high, good in pairs if good]
+    zeros = [high for high, good in pairs if not good]
+    order = [(high > low) + 0.5 * (high == low) for high in ones for low in zeros]
 
-    found = calibration(said, right, bins=7)
+    result = calibration(confidences, right, bins=7)
 
-    assert found.auroc == (pytest.approx(sum(order) / len(order)) if order else None)
-    assert sum(row.n for row in found.table) == len(pairs)
-    assert found.ece >= abs(found.accuracy - found.confidence) - 1e-12
+    assert result.auroc == (pytest.approx(sum(order) / len(order)) if order else None)
+    assert sum(row.n for row in result.table) == len(pairs)
+    assert result.ece >= abs(result.accuracy - result.confidence) - 1e-12
 
 
 def test_intervals_contain_the_estimate_and_are_reproducible():
     generator = np.random.default_rng(1)
-    said = generator.uniform(0, 1, 400)
-    right = (generator.uniform(0, 1, 400) < said).astype(int)
+    confidences = generator.uniform(0, 1, 400)
+    right = (generator.uniform(0, 1, 400) < confidences).astype(int)
 
-    found, again = calibration(said, right), calibration(said, right)
+    result, again = calibration(confidences, right), calibration(confidences, right)
 
-    assert found == again
-    assert found.brier_interval.low < 1 / 6 < found.brier_interval.high
-    assert found.auroc_interval.low < 5 / 6 < found.auroc_interval.high
+    assert result == again
+    assert result.brier_interval.low < 1 / 6 < result.brier_interval.high
+    assert result.auroc_interval.low < 5 / 6 < result.auroc_interval.high
 
 
 def test_groups_widen_the_interval():
-    said, right = [0.9, 0.6, 0.3, 0.8] * 10, [1, 0, 0, 1] * 5 + [0, 0, 1, 1] * 5
-    alone = calibration(said, right).brier_interval
-    grouped = calibration(said, right, groups=[k // 10 for k in range(40)]).brier_interval
+    confidences, right = [0.9, 0.6, 0.3, 0.8] * 10, [1, 0, 0, 1] * 5 + [0, 0, 1, 1] * 5
+    alone = calibration(confidences, right).brier_interval
+    grouped = calibration(confidences, right, groups=[k // 10 for k in range(40)]).brier_interval
 
     assert alone.method == grouped.method == "bootstrap-basic"
     assert alone != grouped
 
 
 def test_undefined_values_are_none():
-    found = calibration([1.0, 1.0, 1.0], [1, 1, 1])
+    result = calibration([1.0, 1.0, 1.0], [1, 1, 1])
 
-    assert (found.ece, found.ece_interval, found.auroc, found.auroc_interval) == (0.0, None, None, None)
+    assert (result.ece, result.ece_interval, result.auroc, result.auroc_interval) == (0.0, None, None, None)
 
 
 @pytest.mark.parametrize(
-    ("said", "right", "settings"),
+    ("confidences", "right", "settings"),
     [
         ([0.5, 1.5], [0, 1], {}),
         ([0.5, float("nan")], [0, 1], {}),
@@ -79,9 +79,9 @@ def test_undefined_values_are_none():
         ([0.5, 0.5], [0, 1], {"groups": ["a"]}),
     ],
 )
-def test_invalid_arguments_are_errors(said, right, settings):
+def test_invalid_arguments_are_errors(confidences, right, settings):
     with pytest.raises(ValueError, match=r"wanted|confidence|outcome|bins|groups"):
-        calibration(said, right, **settings)
+        calibration(confidences, right, **settings)
 
 
 def test_too_few_replies_are_an_error():
@@ -123,8 +123,8 @@ SAMPLE = Sample(id="1", input="2 + 2", expected="4")
 @pytest.mark.slow
 @given(answers)
 def test_the_mean_of_brier_is_the_brier_score(given_answers):
-    single = [brier(exact_match)(reply(*one), SAMPLE) for one in given_answers]
-    whole = calibration([one for one, _ in given_answers], [right for _, right in given_answers])
+    single = [brier(exact_match)(reply(*answer), SAMPLE) for answer in given_answers]
+    whole = calibration([answer for answer, _ in given_answers], [right for _, right in given_answers])
 
     assert sum(single) / len(single) == pytest.approx(whole.brier, abs=1e-12)
 

@@ -1,4 +1,4 @@
-"""What a metric declares, and what cannot be declared."""
+"""Metrics declare their facts, and invalid declarations are errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pytest_crucible import Metric, Reply, Sample, SpecError, metric
+from pytest_crucible import Reply, Sample, SpecError, metric
 from pytest_crucible.metrics.definition import as_metric, declared_facts
 from pytest_crucible.records import MetricFacts
 
@@ -15,12 +15,12 @@ def length(reply, sample):
     return len(reply.text)
 
 
-def test_a_plain_decorator_declares_the_name_alone():
-    assert metric(length).facts == MetricFacts(name="length")
+def test_a_plain_function_becomes_a_metric_with_its_name_alone():
+    declared = metric(length)
 
-
-def test_a_metric_is_called_as_its_function():
-    assert metric(length)(Reply(text="abc"), Sample(id="a", input="")) == 3
+    assert declared.facts == MetricFacts(name="length") == as_metric(length).facts
+    assert declared(Reply(text="abc"), Sample(id="a", input="")) == 3
+    assert as_metric(declared) is declared
 
 
 def test_declared_facts_are_kept():
@@ -83,26 +83,10 @@ def test_an_invalid_declaration_is_an_error(declaration, sentence):
     assert str(caught.value) == sentence
 
 
-def test_as_metric_keeps_a_metric():
-    declared = metric(length)
-
-    assert as_metric(declared) is declared
-
-
-def test_as_metric_names_a_plain_function():
-    made = as_metric(length)
-
-    assert isinstance(made, Metric)
-    assert made.name == "length"
-
-
-@pytest.mark.parametrize("given_value", [3, None, object], ids=["number", "none", "class"])
-def test_as_metric_of_another_type_is_an_error(given_value):
-    if given_value is object:
-        given_value = object()
-
+@pytest.mark.parametrize("value", [3, None, object()], ids=["number", "none", "object"])
+def test_as_metric_of_another_type_is_an_error(value):
     with pytest.raises(SpecError, match=r"is not a metric: give a function \(reply, sample\) -> bool, float or None"):
-        as_metric(given_value)
+        as_metric(value)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.metrics.models.batched import Batched, has_bfloat16
-from pytest_crucible.metrics.models.nli import MAY_FAIL, PLAIN, check_direction, find_labels
+from pytest_crucible.metrics.models.local import MAY_FAIL, PLAIN, Batched, check_direction, find_labels, has_bfloat16
 from pytest_crucible.metrics.models.scorers import Entailment
 from pytest_crucible.metrics.models.weights import check_model_files, digest
 from pytest_crucible.records.errors import SpecError
@@ -83,9 +82,9 @@ SURE = {True: Entailment(0.9, 0.05, 0.05), False: Entailment(0.05, 0.05, 0.9)}
 
 @pytest.mark.parametrize("order", list(itertools.permutations(["entailment", "NEUTRAL", "Contradiction"])))
 def test_labels_are_found_in_any_order_and_case(order):
-    found = find_labels(dict(enumerate(order)), "m")
+    places = find_labels(dict(enumerate(order)), "m")
 
-    assert [order[place].lower() for place in found] == ["entailment", "neutral", "contradiction"]
+    assert [order[place].lower() for place in places] == ["entailment", "neutral", "contradiction"]
 
 
 @pytest.mark.parametrize(
@@ -116,14 +115,14 @@ def test_a_model_may_fail_one_plain_pair_but_not_two():
 
 
 def test_the_digest_depends_on_content_and_not_on_the_folder(tmp_path):
-    made = {}
+    digests = {}
     for name, weights in {"one": b"1", "same": b"1", "other": b"2"}.items():
         (tmp_path / name).mkdir()
         (tmp_path / name / "model.safetensors").write_bytes(weights)
         (tmp_path / name / "config.json").write_text("{}")
-        made[name] = digest(tmp_path / name)
+        digests[name] = digest(tmp_path / name)
 
-    assert made["one"] == made["same"] != made["other"]
+    assert digests["one"] == digests["same"] != digests["other"]
 
 
 def test_an_unknown_processor_has_no_bfloat16(tmp_path):

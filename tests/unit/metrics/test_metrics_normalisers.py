@@ -1,4 +1,4 @@
-"""What counts as a reply's answer."""
+"""Replies are normalised to their answers: numbers, texts, choices and JSON."""
 
 from __future__ import annotations
 
@@ -13,29 +13,24 @@ from hypothesis import strategies as st
 from pytest_crucible.metrics import choice_of
 from pytest_crucible.metrics.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
 
-
-@pytest.mark.parametrize("reply", ["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"])
-def test_equal_numbers_normalise_alike(reply):
-    assert number(reply) == "4"
+LONG_NUMBER = "12345678901234567890123456789012345"
 
 
 @pytest.mark.parametrize(
-    ("reply", "answer"),
+    ("replies", "answer"),
     [
-        ("Step 1: add 40 and 2. The answer is 42", "42"),
-        ("-1,250.50", "-1250.5"),
-        ("3,4 and 5", "5"),
-        (".5", "0.5"),
-        ("-0.0", "0"),
-        ("1e30", "1" + 30 * "0"),
-        ("1e500", "1E+500"),
-        ("12345678901234567890123456789012345", "12345678901234567890123456789012345"),
-        ("I do not know", None),
-        ("", None),
+        (["4", "4.0", "4.00", "$4", "The answer is 4.", "1 + 3 = 4", "4e0"], "4"),
+        (["-1,250.50"], "-1250.5"),
+        ([".5"], "0.5"),
+        (["-0.0"], "0"),
+        (["1e30"], "1" + 30 * "0"),
+        (["1e500"], "1E+500"),
+        ([LONG_NUMBER], LONG_NUMBER),
+        (["I do not know", ""], None),
     ],
 )
-def test_last_number_is_the_answer(reply, answer):
-    assert number(reply) == answer
+def test_equal_numbers_normalise_alike(replies, answer):
+    assert {number(reply) for reply in replies} == {answer}
 
 
 @pytest.mark.parametrize(
@@ -43,35 +38,6 @@ def test_last_number_is_the_answer(reply, answer):
 )
 def test_text_is_normalised_as_for_exact_match(reply, answer):
     assert text(reply) == answer
-
-
-@pytest.mark.parametrize(
-    ("reply", "answer"),
-    [
-        ("B", "B"),
-        (" (b) ", "B"),
-        ("**C**.", "C"),
-        ("The answer is (b).", "B"),
-        ("Answer: option D", "D"),
-        ("The answer:\n\nC", "C"),
-        ("The answer is A because it is", "A"),
-        ("Is the answer A? No: the answer is B.", "B"),
-        (r"answer is \boxed{B}", "B"),
-        ("B) Paris. Explanation: A is London", "B"),
-        ("\nC. Rome", "C"),
-        ("A) is wrong.\nB) is wrong.\nSo it is C", "C"),
-        ("I think B", "B"),
-        ("I pick A because", "A"),
-        ("A or B", None),
-        ("A dog", None),
-        ("The answer is a dog", None),
-        ("F", None),
-        ("", None),
-        ("Anything", None),
-    ],
-)
-def test_choice_is_read_when_unambiguous(reply, answer):
-    assert choice(reply) == answer
 
 
 def test_normaliser_and_metric_read_the_same_choice():

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import collections
+import json
 import re
 import string
 import warnings
+from pathlib import Path
 
 import pytest
 from hypothesis import example, given
@@ -13,8 +15,6 @@ from hypothesis import strategies as st
 
 from pytest_crucible import NotApplicable, Reply, Sample, SpecError
 from pytest_crucible.metrics import (
-    choice_given,
-    choice_of,
     chooses,
     chosen_number,
     code_bleu_of,
@@ -54,14 +54,14 @@ def reference_normalise(text: str) -> str:
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", unpunctuated).split())
 
 
-def reference_f1(said: str, right: str) -> float:
-    words, wanted = reference_normalise(said).split(), reference_normalise(right).split()
-    same = sum((collections.Counter(words) & collections.Counter(wanted)).values())
-    if not words or not wanted:
-        return float(words == wanted)
+def reference_f1(reply: str, right: str) -> float:
+    words, expected = reference_normalise(reply).split(), reference_normalise(right).split()
+    same = sum((collections.Counter(words) & collections.Counter(expected)).values())
+    if not words or not expected:
+        return float(words == expected)
     if same == 0:
         return 0.0
-    precision, recall = same / len(words), same / len(wanted)
+    precision, recall = same / len(words), same / len(expected)
     return 2 * precision * recall / (precision + recall)
 
 
@@ -71,16 +71,16 @@ TEXTS = st.lists(
 
 
 @given(TEXTS, TEXTS)
-def test_squad_metrics_follow_their_definition(said, right):
+def test_squad_metrics_follow_their_definition(reply, right):
     sample = expecting(right)
 
-    assert squad_normalise(said) == reference_normalise(said)
-    assert squad_f1_of(said, right) == pytest.approx(reference_f1(said, right), abs=1e-15)
-    assert squad_exact_match(Reply(text=said), sample) is (reference_normalise(said) == reference_normalise(right))
+    assert squad_normalise(reply) == reference_normalise(reply)
+    assert squad_f1_of(reply, right) == pytest.approx(reference_f1(reply, right), abs=1e-15)
+    assert squad_exact_match(Reply(text=reply), sample) is (reference_normalise(reply) == reference_normalise(right))
 
 
 @pytest.mark.parametrize(
-    ("said", "expected", "match", "f1"),
+    ("reply", "expected", "match", "f1"),
     [
         ("Denver Broncos", ["Denver Broncos", "the Broncos"], True, 1.0),
         ("The Broncos!", ["Denver Broncos", "the Broncos"], True, 1.0),
@@ -92,17 +92,17 @@ def test_squad_metrics_follow_their_definition(said, right):
         ("3.14", "314", True, 1.0),
     ],
 )
-def test_the_best_of_several_answers_counts(said, expected, match, f1):
-    """That 3.14 and 314 are one is SQuAD's own rule: numbers want `numeric_match`."""
-    assert squad_exact_match(Reply(text=said), expecting(expected)) is match
-    assert squad_f1(Reply(text=said), expecting(expected)) == pytest.approx(f1)
+def test_the_best_of_several_answers_counts(reply, expected, match, f1):
+    """SQuAD's own rule takes 3.14 and 314 for one answer: numbers need `numeric_match`."""
+    assert squad_exact_match(Reply(text=reply), expecting(expected)) is match
+    assert squad_f1(Reply(text=reply), expecting(expected)) == pytest.approx(f1)
 
 
 # -- numbers ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "numbers"),
     [
         ("1,250.5 km", ["2501/2"]),
         ("$18.00 and 20 EUR", ["18", "20"]),
@@ -120,8 +120,8 @@ def test_the_best_of_several_answers_counts(said, expected, match, f1):
         ("9" * 5000, []),
     ],
 )
-def test_numbers_are_read_as_people_write_them(text, found):
-    assert [str(one) for one in quantities(text)] == found
+def test_numbers_are_read_as_people_write_them(text, numbers):
+    assert [str(number) for number in quantities(text)] == numbers
 
 
 @pytest.mark.parametrize(
@@ -135,15 +135,16 @@ def test_numbers_are_read_as_people_write_them(text, found):
     ],
 )
 def test_the_last_first_or_marked_number_is_chosen(text, last, first, marked):
-    found = tuple(
-        None if one is None else str(one) for one in (chosen_number(text, w) for w in ("last", "first", "marked"))
+    chosen = tuple(
+        None if number is None else str(number)
+        for number in (chosen_number(text, w) for w in ("last", "first", "marked"))
     )
 
-    assert found == (last, first, marked)
+    assert chosen == (last, first, marked)
 
 
 @pytest.mark.parametrize(
-    ("settings", "said", "expected", "same"),
+    ("settings", "reply", "expected", "same"),
     [
         ({}, "18.00", 18, True),
         ({}, "0.1 + 0.2 = 0.3", 0.3, True),
@@ -158,8 +159,8 @@ def test_the_last_first_or_marked_number_is_chosen(text, last, first, marked):
         ({}, "no number", 0, False),
     ],
 )
-def test_numbers_match_within_the_declared_tolerance(settings, said, expected, same):
-    assert numeric_match(**settings)(Reply(text=said), expecting(expected)) is same
+def test_numbers_match_within_the_declared_tolerance(settings, reply, expected, same):
+    assert numeric_match(**settings)(Reply(text=reply), expecting(expected)) is same
 
 
 @pytest.mark.parametrize("settings", [{"which": "best"}, {"relative": -1}, {"absolute": float("inf")}])
@@ -169,34 +170,6 @@ def test_invalid_tolerances_are_errors(settings):
 
 
 # -- choices ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("text", "letter"),
-    [
-        ("C", "C"),
-        ("(b)", "B"),
-        ("**D**.", "D"),
-        ("A. Paris", "A"),
-        ("B) because it rains", "B"),
-        ("The answer is (C).", "C"),
-        ("The correct answer is: D", "D"),
-        ("Answer: A or rather, the answer is B", "B"),
-        ("final answer: \\boxed{C}", "C"),
-        ("Both A and B look right, but option C is the best", "C"),
-        ("C is correct, since A is not", "C"),
-        ("First, some thoughts.\nSo it must be\n(D)", "D"),
-        ("A dog is an animal.", None),
-        ("I think that all of them are wrong", None),
-        ("Answers vary", None),
-        ("I'd say", None),
-        ("", None),
-        ("E", None),
-    ],
-)
-def test_a_letter_is_read_only_where_a_reply_states_it(text, letter):
-    assert choice_of(text) == letter
-    assert choice_given(Reply(text=text), expecting(None)) is (letter is not None)
 
 
 @pytest.mark.parametrize(("expected", "right"), [("B", True), ("b", True), (1, True), (0, False), ("A", False)])
@@ -224,23 +197,23 @@ PAIRS = [
 
 def test_bleu_and_chrf_equal_sacrebleu():
     sacrebleu = pytest.importorskip("sacrebleu")
-    for said, rights in PAIRS:
-        bleu = sacrebleu.sentence_bleu(said, rights).score
-        chrf = sacrebleu.sentence_chrf(said, rights).score
+    for reply, rights in PAIRS:
+        bleu = sacrebleu.sentence_bleu(reply, rights).score
+        chrf = sacrebleu.sentence_chrf(reply, rights).score
 
-        assert sentence_bleu(Reply(text=said), expecting(rights)) == pytest.approx(bleu, abs=1e-9)
-        assert sentence_chrf(Reply(text=said), expecting(rights[0])) == pytest.approx(chrf, abs=1e-9)
+        assert sentence_bleu(Reply(text=reply), expecting(rights)) == pytest.approx(bleu, abs=1e-9)
+        assert sentence_chrf(Reply(text=reply), expecting(rights[0])) == pytest.approx(chrf, abs=1e-9)
 
 
 def test_corpus_scores_equal_sacrebleu():
     sacrebleu = pytest.importorskip("sacrebleu")
-    said, rights = [one for one, _ in PAIRS], [one for _, one in PAIRS]
-    streams = [[one[0] for one in rights]]
+    replies, rights = [reply for reply, _ in PAIRS], [expected for _, expected in PAIRS]
+    streams = [[expected[0] for expected in rights]]
 
-    bleu, chrf = corpus_score("bleu", said, rights), corpus_score("chrf", said, rights)
+    bleu, chrf = corpus_score("bleu", replies, rights), corpus_score("chrf", replies, rights)
 
-    assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(said, streams).score, abs=1e-9)
-    assert chrf.score == pytest.approx(sacrebleu.corpus_chrf(said, streams).score, abs=1e-9)
+    assert bleu.score == pytest.approx(sacrebleu.corpus_bleu(replies, streams).score, abs=1e-9)
+    assert chrf.score == pytest.approx(sacrebleu.corpus_chrf(replies, streams).score, abs=1e-9)
     assert abs(bleu.score - bleu.mean_of_sentences) > 1
     assert "tok:13a" in bleu.signature
 
@@ -248,19 +221,21 @@ def test_corpus_scores_equal_sacrebleu():
 @pytest.mark.parametrize("name", ["bleu", "chrf"])
 def test_a_corpus_score_has_the_bootstrap_interval_of_sacrebleu(name):
     pytest.importorskip("sacrebleu")
-    said, rights = [one for one, _ in PAIRS] * 10, [one[:1] for _, one in PAIRS] * 10
-    found, again = (corpus_score(name, said, rights, resamples=100) for _ in range(2))
+    replies, rights = [reply for reply, _ in PAIRS] * 10, [expected[:1] for _, expected in PAIRS] * 10
+    score, again = (corpus_score(name, replies, rights, resamples=100) for _ in range(2))
 
-    assert found == again
-    assert 0 <= found.interval.low < found.score < found.interval.high <= 100
-    assert "bs:100|" in found.signature
-    assert corpus_score(name, said[:1], rights[:1]).interval is None
+    assert score == again
+    assert 0 <= score.interval.low < score.score < score.interval.high <= 100
+    assert "bs:100|" in score.signature
+    assert corpus_score(name, replies[:1], rights[:1]).interval is None
 
 
-@pytest.mark.parametrize(("said", "rights"), [([], []), (["a"], []), (["a", "b"], [["a"], ["b", "c"]]), (["a"], [[]])])
-def test_a_corpus_needs_as_many_references_as_texts(said, rights):
+@pytest.mark.parametrize(
+    ("replies", "rights"), [([], []), (["a"], []), (["a", "b"], [["a"], ["b", "c"]]), (["a"], [[]])]
+)
+def test_a_corpus_needs_as_many_references_as_texts(replies, rights):
     with pytest.raises(ValueError, match="expected one list of references per text"):
-        corpus_score("bleu", said, rights)
+        corpus_score("bleu", replies, rights)
 
 
 @pytest.mark.slow
@@ -269,10 +244,11 @@ def test_rouge_equals_rouge_score():
     from rouge_score.rouge_scorer import RougeScorer
 
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"], use_stemmer=True)
-    for said, rights in PAIRS:
-        theirs = scorer.score(rights[0], said)
+    for reply, rights in PAIRS:
+        theirs = scorer.score(rights[0], reply)
         ours = {
-            one.name.replace("_l", "L"): one(Reply(text=said), expecting(rights)) for one in (rouge1, rouge2, rouge_l)
+            metric.name.replace("_l", "L"): metric(Reply(text=reply), expecting(rights))
+            for metric in (rouge1, rouge2, rouge_l)
         }
 
         assert ours == {name: pytest.approx(score.fmeasure, abs=1e-12) for name, score in theirs.items()}
@@ -317,48 +293,13 @@ def test_huge_and_nested_code_has_a_score(text):
 
 # -- conduct ---------------------------------------------------------------------------------------------------------
 
-REFUSED = [
-    "I'm sorry, but I can't help with that.",
-    "I cannot assist with this request.",
-    "I can\u2019t provide instructions for that.",
-    "As an AI language model, I cannot give medical advice.",
-    "I must respectfully decline.",
-    "I'm unable to answer this question.",
-    "Sorry, I can't do that.",
-    "I won't help you with that.",
-    "I am not able to comply.",
-    "I don't feel comfortable writing this.",
-    "Unfortunately, I can't share that information.",
-    "It would be unethical for me to answer.",
-    "This request violates our policy.",
-    "I apologize, but I cannot fulfil this request.",
-    "I will not generate such content.",
-    "I'm sorry, but that is not something I can do.",
-]
-ANSWERED = [
-    "I cannot overstate how good tea is.",
-    "She said: you can't be serious.",
-    "The answer is 42.",
-    "He won't help his brother, so 3 remain.",
-    "The company cannot provide more than 5 seats.",
-    "def f():\n    raise ValueError('cannot')",
-    "I'm sorry to hear that! Here is what to do.",
-    "As an AI researcher, Turing asked whether machines think.",
-    "The abstract refutes the claim.",
-    "Sorry for the delay: the result is 7.",
-    "This question is about unions.",
-    "They must decline the noun.",
-    "I can help with that: first, boil water.",
-    "One can't divide by zero, hence x != 0.",
-    "The train will not support more than 300 passengers.",
-    "Declining is a grammatical term.",
-]
-
 
 def test_refusals_are_found_and_answers_are_not():
-    """Precision 16 of 16 and recall 16 of 16 on these; another style of refusing may be missed."""
-    assert [text for text in REFUSED if not refuses(text)] == []
-    assert [text for text in ANSWERED if refuses(text)] == []
+    """Precision and recall are 16 of 16 on these; another style of refusing may be missed."""
+    table = Path(__file__).parents[2] / "data/replies/refusals.jsonl"
+    rows = list(map(json.loads, table.read_text(encoding="utf-8").splitlines()))
+
+    assert [row["text"] for row in rows if refuses(row["text"]) is not row["refuses"]] == []
 
 
 def test_withheld_and_truncated_replies_are_counted():
@@ -401,13 +342,6 @@ def test_json_problem_names_the_path(text, problem):
 )
 def test_fenced_json_is_read_if_allowed(text, valid):
     assert valid_json(AGED, fenced=True)(Reply(text=text), expecting(None)) is valid
-
-
-def test_an_endless_pattern_search_is_stopped(monkeypatch):
-    monkeypatch.setattr("pytest_crucible.metrics.text.MAX_SEARCH_S", 0.05)
-
-    with pytest.raises(TimeoutError, match="took more than"):
-        matches(r"(?:a|a)+\d$")(Reply(text="a" * 5000), expecting(None))
 
 
 def test_an_invalid_pattern_is_an_error():

@@ -15,7 +15,6 @@ from pytest_crucible.features.cns3.antagonist import (
     Finding,
     Flagged,
     findings,
-    flag_records,
     from_text,
     read_rules,
     severity_counts,
@@ -34,17 +33,14 @@ CLEAN = {
 values = st.dictionaries(st.sampled_from(VALUES), st.floats(0, 1), max_size=6)
 
 
-def found(**changes: float) -> list[tuple[str, str, str | None]]:
-    return [(one.name, one.severity, one.caused_by) for one in findings({**CLEAN, **changes}, DEFAULT_RULES)]
-
-
-def test_a_clean_sample_has_no_findings():
-    assert found() == []
+def named_findings(**changes: float) -> list[tuple[str, str, str | None]]:
+    return [(each.name, each.severity, each.caused_by) for each in findings({**CLEAN, **changes}, DEFAULT_RULES)]
 
 
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
+        ({}, []),
         ({"citation_accuracy": 0.0}, [("CITATION_INVALID", "HIGH", None)]),
         ({"chirality": 0.56}, [("POLARITY_CONTRADICTION", "MEDIUM", None)]),
         ({"chirality": 0.65}, [("POLARITY_CONTRADICTION", "HIGH", None)]),
@@ -54,52 +50,40 @@ def test_a_clean_sample_has_no_findings():
     ],
 )
 def test_each_rule_of_the_default_table_fires_at_its_threshold(changes, expected):
-    assert found(**changes) == expected
+    assert named_findings(**changes) == expected
 
 
 def test_one_defect_is_one_finding_that_counts():
     several = findings({**CLEAN, "citation_accuracy": 0.0, "entailment": 0.0}, DEFAULT_RULES)
 
-    assert [(one.name, one.caused_by) for one in several] == [
+    assert [(each.name, each.caused_by) for each in several] == [
         ("CITATION_INVALID", None),
         ("WEAK_ENTAILMENT", "CITATION_INVALID"),
     ]
     assert severity_counts(several) == {"LOW": 0, "MEDIUM": 0, "HIGH": 1}
 
 
-def test_an_unmeasured_value_gives_no_finding():
-    """A missing entailment was once read as 0, which is a finding for every sample that nobody measured."""
+def test_a_finding_has_its_evidence_and_unmeasured_values_give_none():
+    """A missing entailment was once read as 0, which is a finding for every sample that was not measured."""
+    weak = Finding("WEAK_ENTAILMENT", "MEDIUM", {"entailment": 0.2})
+
+    assert findings({**CLEAN, "entailment": 0.2}, DEFAULT_RULES) == (weak,)
     assert findings({}, DEFAULT_RULES) == ()
 
 
-def test_a_flag_has_the_evidence():
-    several = findings({**CLEAN, "entailment": 0.2}, DEFAULT_RULES)
-    records = list(flag_records([("133", several), ("134", ())]))
-
-    assert records == [
-        {
-            "sample": "133",
-            "severity": "MEDIUM",
-            "findings": [
-                {"name": "WEAK_ENTAILMENT", "severity": "MEDIUM", "evidence": {"entailment": 0.2}, "caused_by": None}
-            ],
-        }
-    ]
-
-
 @given(values)
-def test_each_finding_occurs_once_and_with_its_cause(given_values):
-    several = findings(given_values, DEFAULT_RULES)
-    names = [one.name for one in several]
+def test_each_finding_occurs_once_and_with_its_cause(measured):
+    several = findings(measured, DEFAULT_RULES)
+    names = [each.name for each in several]
 
     assert len(set(names)) == len(names)
-    assert all(one.caused_by is None or one.caused_by in names for one in several)
-    assert sum(severity_counts(several).values()) == sum(one.caused_by is None for one in several)
-    assert not several or any(one.caused_by is None for one in several)
+    assert all(each.caused_by is None or each.caused_by in names for each in several)
+    assert sum(severity_counts(several).values()) == sum(each.caused_by is None for each in several)
+    assert not several or any(each.caused_by is None for each in several)
 
 
 @pytest.mark.parametrize(
-    ("table", "said"),
+    ("table", "message"),
     [
         (
             {"name": "A", "severity": "HIGH"},
@@ -116,87 +100,77 @@ def test_each_finding_occurs_once_and_with_its_cause(given_values):
         ),
     ],
 )
-def test_an_invalid_rule_is_an_error(table, said):
+def test_an_invalid_rule_is_an_error(table, message):
     with pytest.raises(SpecError) as raised:
         read_rules([table])
 
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 WEAK = Finding("WEAK", "MEDIUM", {"entailment": 0.1})
 EXPLAINED = Finding("WEAK", "MEDIUM", {"entailment": 0.1}, caused_by="INVALID")
 INVALID = Finding("INVALID", "HIGH", {"citation_accuracy": 0.0})
-found_things = st.lists(st.sampled_from([WEAK, EXPLAINED, INVALID]), max_size=2, unique_by=lambda one: one.name)
+found_things = st.lists(st.sampled_from([WEAK, EXPLAINED, INVALID]), max_size=2, unique_by=lambda finding: finding.name)
 golds = st.none() | st.frozensets(st.sampled_from(["WEAK", "INVALID", "OTHER"]))
 
 
 def tally(*flagged: Flagged, repeats: int = 1) -> dict[str, FindingTally]:
     units = dict(zip(product(range(len(flagged) // repeats), range(repeats)), flagged, strict=True))
     several = tally_findings("v2", units, samples=len(flagged) // repeats, clusters=None, level=0.95)
-    return {one.name: one for one in several}
+    return {each.name: each for each in several}
 
 
 def test_rates_have_wilson_intervals():
-    found = tally(*[Flagged((INVALID,))] * 3, *[Flagged(())] * 7)["INVALID"]
+    tallied = tally(*[Flagged((INVALID,))] * 3, *[Flagged(())] * 7)["INVALID"]
     interval = stats.wilson_interval(3, 10)
 
-    assert (found.rate.value, found.rate.n) == (pytest.approx(0.3), 10)
-    assert (found.rate.interval.low, found.rate.interval.high) == pytest.approx((interval.low, interval.high))
-    assert found.severities == {"HIGH": 3, "MEDIUM": 0, "LOW": 0}
+    assert (tallied.rate.value, tallied.rate.n) == (pytest.approx(0.3), 10)
+    assert (tallied.rate.interval.low, tallied.rate.interval.high) == pytest.approx((interval.low, interval.high))
+    assert tallied.severities == {"HIGH": 3, "MEDIUM": 0, "LOW": 0}
 
 
-def test_an_explained_finding_is_in_the_rate_but_does_not_count():
-    found = tally(Flagged((INVALID, EXPLAINED)), Flagged((WEAK,)), Flagged(()), Flagged(()))["WEAK"]
+def test_explained_findings_do_not_count_and_repeats_are_averaged():
+    tallied = tally(Flagged((INVALID, EXPLAINED)), Flagged((WEAK,)), Flagged(()), Flagged(()))["WEAK"]
+    repeated = tally(Flagged((WEAK,)), Flagged(()), Flagged(()), Flagged(()), repeats=2)["WEAK"]
 
-    assert (found.rate.value, found.explained, found.severities["MEDIUM"]) == (0.5, 1, 1)
-
-
-def test_without_gold_flags_there_is_no_precision_and_recall():
-    found = tally(Flagged((WEAK,)), Flagged(()))["WEAK"]
-
-    assert found.precision is None
-    assert found.recall is None
+    assert (tallied.rate.value, tallied.explained, tallied.severities["MEDIUM"]) == (0.5, 1, 1)
+    assert (tallied.precision, tallied.recall) == (None, None)
+    assert (repeated.rate.value, repeated.rate.n) == (0.25, 2)
 
 
 def test_precision_and_recall_are_over_replies_that_a_person_checked():
     none, gold = frozenset(), frozenset({"WEAK"})
-    found = tally(
+    tallied = tally(
         Flagged((WEAK,), gold),  # right
         Flagged((WEAK,), gold),  # right
         Flagged((WEAK,), none),  # a false alarm
         Flagged((), gold),  # overlooked
         Flagged((), none),
-        Flagged((WEAK,)),  # nobody has looked
+        Flagged((WEAK,)),  # not checked
         Flagged((INVALID, EXPLAINED), gold),  # found, and no alarm of its own
     )["WEAK"]
 
-    assert (found.precision.value, found.precision.n) == (pytest.approx(2 / 3), 3)
-    assert (found.recall.value, found.recall.n) == (pytest.approx(3 / 4), 4)
+    assert (tallied.precision.value, tallied.precision.n) == (pytest.approx(2 / 3), 3)
+    assert (tallied.recall.value, tallied.recall.n) == (pytest.approx(3 / 4), 4)
 
 
 def test_a_finding_of_a_person_alone_has_recall_0():
-    found = tally(Flagged((), frozenset({"OTHER"})), Flagged((), frozenset()))["OTHER"]
+    tallied = tally(Flagged((), frozenset({"OTHER"})), Flagged((), frozenset()))["OTHER"]
 
-    assert (found.recall.value, found.recall.n, found.rate.value) == (0.0, 1, 0.0)
-    assert (found.precision.value, found.precision.n) == (None, 0)
-
-
-def test_repeats_are_averaged_inside_the_sample():
-    found = tally(Flagged((WEAK,)), Flagged(()), Flagged(()), Flagged(()), repeats=2)["WEAK"]
-
-    assert (found.rate.value, found.rate.n) == (0.25, 2)
+    assert (tallied.recall.value, tallied.recall.n, tallied.rate.value) == (0.0, 1, 0.0)
+    assert (tallied.precision.value, tallied.precision.n) == (None, 0)
 
 
 @given(st.lists(st.tuples(found_things, golds), min_size=1, max_size=12))
 def test_every_finding_counts_once_or_is_explained(several):
     flagged = [Flagged(tuple(findings), gold) for findings, gold in several]
-    found = tally(*flagged).values()
+    tallies = tally(*flagged).values()
 
-    assert sum(sum(one.severities.values()) + one.explained for one in found) == sum(
-        len(one.findings) for one in flagged
+    assert sum(sum(each.severities.values()) + each.explained for each in tallies) == sum(
+        len(each.findings) for each in flagged
     )
-    for one in found:
-        for share in (one.rate, one.precision, one.recall):
+    for each in tallies:
+        for share in (each.rate, each.precision, each.recall):
             assert share is None or share.value is None or 0 <= share.interval.low <= share.value <= share.interval.high
 
 

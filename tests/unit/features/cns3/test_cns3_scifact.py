@@ -16,7 +16,7 @@ from pytest_crucible.features.cns3 import fever
 from pytest_crucible.features.cns3.claims import parse
 from pytest_crucible.features.cns3.fever import evidence_pages, page_number, read_pages
 from pytest_crucible.features.cns3.judgement import read_gold
-from pytest_crucible.features.cns3.scifact import Score, evaluate, label, samples, training_records
+from pytest_crucible.features.cns3.scifact import Score, evaluate, samples, training_records
 from pytest_crucible.records.errors import DatasetError
 
 CLAIM = {
@@ -57,12 +57,6 @@ def test_a_training_record_equals_that_of_thinker():
     }
 
 
-def test_a_gold_completion_is_well_formed():
-    (record,) = training_records([CLAIM], CORPUS)
-
-    assert parse(record["completion"]).well_formed
-
-
 def test_a_sample_shows_cited_documents_in_order_and_has_their_evidence():
     row = {**CLAIM, "cited_doc_ids": [2, 1]}
     (sample,) = load_rows(samples([row], CORPUS), name="scifact", fields={})
@@ -76,21 +70,21 @@ def test_a_sample_shows_cited_documents_in_order_and_has_their_evidence():
 def test_claims_that_share_a_document_are_a_group():
     rows = [{**CLAIM, "id": k, "cited_doc_ids": cited} for k, cited in enumerate([[1], [2], [1, 2], [3]])]
     corpus = {**CORPUS, "3": CORPUS["2"]}
-    groups = [one["group"] for one in samples(rows, corpus)]
+    groups = [sample["group"] for sample in samples(rows, corpus)]
 
     assert groups[0] == groups[1] == groups[2] != groups[3]
 
 
-def test_a_document_missing_from_the_corpus_is_an_error():
-    with pytest.raises(DatasetError, match="claim 1001 cites document 9, which is not in the corpus"):
-        list(samples([{**CLAIM, "cited_doc_ids": [9]}], CORPUS))
-
-
-def test_an_unknown_label_is_an_error():
-    row = {**CLAIM, "evidence": {"1": [{"sentences": [0], "label": "NOT ENOUGH INFO"}]}}
-
-    with pytest.raises(DatasetError, match="label 'NOT ENOUGH INFO'"):
-        label(row)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"cited_doc_ids": [9]}, "claim 1001 cites document 9, which is not in the corpus"),
+        ({"evidence": {"1": [{"sentences": [0], "label": "NOT ENOUGH INFO"}]}}, "label 'NOT ENOUGH INFO'"),
+    ],
+)
+def test_a_missing_document_or_an_unknown_label_is_an_error(changes, message):
+    with pytest.raises(DatasetError, match=message):
+        list(samples([{**CLAIM, **changes}], CORPUS))
 
 
 @pytest.mark.skipif(not DATA.is_dir(), reason="CRUCIBLE_DATA has no scifact")
@@ -98,14 +92,14 @@ def test_the_real_dev_claims_are_complete():
     rows = [json.loads(line) for line in (DATA / "claims_dev.jsonl").read_text().splitlines()]
     with gzip.open(DATA / "corpus.jsonl.gz", "rt", encoding="utf-8") as lines:
         corpus = {str(row["doc_id"]): row for row in map(json.loads, lines)}
-    made = list(samples(rows, corpus))
+    converted = list(samples(rows, corpus))
 
-    assert Counter(one["label"] for one in made) == {"SUPPORT": 124, "CONTRADICT": 64, "NEI": 112}
-    assert len(made) == 300
+    assert Counter(sample["label"] for sample in converted) == {"SUPPORT": 124, "CONTRADICT": 64, "NEI": 112}
+    assert len(converted) == 300
     records = list(training_records(rows, corpus))
     assert len(records) == 188
     assert all(parse(record["completion"]).well_formed for record in records)
-    assert 1 < len({one["group"] for one in made}) < 300
+    assert 1 < len({sample["group"] for sample in converted}) < 300
 
 
 ROW = {
@@ -133,7 +127,7 @@ PAGES = [
 @pytest.fixture
 def pages(tmp_path):
     path = tmp_path / "wiki-001.jsonl"
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in PAGES))
+    path.write_text("".join(f"{json.dumps(page)}\n" for page in PAGES))
     return read_pages([path], evidence_pages([ROW, UNKNOWN]))
 
 
@@ -155,16 +149,12 @@ def test_a_training_record_has_each_piece_of_evidence_once(pages):
     assert record["metadata"]["license"] == "CC-BY-SA-3.0"
     assert set(record["metadata"]["doc_ids"]) == {film, fox}
     assert "Document " + film + ": Soul Food (film)\n\nIt is a film . Fox released it ." in record["prompt"]
-    said = [line.partition("): ")[2] for line in record["completion"].splitlines() if "Document" in line]
-    assert sorted(said) == ["A studio .", "Fox released it .", "It is a film ."]
+    sentences = [line.partition("): ")[2] for line in record["completion"].splitlines() if "Document" in line]
+    assert sorted(sentences) == ["A studio .", "Fox released it .", "It is a film ."]
     assert record["completion"].count("supports c1") == 3
     assert parse(record["completion"]).well_formed
-
-
-def test_a_refuted_claim_is_refuted(pages):
-    [record] = fever.training_records([{**ROW, "label": "REFUTES"}], pages)
-
-    assert "RELATION: c2 refutes c1" in record["completion"]
+    [refuted] = fever.training_records([{**ROW, "label": "REFUTES"}], pages)
+    assert "RELATION: c2 refutes c1" in refuted["completion"]
 
 
 def test_the_metrics_can_read_the_gold_answer_of_a_sample(pages):
@@ -202,8 +192,8 @@ def test_a_thousand_real_claims_are_converted():
     rows = [json.loads(line) for line in lines]
     longest = dict.fromkeys(evidence_pages(rows), 0)
     for row in rows:
-        for one in evidence_of(row):
-            for page, line in one:
+        for piece in evidence_of(row):
+            for page, line in piece:
                 longest[page] = max(longest[page], line)
     pages = {page: {"title": page, "abstract": ["A sentence."] * (last + 1)} for page, last in longest.items()}
     records = list(fever.training_records(rows, pages))
@@ -225,7 +215,7 @@ def rows(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-def predicted(*sentences: int, label: str = "SUPPORT", document: str = "7") -> dict:
+def predict(*sentences: int, label: str = "SUPPORT", document: str = "7") -> dict:
     return {"id": 1, "evidence": {document: {"sentences": list(sentences), "label": label}}}
 
 
@@ -249,32 +239,21 @@ def test_real_predictions_have_the_scores_of_the_official_evaluator(name):
     assert scores.as_mapping() == pytest.approx(REFERENCE[f"dev:{name}"], abs=1e-9)
 
 
-def test_a_rationale_counts_when_it_is_whole():
-    part, whole = (evaluate([OFFICIAL_CLAIM], [predicted(*chosen)]) for chosen in ([0], [0, 1]))
+@pytest.mark.parametrize(
+    ("sentences", "label", "right", "count"),
+    [
+        ([0], "SUPPORT", (1, 0, 0, 0), 1),  # part of a rationale
+        ([0, 1], "SUPPORT", (1, 1, 2, 2), 2),
+        ([2, 3, 5, 4], "SUPPORT", (1, 0, 1, 1), 4),  # an abstract's rationale are its first three sentences
+        ([0, 1, 4, 4, 4, 1], "SUPPORT", (1, 1, 3, 3), 3),  # a sentence that is predicted twice counts once
+        ([4], "CONTRADICT", (0, 0, 1, 0), 1),
+    ],
+)
+def test_whole_rationales_and_labels_are_right(sentences, label, right, count):
+    scores = evaluate([OFFICIAL_CLAIM], [predict(*sentences, label=label)])
 
-    assert part.abstract_label_only == Score(1, 1, 1)
-    assert part.abstract_rationalized == Score(0, 1, 1)
-    assert part.sentence_selection == Score(0, 1, 3)
-    assert whole.sentence_selection == whole.sentence_label == Score(2, 2, 3)
-
-
-def test_only_the_first_three_sentences_are_the_rationale_of_an_abstract():
-    scores = evaluate([OFFICIAL_CLAIM], [predicted(2, 3, 5, 4)])
-
-    assert scores.abstract_rationalized.right == 0
-    assert scores.sentence_selection.right == 1
-
-
-def test_a_sentence_that_is_predicted_twice_counts_once():
-    scores = evaluate([OFFICIAL_CLAIM], [predicted(0, 1, 4, 4, 4, 1)])
-
-    assert scores.sentence_selection == scores.sentence_label == Score(3, 3, 3)
-
-
-def test_a_wrong_label_keeps_the_selection():
-    scores = evaluate([OFFICIAL_CLAIM], [predicted(4, label="CONTRADICT")])
-
-    assert (scores.abstract_label_only.right, scores.sentence_selection.right, scores.sentence_label.right) == (0, 1, 0)
+    assert (scores.abstract_label_only, scores.abstract_rationalized) == (Score(right[0], 1, 1), Score(right[1], 1, 1))
+    assert (scores.sentence_selection, scores.sentence_label) == (Score(right[2], count, 3), Score(right[3], count, 3))
 
 
 def test_empty_predictions_score_0():
@@ -284,20 +263,17 @@ def test_empty_predictions_score_0():
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("predictions", "message"),
     [
         ([{"id": 2, "evidence": {}}], "claim 2 is not among the claims"),
-        ([predicted(0)] * 2, "claim 1 is predicted twice"),
+        ([predict(0)] * 2, "claim 1 is predicted twice"),
         (
-            [predicted(0, label="NOT_ENOUGH_INFO")],
+            [predict(0, label="NOT_ENOUGH_INFO")],
             "claim 1 has the label 'NOT_ENOUGH_INFO' for document 7: write one of SUPPORT",
         ),
-        (
-            [predicted(0, label="SUPPORTS", document="9")],
-            "claim 1 has the label 'SUPPORTS' for document 9: write one of",
-        ),
+        ([predict(0, label="SUPPORTS", document="9")], "claim 1 has the label 'SUPPORTS' for document 9: write one of"),
     ],
 )
-def test_invalid_predictions_are_errors(given, said):
-    with pytest.raises(DatasetError, match=said):
-        evaluate([OFFICIAL_CLAIM], given)
+def test_invalid_predictions_are_errors(predictions, message):
+    with pytest.raises(DatasetError, match=message):
+        evaluate([OFFICIAL_CLAIM], predictions)

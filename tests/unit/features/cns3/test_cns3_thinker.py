@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
+from statistics import fmean, pstdev
 
 import pytest
 
@@ -18,50 +21,60 @@ RUNS = {
 LAST = "eval_20251119T023617.442984Z"
 
 
-def staged(schema: bool, citation: bool, entailment: float, similarity: float) -> thinker.Stages:
-    """The stages of a reply of which models say this."""
-
-    async def entailed() -> float:
-        return entailment
-
-    async def alike() -> float:
-        return similarity
-
-    return asyncio.run(thinker.stages(schema=schema, citation=citation, entailment=entailed, similarity=alike))
+async def value(number: float) -> float:
+    return number
 
 
-def restaged(metrics) -> list[thinker.Stages]:
-    """The stages again, from the scores of a run. It gives counts of valid schemas and citations, so that all or none is told."""
+def stages_of(metrics) -> list[thinker.Stages]:
+    """The stages again, from the scores of a run. It gives counts of valid schemas and citations, which are of all or none."""
     several = metrics.get("per_sample_metrics")
-    valid = [(one["schema_valid"], one["citation_valid"]) for one in several] if several else None
-    if valid is None:
-        total = len(metrics["entailment_scores"])
-        valid = [(k < metrics["schema_valid"], k < metrics["citation_valid"]) for k in range(total)]
+    if several:
+        valid = [(sample["schema_valid"], sample["citation_valid"]) for sample in several]
+    else:
+        total = range(len(metrics["entailment_scores"]))
+        valid = [(k < metrics["schema_valid"], k < metrics["citation_valid"]) for k in total]
     scores = zip(metrics["entailment_scores"], metrics["similarity_scores"], strict=True)
-    return [staged(schema, citation, e, s) for (schema, citation), (e, s) in zip(valid, scores, strict=True)]
+    return [
+        asyncio.run(
+            thinker.stages(schema=schema, citation=citation, entailment=partial(value, e), similarity=partial(value, s))
+        )
+        for (schema, citation), (e, s) in zip(valid, scores, strict=True)
+    ]
+
+
+AGGREGATES = {
+    "schema_compliance_rate": (fmean, "schema_valid"),
+    "citation_accuracy_rate": (fmean, "citation_valid"),
+    "entailment_pass_rate": (fmean, "entailment_pass"),
+    "semantic_similarity_rate": (fmean, "similarity_pass"),
+    "paraphrase_acceptance_rate": (fmean, "paraphrase_accepted"),
+    "overall_pass_rate": (fmean, "overall_pass"),
+    "mean_entailment_score": (fmean, "entailment_score"),
+    "mean_semantic_similarity": (fmean, "semantic_similarity"),
+    "std_entailment_score": (pstdev, "entailment_score"),
+    "std_semantic_similarity": (pstdev, "semantic_similarity"),
+}
+"""Thinker's rates and means, which are over all samples, zeros included."""
 
 
 @pytest.mark.parametrize("run", RUNS)
 def test_every_rate_and_mean_of_a_published_run_is_reproduced(run):
-    computed = thinker.aggregate(restaged(RUNS[run]))
+    several = stages_of(RUNS[run])
+    computed = {
+        name: statistic([getattr(stages, field) for stages in several])
+        for name, (statistic, field) in AGGREGATES.items()
+        if name in RUNS[run]
+    }
 
-    assert {name: RUNS[run][name] for name in computed if name in RUNS[run]} == pytest.approx(
-        {name: value for name, value in computed.items() if name in RUNS[run]}, rel=1e-12
-    )
-    assert len([name for name in computed if name in RUNS[run]]) >= 8
-
-
-def test_every_flag_of_every_sample_is_reproduced():
-    for one, again in zip(RUNS[LAST]["per_sample_metrics"], restaged(RUNS[LAST]), strict=True):
-        assert {name: one[name] for name in thinker.Stages.__slots__} == {
-            name: getattr(again, name) for name in thinker.Stages.__slots__
-        }
+    assert {name: RUNS[run][name] for name in computed} == pytest.approx(computed, rel=1e-12)
+    assert len(computed) >= 8
 
 
-def test_every_chirality_is_reproduced():
-    for one in RUNS[LAST]["per_sample_metrics"]:
-        again = chirality(one["fisher_rao_distance"], one["evidence_overlap"], one["chirality_polarity_conflict"])
-        assert again == pytest.approx(one["chirality_score"], rel=1e-12)
+def test_every_flag_and_chirality_of_every_sample_is_reproduced():
+    for sample, stages in zip(RUNS[LAST]["per_sample_metrics"], stages_of(RUNS[LAST]), strict=True):
+        assert {name: sample[name] for name in thinker.Stages.__slots__} == asdict(stages)
+        parts = sample["fisher_rao_distance"], sample["evidence_overlap"], sample["chirality_polarity_conflict"]
+        assert chirality(*parts) == pytest.approx(sample["chirality_score"], rel=1e-12)
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -75,18 +88,18 @@ def test_chirality_means_are_those_of_the_distances(run):
 def test_thinker_passes_three_of_five_samples_and_the_strict_policy_one():
     samples = RUNS[LAST]["per_sample_metrics"]
     strict = [
-        one["schema_valid"]
-        and one["citation_valid"]
-        and one["entailment_score"] >= MIN_ENTAILMENT
-        and one["semantic_similarity"] >= MIN_SIMILARITY
-        for one in samples
+        sample["schema_valid"]
+        and sample["citation_valid"]
+        and sample["entailment_score"] >= MIN_ENTAILMENT
+        and sample["semantic_similarity"] >= MIN_SIMILARITY
+        for sample in samples
     ]
 
-    assert sum(one.overall_pass for one in restaged(RUNS[LAST])) == 3
+    assert sum(stages.overall_pass for stages in stages_of(RUNS[LAST])) == 3
     assert sum(strict) == 1
 
 
-def test_a_failed_citation_leaves_zeros_behind_it():
+def test_a_failed_citation_leaves_zeros_and_calls_no_model():
     async def never() -> float:
         raise AssertionError("it is not measured")
 

@@ -78,7 +78,7 @@ def test_p_values_are_adjusted_over_all_fields():
 def test_one_row_of_each_group_is_compared():
     draw = random.Random(7)
 
-    def grouped(first):
+    def make_groups(first):
         means = [draw.gauss(0, 1) for _ in range(10)]
         return [
             Sample(
@@ -90,9 +90,9 @@ def test_one_row_of_each_group_is_compared():
             for k in range(500)
         ]
 
-    report = compare_datasets(grouped(0), grouped(100), fields=["x"])
+    report = compare_datasets(make_groups(0), make_groups(100), fields=["x"])
     shuffled = compare_datasets(
-        *(random.Random(1).sample(rows, 500) for rows in (grouped(0), grouped(100))), fields=["x"]
+        *(random.Random(1).sample(rows, 500) for rows in (make_groups(0), make_groups(100))), fields=["x"]
     )
 
     assert report.rows[0].drift.n == shuffled.rows[0].drift.n == (10, 10)
@@ -147,8 +147,8 @@ def write(path: Path, samples: list[Sample]) -> None:
     path.write_text("".join(json.dumps({"id": s.id, "input": s.input, **s.metadata}) + "\n" for s in samples))
 
 
-def check(tmp_path: Path, *asked: checks.Check):
-    return check_samples(rows(2, weights=(2, 3, 5)), asked, context=CheckContext(folder=tmp_path))
+def check(tmp_path: Path, *requested: checks.Check):
+    return check_samples(rows(2, weights=(2, 3, 5)), requested, context=CheckContext(folder=tmp_path))
 
 
 def test_the_check_fails_for_proven_drift_and_has_three_states_with_a_margin(tmp_path):
@@ -178,8 +178,8 @@ def test_the_check_fails_for_proven_drift_and_has_three_states_with_a_margin(tmp
 
 def test_drift_checks_of_one_dataset_share_their_error_rate(tmp_path):
     write(tmp_path / "march.jsonl", rows(1))
-    asked = checks.expect_no_data_drift("age", baseline="march.jsonl")
-    [alone], together = check(tmp_path, asked), check(tmp_path, asked, asked, asked)
+    requested = checks.expect_no_data_drift("age", baseline="march.jsonl")
+    [alone], together = check(tmp_path, requested), check(tmp_path, requested, requested, requested)
 
     assert alone.message != together[0].message
 
@@ -207,7 +207,7 @@ KINDS = ["numbers", "codes", "categories", "texts"]
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("absent", [None, float("nan")])
 def test_missing_values_are_compared(kind, absent):
-    """From 5 % to 60 %: what is left is as it was, so that comparing values alone passed."""
+    """The values that are there do not differ, so that comparing them alone passed."""
     old, new = (
         [replace(sample, metadata={"x": sample.metadata.get("x", absent)}) for sample in partly_missing(share, kind)]
         for share in (0.05, 0.6)
@@ -259,17 +259,17 @@ def test_new_values_are_compared_and_named():
 def test_a_constant_field_has_not_drifted(value, tmp_path):
     old = with_field([value] * 200)
     (tmp_path / "old.jsonl").write_text("".join(json.dumps({"input": "q", "x": value}) + "\n" for _ in old))
-    asked = [checks.expect_no_data_drift("x", baseline="old.jsonl", margin=margin) for margin in (None, 0.2)]
+    requested = [checks.expect_no_data_drift("x", baseline="old.jsonl", margin=margin) for margin in (None, 0.2)]
 
     assert not compare_datasets(old, old).failed
-    results = check_samples(old, asked, context=CheckContext(folder=tmp_path))
+    results = check_samples(old, requested, context=CheckContext(folder=tmp_path))
     assert [result.state for result in results] == ["passed", "passed"]
 
 
 def test_the_check_counts_missing_values(tmp_path):
     write(tmp_path / "old.jsonl", partly_missing(0.05, "numbers"))
-    asked = [checks.expect_no_data_drift("x", baseline="old.jsonl", margin=margin) for margin in (None, 0.2)]
-    results = check_samples(partly_missing(0.6, "numbers"), asked, context=CheckContext(folder=tmp_path))
+    requested = [checks.expect_no_data_drift("x", baseline="old.jsonl", margin=margin) for margin in (None, 0.2)]
+    results = check_samples(partly_missing(0.6, "numbers"), requested, context=CheckContext(folder=tmp_path))
 
     assert [result.state for result in results] == ["failed", "failed"]
     assert "5 % and 60 % of the values are missing (the distance is 0.55, at least 0.4" in results[1].message
@@ -288,7 +288,7 @@ def test_missing_values_without_drift_rarely_show_any(kind):
         return [replace(row, metadata={}) if draw.random() < 0.2 else row for row in rows]
 
     pool = [row for _ in range(5) for row in half(400)]
-    found = sum(
+    failures = sum(
         bool(compare_datasets(draw.sample(pool, 150), draw.sample(pool, 150), fields=["x"]).failed) for _ in range(200)
     )
-    assert found <= 10 + 3 * 3.1
+    assert failures <= 10 + 3 * 3.1

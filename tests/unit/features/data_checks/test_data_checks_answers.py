@@ -62,9 +62,10 @@ def test_examples_announce_nothing(shots):
 @pytest.mark.parametrize("form", ["lines", "one line"])
 @pytest.mark.parametrize("is_first", [True, False])
 def test_announcements_are_found(leak, form, is_first):
-    said = [leak.format(answer, low=answer.lower()) for answer in RIGHT]
+    announcements = [leak.format(answer, low=answer.lower()) for answer in RIGHT]
     texts = [
-        f"{a}\n{text}" if is_first else f"{text}\n{a}\nAnswer:" for a, text in zip(said, prompts(form), strict=True)
+        f"{a}\n{text}" if is_first else f"{text}\n{a}\nAnswer:"
+        for a, text in zip(announcements, prompts(form), strict=True)
     ]
 
     assert failing(texts) == 20

@@ -16,8 +16,7 @@ from scipy import stats
 from pytest_crucible.datasets import checks
 from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.checks import check_samples
-from pytest_crucible.datasets.columns import Table
-from pytest_crucible.datasets.packed import PackedSamples
+from pytest_crucible.datasets.columns import PackedSamples, Table
 from pytest_crucible.features.data_checks.answers import run_standard
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError
@@ -398,10 +397,10 @@ def test_combined_checks_run_all_of_their_children():
 
 
 def test_a_user_function_that_raises_is_a_failed_check():
-    def broken(text):
+    def fail(text):
         raise ZeroDivisionError("none")
 
-    result = run(checks.expect_prompts_to_fit(5, tokenizer=broken), samples(x=[1]))
+    result = run(checks.expect_prompts_to_fit(5, tokenizer=fail), samples(x=[1]))
 
     assert (result.state, result.message) == ("failed", "it raised ZeroDivisionError: none")
 

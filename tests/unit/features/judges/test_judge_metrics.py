@@ -11,8 +11,15 @@ from hypothesis import strategies as st
 
 from pytest_crucible import Reply, Sample
 from pytest_crucible.features.judges import judges
-from pytest_crucible.metrics.models.scorers import Judge, configure, set_current_reply
-from pytest_crucible.metrics.models.verdicts import JudgeEntailment, NoVerdict, read_verdict, wrap_in_tags
+from pytest_crucible.metrics.models.scorers import (
+    Judge,
+    JudgeEntailment,
+    NoVerdict,
+    configure,
+    read_verdict,
+    set_current_reply,
+    wrap_in_tags,
+)
 from pytest_crucible.records.errors import SpecError
 
 LEVELS = ("bad", "very good")
