@@ -25,7 +25,7 @@ LAYERS = {
     "measures": "measures",
     "records": "records",
     "stats": "stats",
-    "feature table": "feature_table",
+    "tables of names": "feature_table lazy_names",
 }
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},

@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.records import Adapter, Lineage, Sample
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.unknown_setting import UnknownSetting
+from pytest_crucible.records.errors import SpecError, UnknownSetting, suggest
 
 if TYPE_CHECKING:
     from datetime import datetime

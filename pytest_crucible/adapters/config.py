@@ -21,9 +21,8 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_rows import NamedAdapter, backend_key, find_maker, find_names, pop_settings
 from pytest_crucible.adapters.kinds import all_kinds
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.suggestions import suggest
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""

@@ -29,7 +29,7 @@ from pytest_crucible.plan.arms import check_arms
 from pytest_crucible.records import JUDGE, Adapter, Arm, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.store.find_run import TAGGED
+from pytest_crucible.store.runs import TAGGED
 
 if TYPE_CHECKING:
     from pytest_crucible.metrics.models.scorers import Judge

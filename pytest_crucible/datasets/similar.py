@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records.question_text import normalise
+from pytest_crucible.records.datasets import normalise
 
 _WORD = re.compile(r"\w+")
 Numbers = npt.NDArray[np.int64]

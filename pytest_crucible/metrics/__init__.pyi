@@ -44,4 +44,4 @@ from pytest_crucible.metrics.text import squad_f1_of as squad_f1_of
 from pytest_crucible.metrics.text import squad_normalise as squad_normalise
 from pytest_crucible.metrics.text import total_tokens as total_tokens
 from pytest_crucible.metrics.text import truncated as truncated
-from pytest_crucible.records.question_text import normalise as normalise
+from pytest_crucible.records.datasets import normalise as normalise

@@ -13,8 +13,8 @@ from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.question_text import normalise
 
 # Time for one reply: a pattern such as `(a+)+$` can take for ever; then the sample is lost for this metric.
 MAX_SEARCH_S = 1.0

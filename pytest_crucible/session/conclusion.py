@@ -44,7 +44,7 @@ class Conclusion:
             state.resources.close_writer()
             state.resources.store_request_counts(state.run)
             if state.hide.finds_late():
-                from pytest_crucible.store.redact_again import redact_again
+                from pytest_crucible.store.prune import redact_again
 
                 redact_again(state.resources.store, state.run, state.hide)
             state.config.hook.pytest_crucible_sampled(interrupted=interrupted)

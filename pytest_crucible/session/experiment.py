@@ -12,8 +12,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.plan.variants import twin_sample
+from pytest_crucible.plan.variants import VariantNames, twin_sample
 from pytest_crucible.records import (
     Dataset,
     Draws,
@@ -27,7 +26,7 @@ from pytest_crucible.records import (
     Unit,
     Variant,
 )
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress
 from pytest_crucible.score.apply import FurtherScores

@@ -21,11 +21,10 @@ from pytest_crucible.features import feature_of, left_out_sentence
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Dataset, MetricFacts, Origin, Sample, Selection
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.session.marks import ExperimentMark, scored_facts
 
 

@@ -13,7 +13,6 @@ from pytest_crucible.datasets import identify
 from pytest_crucible.features import left_out_sentence
 from pytest_crucible.measures.table import feature_of
 from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.contrasts import with_declarations
 from pytest_crucible.plan.design import (
     NO_VARIANTS,
     check_expected,
@@ -23,8 +22,8 @@ from pytest_crucible.plan.design import (
     plan_terms,
 )
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
+from pytest_crucible.plan.targets import with_declarations
+from pytest_crucible.plan.variants import VariantNames, check_members, own_names, plan_variants, sample_variants
 from pytest_crucible.records import Dataset, Exclusion, Measure, MetricFacts, Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings

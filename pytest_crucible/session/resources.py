@@ -21,7 +21,7 @@ from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.private_files import runtime_folder
+from pytest_crucible.records.files import runtime_folder
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.background_loop import BackgroundLoop
 from pytest_crucible.session.events import EventPublisher

@@ -13,15 +13,15 @@ import pytest
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.records import Arm, ArmOutcomes, Plan, Sample
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.git import git_commit
-from pytest_crucible.records.plan_values import ANSWERED_BY
+from pytest_crucible.records.files import git_commit
+from pytest_crucible.records.plan import ANSWERED_BY
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.items import JoinedTest
+from pytest_crucible.store.decisions import find_member
 from pytest_crucible.store.experiments import StoredExperiment, load_experiment
 from pytest_crucible.store.history import add_tag, check_tag
-from pytest_crucible.store.past_sweeps import find_member
 from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 

@@ -148,6 +148,7 @@ def test_a_checkpoint_may_be_typed(local):
     )
 
 
+@pytest.mark.uses("training")
 @pytest.mark.parametrize(
     ("name", "line", "sentence"),
     [

@@ -246,6 +246,7 @@ def test_a_changed_recipe_is_untrained(recipes, change):
     recipes.refuses(recipes.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
 
 
+@pytest.mark.uses("ensembles")
 @pytest.mark.slow
 def test_the_members_of_an_ensemble_are_trained_each_once(recipes, run):
     config = recipes.path / "crucible.toml"
@@ -516,6 +517,7 @@ def write_kept_steps(suite, *, steps: str) -> None:
     suite.write_rows("words.jsonl", [{"id": f"w{k:02}", "input": f"{k}?", "expected": "five"} for k in range(50)])
 
 
+@pytest.mark.uses("registry", "stages", "sweeps")
 @pytest.mark.slow
 def test_a_sweep_over_steps_trains_once(recipes, monkeypatch, capsys):
     write_kept_steps(recipes, steps="[2, 80]")
@@ -565,6 +567,7 @@ def test_a_sweep_over_steps_trains_once(recipes, monkeypatch, capsys):
     assert recipes.run("--crucible-adapter=words@1").ret == 1
 
 
+@pytest.mark.uses("sweeps")
 @pytest.mark.slow
 def test_on_two_workers_members_share_a_training(recipes):
     write_kept_steps(recipes, steps="[2, 80]")

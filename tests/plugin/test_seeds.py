@@ -13,6 +13,8 @@ import pytest_crucible.features.training.adapters  # noqa: F401  loaded once: nu
 from pytest_crucible import runs
 from pytest_crucible.cli import main
 
+pytestmark = pytest.mark.uses("training")
+
 RECIPES = """
     import random
 
@@ -234,6 +236,7 @@ def test_a_target_on_the_training_has_an_interval_over_trainings(seeded):
     )
 
 
+@pytest.mark.uses("ensembles")
 def test_several_trainings_are_no_member_of_an_ensemble(seeded):
     with (seeded.path / "crucible.toml").open("a") as file:
         file.write('\n[adapters.both]\nensemble = ["v1", "v2"]\n')

@@ -370,6 +370,7 @@ def test_the_sessions_own_server_is_started_again(recipes):
     assert remote["losses"] == pytest.approx(here["losses"], rel=1e-5)
 
 
+@pytest.mark.uses("factors")
 @pytest.mark.slow
 def test_several_seeds_are_trainings_of_their_own_on_the_service(recipes):
     configure(recipes, seeds="3")

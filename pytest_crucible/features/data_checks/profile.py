@@ -18,7 +18,7 @@ from pytest_crucible.datasets.columns import Table as SampleTable
 from pytest_crucible.features.data_checks.texts import is_clean
 from pytest_crucible.features.data_checks.values import read_time
 from pytest_crucible.records import Note, Row, Sample, Statement, Table, View
-from pytest_crucible.records.question_text import normalise
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.stats.number_format import quantity
 
 

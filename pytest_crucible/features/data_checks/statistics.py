@@ -25,8 +25,8 @@ from pytest_crucible.datasets.expectation import (
 )
 from pytest_crucible.datasets.similar import find_equal, find_similar
 from pytest_crucible.features.data_checks.texts import UnusableColumn
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.question_text import normalise
 
 Numbers = npt.NDArray[np.float64]
 

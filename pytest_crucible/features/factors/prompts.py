@@ -13,8 +13,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms, could_name_file, names_file
 from pytest_crucible.records import PromptForm, Sample, Unit
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.records.errors import SpecError, closest_name
 from pytest_crucible.session.experiment import Experiment, ExperimentDraft
 from pytest_crucible.session.experiment_checks import check_fixture
 from pytest_crucible.session.marks import experiment_mark

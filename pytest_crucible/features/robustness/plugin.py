@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_crucible.records import Plan
+    from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
-    from pytest_crucible.records.variants import VariantRules
     from pytest_crucible.session.experiment import Announcement, ExperimentDraft
 
 
@@ -89,13 +89,13 @@ def pytest_crucible_announce(announcement: Announcement) -> None:
 
 def pytest_crucible_variant_rules(plan: Plan) -> VariantRules | None:
     """Return what is known of the attacked variants of a plan; None for a plan without attacks."""
-    from pytest_crucible.features.robustness.pairs import variant_rules
+    from pytest_crucible.features.robustness.drops import variant_rules
 
     return variant_rules(plan)
 
 
 def pytest_crucible_pair_variants(plan: Plan, ours: Plan) -> Plan | None:
     """Return the plan with those attacks of ours whose variants both runs have."""
-    from pytest_crucible.features.robustness.pairs import with_common_attacks
+    from pytest_crucible.features.robustness.drops import with_common_attacks
 
     return with_common_attacks(plan, ours)

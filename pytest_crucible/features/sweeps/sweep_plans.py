@@ -13,15 +13,13 @@ from pytest_crucible.features.sweeps.families import family_of
 from pytest_crucible.features.sweeps.grid import Family, first_points
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep, SweepMember
 from pytest_crucible.features.sweeps.rounds import LOOKS, Halves, look_lengths, split_halves
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.plan.design import group_count
-from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.plan.variants import plan_variants
 from pytest_crucible.records import Plan, Sample
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.helpers import choosing_nodeid
-from pytest_crucible.records.plan_values import ANSWERED_BY, BEGINS_LATE
+from pytest_crucible.records.errors import SpecError, closest_name
+from pytest_crucible.records.plan import ANSWERED_BY, BEGINS_LATE, choosing_nodeid
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.session.experiment import Experiment
 
 
@@ -187,15 +185,15 @@ def _correct_for_choice(experiment: Experiment, record: Sweep, *, used: set[str]
 def _without(experiment: Experiment, record: Sweep, *, left_out: set[str]) -> Experiment:
     """Return the experiment without the samples that have chosen. Raises SpecError if none is left."""
     samples = experiment.dataset.samples
-    kept = [sample for sample in samples if _sample_key(sample) not in left_out]
-    if len(kept) == len(samples):
+    remaining = [sample for sample in samples if _sample_key(sample) not in left_out]
+    if len(remaining) == len(samples):
         return experiment
-    if not kept:
+    if not remaining:
         raise SpecError(
             f"all {len(samples)} samples of {experiment.plan.nodeid} choose the winner of {record.family!r}, and none is "
             "left for its verdicts: deselect the test, or set a larger confirm"
         )
-    return _restrict(experiment, kept)
+    return _restrict(experiment, remaining)
 
 
 def _sample_key(sample: Sample) -> str:

@@ -13,8 +13,7 @@ from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.features.sweeps.families import open_family
 from pytest_crucible.features.training.log import summarise_training
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.unknown_setting import UnknownSetting
+from pytest_crucible.records.errors import SpecError, UnknownSetting
 
 ADAPTERS = """
 [adapters]

@@ -18,7 +18,7 @@ from run_sizes import choose_examples
 from pytest_crucible.detectors import addresses
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii, passes_luhn, passes_mod97
 from pytest_crucible.detectors.places import drop_overlapping, make_spans
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "presidio_pii_synth.jsonl.gz"
 
@@ -257,12 +257,12 @@ PLACES = st.lists(
 )
 
 
-@given(places=PLACES, one=PLACES, other=PLACES)
-def test_overlapping_spans_are_dropped(places, one, other):
-    used = [*one, *other]
+@given(places=PLACES, first=PLACES, other=PLACES)
+def test_overlapping_spans_are_dropped(places, first, other):
+    used = [*first, *other]
     apart = [place for place in places if all(place[1] <= start or end <= place[0] for start, end in used)]
 
-    assert drop_overlapping(places, one, other) == apart
+    assert drop_overlapping(places, first, other) == apart
 
 
 @given(st.dictionaries(st.sampled_from("ABC"), PLACES))

@@ -10,8 +10,8 @@ from pytest_crucible.features.guards import metrics as guards
 from pytest_crucible.metrics.definition import NotApplicable
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Reply, Sample
-from pytest_crucible.records.detections import Detection, Span
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.outcomes import Detection, Span
 
 
 def reply(*, flagged: bool, score: float = 0.5, spans=()) -> Reply:
@@ -72,15 +72,15 @@ SPANS = st.lists(
 
 @given(SPANS, SPANS)
 def test_spans_count_once_on_their_own_side(annotated, predicted):
-    found, n, right, m = guards.count_spans(annotated, predicted)
+    matched, n, right, m = guards.count_spans(annotated, predicted)
     mirrored = guards.count_spans(predicted, annotated)
 
     assert (n, m) == (len(annotated), len(predicted))
-    assert 0 <= found <= n
+    assert 0 <= matched <= n
     assert 0 <= right <= m
-    assert (right, m, found, n) == mirrored
-    assert bool(found) == bool(right)
-    assert found == sum(guards.count_spans(annotated, predicted, kind)[0] for kind in "AB")
+    assert (right, m, matched, n) == mirrored
+    assert bool(matched) == bool(right)
+    assert matched == sum(guards.count_spans(annotated, predicted, kind)[0] for kind in "AB")
 
 
 def test_spans_match_from_half_an_overlap():

@@ -12,8 +12,8 @@ from experiment_builders import ALONE
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends.lineages import write_lineage
-from pytest_crucible.features.stages.cost import predict_total
-from pytest_crucible.features.stages.estimate_lines import forecast_text
+from pytest_crucible.features.stages.estimating import forecast_text
+from pytest_crucible.features.stages.forecasts import predict_total
 from pytest_crucible.features.training import adapters as training_adapters
 from pytest_crucible.features.training.adapters import TrainingProgress, Untrained
 from pytest_crucible.features.training.log import TrainingLog, summarise_training
