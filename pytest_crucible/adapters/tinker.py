@@ -26,9 +26,9 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     With both, the checkpoint has to be one of this base. `base_url`, `api_key_env` and `project` name a service other than the
     session's own. Raises SpecError if the service is missing or lacks the model.
     """
-    from pytest_crucible.backends.queue_states import watch_queue
-    from pytest_crucible.backends.tinker.address import identify_model, key_digest, names_service
     from pytest_crucible.backends.tinker.backend import TinkerBackend
+    from pytest_crucible.backends.tinker.health import watch_queue
+    from pytest_crucible.backends.tinker.service import identify_model, key_digest, names_service
     from pytest_crucible.backends.tinker.services import load_local_tokenizer
 
     model_path, base_model = _read_model(adapter)
@@ -84,7 +84,7 @@ def _check_base(adapter: Adapter, trained_on: str, base_model: str | None) -> No
 
 def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
     """Return (checkpoint, base model); one of the two may be None. Raises SpecError."""
-    from pytest_crucible.backends.tinker.address import OPTIONS
+    from pytest_crucible.backends.tinker.service import OPTIONS
 
     check_options(adapter, (*MODEL, *OPTIONS))
     path, base_model = (adapter.options.get(name) for name in MODEL)

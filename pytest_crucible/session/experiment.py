@@ -29,7 +29,7 @@ from pytest_crucible.records import (
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.engine import Progress
-from pytest_crucible.score.apply import FurtherScores
+from pytest_crucible.score import FurtherScores
 from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 

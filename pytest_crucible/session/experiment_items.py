@@ -16,18 +16,15 @@ import pytest
 from pytest_crucible.adapters.open_backend import check_all_replayed
 from pytest_crucible.adapters.opened_arm import collect_backends
 from pytest_crucible.backends.circuit_breaker import note_earlier_answers
-from pytest_crucible.backends.limiting.limiter import explain_load
+from pytest_crucible.backends.limiting.history import explain_load
 from pytest_crucible.metrics.models.scorers import scorer_reports, set_current_reply
 from pytest_crucible.plan.arms import OpenUnits
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.report.printable import AN_ID, printable
-from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.engine import Progress, run_units
-from pytest_crucible.sample.gc_tuning import collecting_seldom
-from pytest_crucible.sample.slots import MOST_OPEN
-from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.score.apply import Scored, score_outcome
+from pytest_crucible.sample.engine import MOST_OPEN, Progress, run_units
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads, collecting_seldom
+from pytest_crucible.score import Scored, score_outcome
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun

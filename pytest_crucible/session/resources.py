@@ -14,16 +14,15 @@ import pytest
 from pytest_crucible.adapters.config_tables import read_prices
 from pytest_crucible.backends.budget import SharedLedger
 from pytest_crucible.backends.cache import CachePolicy
-from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.limiters import Limiters, Workers
-from pytest_crucible.backends.not_sent import UnsentRequest
+from pytest_crucible.backends.context import BackendContext, UnsentRequest
+from pytest_crucible.backends.limiting.limiter import Limiters, Workers
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.files import runtime_folder
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.store.replies import StoredReplies

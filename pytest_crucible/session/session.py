@@ -11,7 +11,7 @@ from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.sample.gc_tuning import collecting_seldom
+from pytest_crucible.sample.loop import collecting_seldom
 from pytest_crucible.session.conclusion import Conclusion
 from pytest_crucible.session.experiment_items import ExperimentItems, observation_hook
 from pytest_crucible.session.failures import expected_failure, forget_unexpected_pass

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.interruptions import Interruptions

@@ -30,7 +30,7 @@ from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import MetricFacts, NoTwin, Outcome, Reply, Sample
 from pytest_crucible.records.errors import Refused, Spent, Uncached
 from pytest_crucible.sample.invoke import lost_reason
-from pytest_crucible.score.apply import score_outcome
+from pytest_crucible.score import score_outcome
 
 if TYPE_CHECKING:
     from pytest_crucible.session.experiment import FunctionCall
@@ -111,7 +111,7 @@ async def search_text(
     `query` returns the score of a reply to a text, higher being better, or None if it is lost. The search begins again at
     the source after as many edits as the strength allows, and ends early at a score of `worst`, the lowest possible one.
     """
-    most = count_edits(strength, len(source.letters))
+    most = count_edits(strength, len(source.places.letters))
     lowest: tuple[float, str] | None = None
     text, score, edits = source.text, float("inf"), 0
     for _ in range(queries if most else 0):

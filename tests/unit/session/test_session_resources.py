@@ -8,7 +8,7 @@ from dataclasses import fields
 import pytest
 from experiment_builders import make_resources
 
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Event, Reply, Request
 from pytest_crucible.records.errors import StoreError
