@@ -8,10 +8,9 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.release import data_file
+from pytest_crucible.datasets.release import OfficialFile
 
 _SOURCE = (
     "https://raw.githubusercontent.com/openai/grade-school-math/"
@@ -34,7 +33,7 @@ def models() -> list[str]:
 
 
 def _rows() -> Iterator[dict[str, Any]]:
-    path: Path = data_file(f"gsm8k/{_NAME}", url=f"{_SOURCE}/{_NAME}", sha256=_SHA256)
+    path = OfficialFile(name=f"gsm8k/{_NAME}", url=f"{_SOURCE}/{_NAME}", sha256=_SHA256).path()
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)
