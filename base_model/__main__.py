@@ -19,7 +19,7 @@ from pytest_crucible.local_model.checkpoints import save_base
 from pytest_crucible.local_model.config import Weights
 from pytest_crucible.local_model.tokens import Tokenizer
 
-_DECIDING = ("words", "passages", "claims", "drills", "readings", "mixture", "muon", "train")
+_DECIDING = ("words", "passages", "claims", "drills", "readings", "mixture", "muon", "tokenizer", "gradients", "train")
 
 
 def save(directory: Path, weights: Weights, tokenizer: Tokenizer, record: dict[str, object]) -> None:

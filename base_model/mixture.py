@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from base_model.drills import DRILLS, Segment
+from base_model.gradients import Batch
 from base_model.readings import READINGS
-from pytest_crucible.local_model.config import Batch
 
 Kinds = Mapping[Callable[[random.Random], Iterator[Segment]], int]
 

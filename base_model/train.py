@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from base_model.drills import DRILLS
+from base_model.gradients import Batch, initial_weights, log_likelihood, loss_and_gradients
 from base_model.mixture import EXERCISES, Kinds, exercise, rows, text_of
 from base_model.muon import Optimiser
-from pytest_crucible.local_model.config import Batch, Shape, Weights, initial_weights
-from pytest_crucible.local_model.model import log_likelihood, loss_and_gradients
-from pytest_crucible.local_model.tokens import Tokenizer, train_tokenizer
+from base_model.tokenizer import train_tokenizer
+from pytest_crucible.local_model.config import Shape, Weights
+from pytest_crucible.local_model.tokens import Tokenizer
 
 SHAPE = Shape(vocabulary=1024, width=128, layers=4, heads=4, mlp=512, context=512)
 

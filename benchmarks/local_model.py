@@ -21,7 +21,7 @@ from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+    from pytest_crucible.features.training.trainer import EmbeddedTrainer
 
 PROMPT, NEW, ROWS, REPEATS = 125, 60, 32, 9
 TRAINED = (8, 275)
@@ -77,11 +77,11 @@ def measure() -> dict[str, float]:
     """Microseconds a token, milliseconds a step, megabytes."""
     import numpy as np
 
+    from base_model.gradients import Batch, initial_weights, loss_and_gradients
     from pytest_crucible.local_model.checkpoints import LoraSpec
-    from pytest_crucible.local_model.config import Batch, Datum, Shape, initial_weights
+    from pytest_crucible.local_model.config import Datum, Shape
     from pytest_crucible.local_model.engine import Engine
     from pytest_crucible.local_model.losses import AdamParams
-    from pytest_crucible.local_model.model import loss_and_gradients
     from pytest_crucible.local_model.sampling import SamplingParams
     from pytest_crucible.local_model.tokens import Tokenizer
 
@@ -137,7 +137,7 @@ def compare_threads() -> dict[str, float]:
 def _open_training() -> tuple[EmbeddedTrainer, Sequence[Any]]:
     """Return a recipe's trainer with the packaged model, and its data, after a first step."""
     from pytest_crucible.backends.local import open_engine
-    from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+    from pytest_crucible.features.training.trainer import EmbeddedTrainer
     from pytest_crucible.local_model.checkpoints import LoraSpec
 
     trainer = EmbeddedTrainer(open_engine(None), LoraSpec(rank=32), folder=ROOT)

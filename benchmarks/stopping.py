@@ -16,7 +16,7 @@ import numpy as np
 from tabulate import tabulate
 
 from benchmarks.figures import Figure
-from pytest_crucible.features.stages.early_stop import StopWhenSettled
+from pytest_crucible.features.stages.looks import StopWhenSettled
 from pytest_crucible.records import Lost, Outcome, Sample, Unit
 from pytest_crucible.records.outcomes import Observation
 from pytest_crucible.session.looks import Looks

@@ -100,8 +100,9 @@ def measure(url: str) -> float:
 
 def serve_local(directory: Path) -> None:
     """The real one, over a model of random weights that costs next to nothing."""
+    from base_model.gradients import initial_weights
     from pytest_crucible.local_model.checkpoints import save_base
-    from pytest_crucible.local_model.config import Shape, initial_weights
+    from pytest_crucible.local_model.config import Shape
     from pytest_crucible.local_model.server.process import ServerOptions, serve
     from pytest_crucible.local_model.tokens import Tokenizer
 
@@ -165,14 +166,12 @@ def _answer(content: dict[str, Any] | bytes, *, close: bool = False) -> bytes:
 
 
 def _answers() -> dict[str, bytes]:
-    from pytest_crucible.local_model.server.sessions import CLIENT_CONFIG
-    from pytest_crucible.local_model.server.tinker_messages import (
-        SampledSequence,
-        SampleResponse,
-        write_sample_response,
-    )
+    from pytest_crucible.local_model.sampling import Sampled
+    from pytest_crucible.local_model.server.application import CLIENT_CONFIG
+    from pytest_crucible.local_model.server.models import Answer
+    from pytest_crucible.local_model.server.protobuf import write_sample_response
 
-    reply = write_sample_response(SampleResponse([SampledSequence([65], [-0.5], "length")]))
+    reply = write_sample_response(Answer([Sampled([65], [-0.5], "length", "")]))
     return {
         "config": _answer(dict(CLIENT_CONFIG), close=True),
         "create_session": _answer({"type": "create_session", "session_id": "s"}),

@@ -17,6 +17,8 @@ from run_sizes import choose_examples
 from sqlalchemy import create_engine, text
 
 pytest_plugins = ["pytester"]
+# Tests build tiny models with the code that made the packaged one, which is not part of the package.
+sys.path.append(str(Path(__file__).parents[1]))
 
 MEMORY = Path("/dev/shm")
 if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > 4 << 30:

@@ -24,11 +24,9 @@ _FEATURES = ("cookbook", "ensembles", "factors", "guards", "judges", "registry",
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "adversary", "backends", "commands", "detectors", "exports",
+        "backends", "commands", "detectors",
         *(f"features/{name}" for name in _FEATURES),
-        "guards", "importers", "measures",
-        "local_model", "presets", "report", "runs", "stats", "sweeps", "training",
-        "training_sets",
+        "importers", "measures", "report", "runs", "stats",
     )
 )  # fmt: skip
 _PACKAGE = tuple(

@@ -13,7 +13,7 @@ import numpy as np
 from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.process import LocalServer
-from pytest_crucible.local_model.server.tinker_messages import write_tensor
+from pytest_crucible.local_model.server.protobuf import write_tensor
 
 WAIT_S = 60
 PROTOBUF = "application/x-protobuf"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from base_model.gradients import initial_weights
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible.local_model.checkpoints import save_base
-from pytest_crucible.local_model.config import Shape, initial_weights
-from pytest_crucible.local_model.tokens import train_tokenizer
+from pytest_crucible.local_model.config import Shape
 
 TEXTS = ["What is the sum of two and three?", "The answer is five.", "The sum of one and one is two."]
 CONTEXT = 48

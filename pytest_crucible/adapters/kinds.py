@@ -129,8 +129,8 @@ KINDS = (
         open="pytest_crucible.adapters.tinker:open_tinker",
         uri=UriForm(("tinker",), read_tinker),
         origin="pytest_crucible.adapters.tinker:find_origin",
-        weights="pytest_crucible.adapters.tinker_weights:find_weights",
-        expiry="pytest_crucible.adapters.tinker_weights:find_expiry",
+        weights="pytest_crucible.adapters.tinker:find_weights",
+        expiry="pytest_crucible.adapters.tinker:find_expiry",
         is_seeded=True,
     ),
     AdapterKind(

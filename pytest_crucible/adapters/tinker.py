@@ -1,13 +1,14 @@
-"""Adapters with `backend = "tinker"`: a checkpoint or a base model of a Tinker service."""
+"""Adapters with `backend = "tinker"`: a checkpoint or a base model of a Tinker service, and its weights there."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin
-from pytest_crucible.adapters.tinker_weights import find_weights
+from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.queue_states import watch_queue
 from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, key_digest, names_service
@@ -60,7 +61,6 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
 
 
 def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
-    """Return the session's service."""
     return Origin((context.settings.tinker, context.settings.tinker_base))
 
 
@@ -96,3 +96,32 @@ def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
 def _has_name(model: str, name: str) -> bool:
     """Return whether a model has this name. A local server's full name is a path that ends with the short name and a hash."""
     return name == model or f"/models/{name}-" in model
+
+
+def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
+    """Return the lineage of a checkpoint that a recipe of this project has made. The service has the weights."""
+    path = adapter.options.get("model_path")
+    if path is None:
+        return Weights()
+    # The import loads numpy and the local model, which adapters without a checkpoint do not need.
+    from pytest_crucible.backends.lineages import find_lineage
+
+    return Weights(lineage=find_lineage(context.adapters_folder, path))
+
+
+def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:
+    """Return when the service deletes the adapter's checkpoint; None for a base model, or where it keeps it.
+
+    Raises SpecError if the service has no such checkpoint, or cannot be reached.
+    """
+    path = adapter.options.get("model_path")
+    if path is None:
+        return None
+    service = context.tinker().service_of(adapter.name, adapter.options)
+    run, name = path.removeprefix("tinker://").split("/", 1)
+    listed = service.within("list checkpoints", lambda: service.rest.list_checkpoints(run))
+    matches = [checkpoint for checkpoint in listed.checkpoints if checkpoint.checkpoint_id == name]
+    if not matches:
+        raise SpecError(f"{service.name} has no {path} any more: register a checkpoint that it has")
+    expires: datetime | None = matches[0].expires_at
+    return expires

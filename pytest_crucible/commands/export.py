@@ -9,9 +9,8 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.exports.formats import FORMATS as TABLE_FORMATS
-from pytest_crucible.exports.formats import find_writer, write_file
-from pytest_crucible.exports.further import FurtherExport
+from pytest_crucible.exports import FORMATS as TABLE_FORMATS
+from pytest_crucible.exports import FurtherExport, find_writer, write_file
 from pytest_crucible.features import load_rows
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object

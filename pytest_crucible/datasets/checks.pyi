@@ -12,7 +12,6 @@ from pytest_crucible.features.data_checks.answers import expect_balanced_answer_
 from pytest_crucible.features.data_checks.answers import (
     expect_length_not_to_predict_label as expect_length_not_to_predict_label,
 )
-from pytest_crucible.features.data_checks.answers import standard_checks as standard_checks
 from pytest_crucible.features.data_checks.statistics import (
     expect_column_mean_to_be_between as expect_column_mean_to_be_between,
 )

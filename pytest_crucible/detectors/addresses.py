@@ -61,12 +61,8 @@ def find_emails(text: str) -> Iterator[Place]:
         # Quotation marks and slashes around an address are not part of it.
         length = len(local[0].rstrip(_QUOTES)) if local and before[0] not in _QUOTES else 0
         domain = match[1]
-        if length and _is_top_level(domain.rpartition(".")[2]) and domain[0] != "-":
+        if length and _TOP_LEVEL.fullmatch(domain.rpartition(".")[2]) and domain[0] != "-":
             yield match.start() - length, match.end()
-
-
-def _is_top_level(label: str) -> bool:
-    return _TOP_LEVEL.fullmatch(label) is not None
 
 
 def find_urls(text: str) -> Iterator[Place]:

@@ -178,7 +178,7 @@ def _find(text: str, types: Sequence[str], phones: PhoneMethod) -> tuple[Span, .
         # Part of an IBAN may have the form of a card.
         findings[name] = drop_overlapping(places, *findings.values()) if name == "CREDIT_CARD" else places
     if _PHONE in types and has_digits:
-        found = list(find_phones(text))
-        found += drop_overlapping(find_phones_by_plan(text), found) if by_plan else []
-        findings[_PHONE] = drop_overlapping(found, *findings.values())
+        by_form = list(find_phones(text))
+        by_form += drop_overlapping(find_phones_by_plan(text), by_form) if by_plan else []
+        findings[_PHONE] = drop_overlapping(by_form, *findings.values())
     return make_spans({name: places for name, places in findings.items() if name in types})

@@ -16,13 +16,13 @@ Place = tuple[int, int]
 """The first character of a finding, and the one after its last."""
 
 
-def drop_overlapping(places: Iterable[Place], *taken: Iterable[Place]) -> list[Place]:
+def drop_overlapping(places: Iterable[Place], *occupied: Iterable[Place]) -> list[Place]:
     """Return the places that overlap none of those taken, which may be in any order and overlap each other.
 
     >>> drop_overlapping([(0, 4), (6, 9)], [(3, 5)])
     [(6, 9)]
     """
-    others = sorted(place for group in taken for place in group)
+    others = sorted(place for group in occupied for place in group)
     starts = [start for start, _ in others]
     # The farthest end of all that begin before a place ends.
     farthest = [0, *accumulate((end for _, end in others), max)]
@@ -35,8 +35,8 @@ def make_spans(findings: Mapping[str, Iterable[Place]]) -> tuple[Span, ...]:
     >>> make_spans({"URL": [(5, 9)], "IP_ADDRESS": [(0, 4)]})
     (Span(type='IP_ADDRESS', start=0, end=4), Span(type='URL', start=5, end=9))
     """
-    found = sorted((start, end, name) for name, places in findings.items() for start, end in places)
-    return tuple(Span(name, start, end) for start, end, name in found)
+    ordered = sorted((start, end, name) for name, places in findings.items() for start, end in places)
+    return tuple(Span(name, start, end) for start, end, name in ordered)
 
 
 _BLANKS = "\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"

@@ -200,12 +200,6 @@ def load_training(place: Path, shape: Shape, base_sha256: str) -> tuple[Adapter,
     return adapter, Adam(first, second, int(about[_STEPS]))
 
 
-def read_spec(place: Path) -> LoraSpec:
-    """Return the LoRA of the sampler weights or the training state in a place."""
-    file = _file(place, TRAINING_FILE, SAMPLER_FILE)
-    return _spec(file, _read(file)[1])
-
-
 def _adapter(file: Path, shape: Shape, base_sha256: str) -> tuple[Adapter, Weights, dict[str, str]]:
     tensors, about = _read(file)
     spec = _spec(file, about)
@@ -296,13 +290,8 @@ def _publish(draft: Path, file: Path) -> None:
     try:
         # Unlike rename, link fails when the name exists.
         os.link(draft, file)
-    except FileExistsError:
-        raise _already_exists(file) from None
     except OSError:
         if file.exists():
-            raise _already_exists(file) from None
+            sentence = f"{file} exists already: sampler weights are never changed, choose another name"
+            raise FileExistsError(sentence) from None
         os.replace(draft, file)
-
-
-def _already_exists(file: Path) -> FileExistsError:
-    return FileExistsError(f"{file} exists already: sampler weights are never changed, choose another name")

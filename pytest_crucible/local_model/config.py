@@ -80,22 +80,6 @@ class Shape:
         return sum(int(np.prod(shape)) for shape in self.of_weights.values())
 
 
-def initial_weights(shape: Shape, seed: int) -> Weights:
-    """Return random weights to train from.
-
-    Normal with variance 1 / inputs; matrices that write to the residual stream are smaller. Gains start at 1. Keys of
-    the first half of the heads start unsmeared, those of the others fully smeared: one layer can then find "what
-    followed this token before", which copying needs.
-
-    >>> initial_weights(Shape(8, 4, 1, 2, 8, 16), seed=0)["layers.0.smear"]
-    array([0., 0., 1., 1.], dtype=float32)
-    """
-    random = np.random.Generator(np.random.Philox(seed))
-    weights = {name: _initial(name, size, shape, random) for name, size in shape.of_weights.items()}
-    check_weights(weights, shape)
-    return weights
-
-
 def check_weights(weights: Weights, shape: Shape) -> None:
     """Raise ValueError when a weight is missing, unknown, of the wrong shape or not finite."""
     expected = shape.of_weights
@@ -106,20 +90,6 @@ def check_weights(weights: Weights, shape: Shape) -> None:
             raise ValueError(f"{name} has shape {weights[name].shape}, expected {size}")
         if not np.isfinite(weights[name]).all():
             raise ValueError(f"{name} is not finite everywhere")
-
-
-def _initial(name: str, size: tuple[int, ...], shape: Shape, random: np.random.Generator) -> Floats:
-    part = name.rsplit(".", 1)[-1]
-    if part == "smear":
-        return np.repeat(np.arange(shape.heads) >= shape.heads // 2, shape.head).astype(np.float32)
-    if len(size) == 1:
-        return np.ones(size, np.float32)
-    # 0.02, and smaller matrices that write to the residual stream, as in GPT-2 (Radford et al. 2019).
-    spread = 0.02 if part == "embedding" else size[0] ** -0.5
-    if part in ("out", "down"):
-        # Two matrices a layer write to the residual stream: its variance must not grow with the number of layers.
-        spread /= (2 * shape.layers) ** 0.5
-    return random.normal(0.0, spread, size).astype(np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,42 +105,6 @@ class Datum:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "inputs", {name: np.asarray(values) for name, values in self.inputs.items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Right-padded rows (rows, positions): tokens to read, targets to predict, and the targets' weights.
-
-    Padding needs no mask: its weight is 0, and no position reads to its right.
-
-    >>> batch = next_token_batch([[5, 6, 7], [8, 9]], pad=0)
-    >>> batch.tokens.tolist(), batch.targets.tolist(), batch.weights.tolist()
-    ([[5, 6], [8, 0]], [[6, 7], [9, 0]], [[1.0, 1.0], [1.0, 0.0]])
-    """
-
-    tokens: Integers
-    targets: Integers
-    weights: Floats
-
-    def __post_init__(self) -> None:
-        if not self.tokens.shape == self.targets.shape == self.weights.shape or self.tokens.ndim != 2:
-            shapes = ", ".join(str(array.shape) for array in (self.tokens, self.targets, self.weights))
-            raise ValueError(f"tokens, targets and weights must be of one shape (rows, positions), not {shapes}")
-
-
-def next_token_batch(rows: Sequence[Sequence[int]], *, pad: int, weights: Sequence[ArrayLike] | None = None) -> Batch:
-    """Return rows that predict their own next token.
-
-    `weights` (one per token of a row) say how much predicting the token counts.
-    """
-    row_weights = [
-        np.ones(len(row)) if weights is None else np.asarray(weights[index]) for index, row in enumerate(rows)
-    ]
-    return Batch(
-        tokens=pad_rows([row[:-1] for row in rows], pad).astype(np.int64),
-        targets=pad_rows([row[1:] for row in rows], pad).astype(np.int64),
-        weights=pad_rows([row[1:] for row in row_weights], 0.0).astype(np.float32),
-    )
 
 
 def pad_rows(rows: Sequence[ArrayLike], fill: float) -> NDArray[np.number]:

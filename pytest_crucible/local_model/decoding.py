@@ -14,9 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_crucible.local_model.attention import normalise, rotations
 from pytest_crucible.local_model.config import Floats, Integers, Shape
-from pytest_crucible.local_model.model import Folded, Layer, forward
+from pytest_crucible.local_model.model import Folded, Layer, forward, normalise, rotations
 
 # Every row's attention runs in blocks of this size, so that sizes never depend on other rows.
 _BLOCK = 64
@@ -43,7 +42,7 @@ def multiply_by_row(x: Floats, matrix: Floats) -> Floats:
 def prefill(folded: Folded, shape: Shape, prompt: list[int]) -> Prefilled:
     """Return a prompt's keys, values and next logits."""
     trace = forward(folded, shape, np.array([prompt], np.int64))
-    attended = [kept.attended for kept in trace.kept]
+    attended = [layer.attended for layer in trace.layers]
     return Prefilled(
         keys=[layer.keys[0] for layer in attended],
         values=[layer.values[0] for layer in attended],

@@ -67,12 +67,6 @@ class Engine:
         """Return a new adapter in training."""
         return Trainer(self, Adapter.initial(spec, self.shape))
 
-    def resume_trainer(self, path: Path, *, optimizer: bool = True) -> Trainer:
-        """Return a trainer that resumes from a saved state, with or without its optimiser's."""
-        trainer = self.trainer(checkpoints.read_spec(path))
-        trainer.load_state(path, optimizer=optimizer)
-        return trainer
-
     def sampler(self, path: Path | None = None) -> Sampler:
         """Return a sampler for the adapter saved in a file, or for the base model."""
         if path is None:
@@ -137,7 +131,7 @@ class Trainer:
         return metrics
 
     def use(self, adapter: Adapter) -> None:
-        """Continue with another adapter."""
+        """Continue with another adapter; the optimiser and its gradients stay as they are."""
         self.adapter, self._folded = adapter, None
 
     def save_state(self, path: Path) -> None:
@@ -241,21 +235,15 @@ RESERVED = (
     *("<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"),
     # DeepSeek V3
     *("<｜begin▁of▁sentence｜>", "<｜end▁of▁sentence｜>", "<｜System｜>", "<｜User｜>", "<｜Assistant｜>"),
-    *(
-        "<｜tool▁calls▁begin｜>",
-        "<｜tool▁calls▁end｜>",
-        "<｜tool▁call▁begin｜>",
-        "<｜tool▁call▁end｜>",
-        "<｜tool▁sep｜>",
-    ),
+    *("<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜tool▁call▁begin｜>", "<｜tool▁call▁end｜>"),
+    "<｜tool▁sep｜>",
     *("<｜tool▁outputs▁begin｜>", "<｜tool▁outputs▁end｜>", "<｜tool▁output▁begin｜>", "<｜tool▁output▁end｜>"),
     # gpt-oss
     *("<|startoftext|>", "<|start|>", "<|end|>", "<|message|>", "<|channel|>", "<|constrain|>", "<|return|>"),
     "<|call|>",
     # Kimi K2
-    *("<|im_system|>", "<|im_user|>", "<|im_assistant|>", "<|im_middle|>"),
-    *("<|tool_calls_section_begin|>", "<|tool_calls_section_end|>", "<|tool_call_begin|>", "<|tool_call_end|>"),
-    "<|tool_call_argument_begin|>",
+    *("<|im_system|>", "<|im_user|>", "<|im_assistant|>", "<|im_middle|>", "<|tool_calls_section_begin|>"),
+    *("<|tool_calls_section_end|>", "<|tool_call_begin|>", "<|tool_call_end|>", "<|tool_call_argument_begin|>"),
     # GLM
     *("<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"),
 )

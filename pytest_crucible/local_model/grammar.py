@@ -70,7 +70,6 @@ _NOTHING = Concatenation(())
 
 
 def literal(text: str) -> Node:
-    """Return the expression of one text."""
     return Concatenation(tuple(Bytes(frozenset((byte,))) for byte in text.encode()))
 
 
@@ -80,22 +79,18 @@ def characters(text: str) -> Bytes:
 
 
 def sequence(*parts: Node) -> Node:
-    """Return the expression of parts that follow each other."""
     return Concatenation(parts)
 
 
 def choice(parts: Iterable[Node]) -> Node:
-    """Return the expression of one of the parts."""
     return Choice(tuple(parts))
 
 
 def optional(part: Node) -> Node:
-    """Return the expression of a part or nothing."""
     return Choice((part, _NOTHING))
 
 
 def repeat(part: Node, least: int = 0, most: int | None = None) -> Node:
-    """Return the expression of a part several times."""
     return Repeat(part, least, most)
 
 
@@ -122,7 +117,6 @@ def shortest(node: Node) -> float:
 
 
 def _references(node: Node) -> Iterator[Reference]:
-    """Yield the names in an expression."""
     match node:
         case Reference():
             yield node
@@ -208,7 +202,6 @@ class Constraint:
         return self._language.find_mask(self._stacks, room)
 
     def advance(self, token: int) -> None:
-        """Take the next token."""
         self._stacks = read(self._stacks, self._language.text_of(token))
 
 

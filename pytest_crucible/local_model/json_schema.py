@@ -71,7 +71,6 @@ class _Compiler:
         self._nodes: dict[str, Node] = {}
 
     def node(self, schema: Any, place: str) -> Node:
-        """Return the grammar of a part of the schema."""
         if not isinstance(schema, Mapping) and schema is not True:
             raise ValueError(f"{place} must be an object, not {schema!r}")
         if schema is True or set(schema) <= _IGNORED:
@@ -176,15 +175,14 @@ class _Compiler:
         return part
 
 
-def _check(schema: Schema, known: set[str], place: str) -> None:
+def _check(schema: Schema, keywords: set[str], place: str) -> None:
     # Within the schema, an $id would change what a $ref means.
     of_root = {"$id"} if place == "#" else set[str]()
-    if unknown := sorted(set(schema) - known - _IGNORED - of_root):
+    if unknown := sorted(set(schema) - keywords - _IGNORED - of_root):
         raise ValueError(f"{place} has {unknown[0]!r}, which this model's decoding cannot keep: leave it out")
 
 
 def _read_kinds(schema: Schema, place: str) -> Sequence[str]:
-    """Return the types that a schema names."""
     kinds = schema.get("type", "object" if "properties" in schema else None)
     kinds = [kinds] if isinstance(kinds, str) else kinds
     if not isinstance(kinds, list) or not kinds or not all(kind in KINDS for kind in kinds):
@@ -247,7 +245,7 @@ _SIMPLE = {
 }
 
 
-KINDS = ("object", "array", "string", "integer", "number", "boolean", "null")
+KINDS = tuple(_OF_TYPE)
 Schema = Mapping[str, Any]
 
 

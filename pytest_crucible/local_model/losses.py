@@ -164,13 +164,12 @@ def _importance_sampling(logprobs: Floats, inputs: Inputs, _: Settings) -> tuple
 
 
 def _ppo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
-    unclipped = _ratio(logprobs, inputs) * inputs["advantages"]
-    clipped = _clip_ratio(logprobs, inputs, settings) * inputs["advantages"]
-    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
+    return _clip_objective(_ratio(logprobs, inputs), inputs, settings)
 
 
 def _cispo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
-    derivative = -_clip_ratio(logprobs, inputs, settings) * inputs["advantages"]
+    low, high = (settings[name] for name in _CLIPS)
+    derivative = -np.clip(_ratio(logprobs, inputs), low, high) * inputs["advantages"]
     return derivative * logprobs, derivative
 
 
@@ -184,11 +183,7 @@ def _gspo(logprobs: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats,
     is_counted = inputs["sequence_ratio_mask"] != 0
     if not is_counted.any():
         raise ValueError("sequence_ratio_mask marks no token of a sequence: mark at least 1")
-    ratio = np.exp((logprobs - inputs["logprobs"])[is_counted].mean())
-    low, high = (settings[name] for name in _CLIPS)
-    unclipped = ratio * inputs["advantages"]
-    clipped = np.clip(ratio, low, high) * inputs["advantages"]
-    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
+    return _clip_objective(np.exp((logprobs - inputs["logprobs"])[is_counted].mean()), inputs, settings)
 
 
 def _ratio(logprobs: Floats, inputs: Inputs) -> Floats:
@@ -196,9 +191,11 @@ def _ratio(logprobs: Floats, inputs: Inputs) -> Floats:
     return ratio
 
 
-def _clip_ratio(logprobs: Floats, inputs: Inputs, settings: Settings) -> Floats:
+def _clip_objective(ratio: Floats, inputs: Inputs, settings: Settings) -> tuple[Floats, Floats]:
     low, high = (settings[name] for name in _CLIPS)
-    return np.clip(_ratio(logprobs, inputs), low, high)
+    unclipped = ratio * inputs["advantages"]
+    clipped = np.clip(ratio, low, high) * inputs["advantages"]
+    return -np.minimum(unclipped, clipped), np.where(unclipped <= clipped, -unclipped, 0)
 
 
 def _exponential(derivative: Floats, _: Settings) -> Floats:
@@ -210,30 +207,22 @@ def _quadratic(derivative: Floats, settings: Settings) -> Floats:
     return np.full_like(derivative, settings["beta"])
 
 
-_OF_A_POLICY, _REWARDED = ("logprobs", "advantages"), ("advantages",)
+def _clips(low: float, high: float) -> dict[str, float]:
+    return dict(zip(_CLIPS, (low, high), strict=True))
+
+
+_POLICY, _REWARDED = ("logprobs", "advantages"), ("advantages",)
 LOSSES = {
     loss.name: loss
     for loss in (
         Loss("cross_entropy", ("weights",), {}, _cross_entropy, counted_by=("weights",)),
-        Loss(
-            "importance_sampling", _OF_A_POLICY, {}, _importance_sampling, curvature=_exponential, counted_by=_REWARDED
-        ),
-        Loss(
-            "ppo",
-            _OF_A_POLICY,
-            dict(zip(_CLIPS, (0.8, 1.2), strict=True)),
-            _ppo,
-            curvature=_exponential,
-            counted_by=_REWARDED,
-        ),
-        Loss("cispo", _OF_A_POLICY, dict(zip(_CLIPS, (0.0, 4.0), strict=True)), _cispo, counted_by=_REWARDED),
+        Loss("importance_sampling", _POLICY, {}, _importance_sampling, curvature=_exponential, counted_by=_REWARDED),
+        Loss("ppo", _POLICY, _clips(0.8, 1.2), _ppo, curvature=_exponential, counted_by=_REWARDED),
+        Loss("cispo", _POLICY, _clips(0.0, 4.0), _cispo, counted_by=_REWARDED),
         # Its penalty counts where the advantage is 0, too.
-        Loss("dro", _OF_A_POLICY, {"beta": 0.05}, _dro, curvature=_quadratic),
+        Loss("dro", _POLICY, {"beta": 0.05}, _dro, curvature=_quadratic),
         Loss(
-            "gspo",
-            (*_OF_A_POLICY, "sequence_ratio_mask"),
-            {},
-            _gspo,
+            *("gspo", (*_POLICY, "sequence_ratio_mask"), {}, _gspo),
             required=_CLIPS,
             of_sequences=True,
             counted_by=(*_REWARDED, "sequence_ratio_mask"),

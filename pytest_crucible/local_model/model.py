@@ -1,33 +1,170 @@
 """The transformer over whole rows: forward pass, log-probabilities of targets, and exact gradients.
 
-Train all weights (a base model), with any optimiser over a dict of arrays:
+Where a target does not count, nothing is computed after the last attention. Inside, the gains of norms are folded into the
+matrices that follow them (`Folded`), which saves a pass over the activations (Zhang & Sennrich 2019).
 
-    weights = initial_weights(shape, seed=0)                              # local_model.config
-    batch = Batch(tokens, targets, weights_of_positions)                  # local_model.batches, all (rows, positions)
-    loss, gradients = loss_and_gradients(weights, shape, batch)           # nats, summed with the weights
-    weights[name] -= rate * gradients[name] / batch.weights.sum()         # for every name in `weights`
-
-`loss` is a sum, sum(weights * -log p(target)), never a mean: divide by the weights' sum yourself. Rows may be packed or
-right-padded (weight 0). Where a weight is 0 nothing is computed after the last attention. Everything is of the dtype of
-the weights; float64 works, for checking. `log_likelihood` gives the loss alone.
-
-Inside, the gains of norms are folded into the matrices that follow them: `Folded`.
+Attention is causal, with smeared keys: k_t <- k_t + m (k_{t-1} - k_t), with a learned m per channel. A key then contains the token
+before it, so that a single layer can find where a token occurred and read what followed: the model learns copying early. Rotary
+positions (Su et al. 2021) rotate neighbouring channels (2i, 2i+1), read as one complex number, by position * 10000^(-i / pairs).
+Queries are processed in blocks, and a block reads only the keys up to its own end, which saves about a third of the work.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
-from pytest_crucible.local_model.attention import AttentionTrace, attend, attend_backward, normalise, normalise_backward
-from pytest_crucible.local_model.config import Batch, Floats, Integers, Shape, Weights
+from pytest_crucible.local_model.config import Floats, Integers, Shape, Weights
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
+
+# Keeps a row of zeros from dividing by 0.
+EPSILON = 1e-6
+
+
+def normalise(x: Floats) -> tuple[Floats, Floats]:
+    """Return the rows of x over their root mean square, and the reciprocals of that, (rows, 1)."""
+    scale = np.einsum("nw,nw->n", x, x)
+    scale /= x.shape[1]
+    scale += EPSILON
+    np.sqrt(scale, out=scale)
+    np.divide(1, scale, out=scale)
+    return x * scale[:, None], scale[:, None]
+
+
+def normalise_backward(d_out: Floats, out: Floats, scale: Floats) -> Floats:
+    """Return the gradient of the input of `normalise`, in place of `d_out`."""
+    along = np.einsum("nw,nw->n", d_out, out)
+    along /= out.shape[1]
+    d_out -= out * along[:, None]
+    d_out *= scale
+    return d_out
+
+
+# Queries in a block: smaller blocks save more work but make more and smaller products.
+_BLOCK = 64
+# The base of the rotary frequencies, as in Su et al. 2021.
+_BASE = 10_000.0
+
+
+@dataclass(slots=True)
+class AttentionTrace:
+    """Intermediate values for the backward pass: smearing's differences, rotated queries, keys and values, and weights by block.
+
+    `last_key` (rows, width), unsmeared and unrotated, is for decoding that continues from here.
+    """
+
+    last_key: Floats
+    steps: Floats
+    queries: Floats
+    keys: Floats
+    values: Floats
+    exponents: list[Floats]
+    inverse: list[Floats]
+    out: Floats
+
+
+@lru_cache(maxsize=4)
+def rotations(shape: Shape, dtype: DTypeLike) -> NDArray[np.complexfloating]:
+    """Return the complex factors of queries and keys, (context, width).
+
+    Those of the queries contain 1 / sqrt(head) as well.
+    """
+    pairs = shape.head // 2
+    angles = np.arange(shape.context)[:, None] * _BASE ** (-np.arange(pairs) / pairs)
+    rotated = np.tile(np.exp(1j * angles), (1, 2 * shape.heads))
+    rotated[:, : shape.width // 2] *= shape.head**-0.5
+    rotated = rotated.astype(np.result_type(dtype, np.complex64))
+    rotated.flags.writeable = False
+    return rotated
+
+
+def attend(qkv: Floats, smear: Floats, shape: Shape) -> AttentionTrace:
+    """Return attention over fused queries, keys, values (rows, positions, 3 * width), which are overwritten."""
+    rows, positions, width = qkv.shape[0], qkv.shape[1], shape.width
+    keys = qkv[:, :, width : 2 * width]
+    last_key = keys[:, -1].copy()
+    steps = keys[:, :-1] - keys[:, 1:]
+    keys[:, 1:] += steps * smear
+    # A view: multiplying complex numbers rotates the pairs of channels in place.
+    rotated = qkv[:, :, : 2 * width].view(np.result_type(qkv.dtype, np.complex64))
+    rotated *= rotations(shape, qkv.dtype)[:positions]
+    heads = qkv.reshape(rows, positions, 3, shape.heads, shape.head).transpose(2, 0, 3, 1, 4)
+    out = np.empty((rows, positions, shape.heads, shape.head), qkv.dtype)
+    attended = AttentionTrace(
+        last_key, steps, heads[0], heads[1], heads[2], [], [], out.reshape(rows * positions, width)
+    )
+    for start, end in _blocks(positions):
+        exponents, inverse = _block(heads[0][:, :, start:end], heads[1][:, :, :end], start)
+        mixed = exponents @ heads[2][:, :, :end]
+        np.multiply(mixed, inverse, out=out[:, start:end].transpose(0, 2, 1, 3))
+        attended.exponents.append(exponents)
+        attended.inverse.append(inverse)
+    return attended
+
+
+def attend_backward(d_out: Floats, attended: AttentionTrace, smear: Floats, shape: Shape) -> tuple[Floats, Floats]:
+    """Return gradients of the fused queries, keys, values (rows * positions, 3 * width) and of the smear (width,).
+
+    With e the exponents and r one over their sum, the softmax is p = e r, and its backward, dS = p (dP - sum(dP p)),
+    becomes e (r dP - r sum(dO O)): the division by the sum never touches anything (positions, positions).
+    """
+    queries, keys, values = attended.queries, attended.keys, attended.values
+    rows, _, positions, _ = queries.shape
+    split = (rows, positions, shape.heads, shape.head)
+    d_heads = d_out.reshape(split).transpose(0, 2, 1, 3)
+    row_sums = np.einsum("bthd,bthd->bht", d_out.reshape(split), attended.out.reshape(split))[..., None]
+    d_qkv = np.zeros((rows, positions, 3, shape.heads, shape.head), d_out.dtype)
+    d_queries, d_keys, d_values = d_qkv.transpose(2, 0, 3, 1, 4)
+    for (start, end), exponents, inverse in zip(_blocks(positions), attended.exponents, attended.inverse, strict=True):
+        d_mixed = d_heads[:, :, start:end] * inverse
+        d_scores = d_mixed @ values[:, :, :end].swapaxes(2, 3)
+        d_scores -= row_sums[:, :, start:end] * inverse
+        d_scores *= exponents
+        d_values[:, :, :end] += exponents.swapaxes(2, 3) @ d_mixed
+        d_keys[:, :, :end] += d_scores.swapaxes(2, 3) @ queries[:, :, start:end]
+        d_queries[:, :, start:end] = d_scores @ keys[:, :, :end]
+    fused = d_qkv.reshape(rows, positions, 3 * shape.width)
+    return fused.reshape(rows * positions, -1), _backward_rotation(fused, attended.steps, smear, shape)
+
+
+def _backward_rotation(d_qkv: Floats, steps: Floats, smear: Floats, shape: Shape) -> Floats:
+    """Take gradients of queries and keys back through rotation and smearing, in place; return the smear's own."""
+    rotated = d_qkv[:, :, : 2 * shape.width].view(np.result_type(d_qkv.dtype, np.complex64))
+    rotated *= rotations(shape, d_qkv.dtype)[: d_qkv.shape[1]].conj()
+    d_keys = d_qkv[:, :, shape.width : 2 * shape.width]
+    d_smear: Floats = np.einsum("btw,btw->w", d_keys[:, 1:], steps)
+    smeared = d_keys[:, 1:] * smear
+    d_keys[:, 1:] -= smeared
+    d_keys[:, :-1] += smeared
+    return d_smear
+
+
+def _blocks(positions: int) -> list[tuple[int, int]]:
+    return [(start, min(start + _BLOCK, positions)) for start in range(0, positions, _BLOCK)]
+
+
+def _block(queries: Floats, keys: Floats, start: int) -> tuple[Floats, Floats]:
+    """Return unnormalised softmax weights of a block of queries, and the reciprocals of their sums."""
+    scores = queries @ keys.swapaxes(2, 3)
+    scores[..., start:] += _future(queries.shape[2], scores.dtype)
+    # Subtracting the maximum keeps exp from overflowing.
+    scores -= scores.max(axis=-1, keepdims=True)
+    np.exp(scores, out=scores)
+    return scores, 1 / scores.sum(axis=-1, keepdims=True)
+
+
+@lru_cache(maxsize=16)
+def _future(size: int, dtype: DTypeLike) -> Floats:
+    mask = np.triu(np.full((size, size), -np.inf, dtype), k=1)
+    mask.flags.writeable = False
+    return mask
+
 
 Collect: TypeAlias = Callable[[str, Floats, Floats], None]
 """Called by backward for every folded matrix, and for every smear: name, inputs, gradients of outputs."""
@@ -57,11 +194,16 @@ class Folded:
 
     @staticmethod
     def of(weights: Weights, shape: Shape) -> Folded:
-        """Return a model's weights with the gains folded in."""
-        unembedding = weights["unembedding"] if "unembedding" in weights else weights["embedding"].T
-        layers = tuple(_fold_layer(weights, f"layers.{index}.") for index in range(shape.layers))
+
+        def fold(name: str, matrix: Floats | None = None) -> Floats:
+            matrix, gain = weights[name] if matrix is None else matrix, gain_of(name)
+            return matrix if gain is None else weights[gain][:, None] * matrix
+
+        layers = tuple(
+            Layer(*(fold(f"layers.{index}.{part.name}") for part in fields(Layer))) for index in range(shape.layers)
+        )
         # The transposed embedding is not contiguous, and products with it would be slower.
-        last = np.ascontiguousarray(weights["norm"][:, None] * unembedding)
+        last = np.ascontiguousarray(fold("unembedding", weights.get("unembedding", weights["embedding"].T)))
         return Folded(weights["embedding"], layers, last)
 
 
@@ -95,7 +237,7 @@ class Trace:
     states: Floats
     scale: Floats
     places: Integers | None
-    kept: list[_LayerTrace]
+    layers: list[_LayerTrace]
     residual: Floats
 
 
@@ -122,7 +264,7 @@ def forward(folded: Folded, shape: Shape, tokens: Integers, places: Integers | N
 def states_elsewhere(folded: Folded, trace: Trace, places: Integers) -> Floats:
     """Return the last states at other places than those of a forward pass, (places, width)."""
     x = trace.residual[places]
-    _run_mlp(folded.layers[-1], x, trace.kept[-1].attended.out[places])
+    _run_mlp(folded.layers[-1], x, trace.layers[-1].attended.out[places])
     return normalise(x)[0]
 
 
@@ -145,7 +287,7 @@ def backward(
     """
     d_x = normalise_backward(d_states, trace.states, trace.scale)
     for index in reversed(range(shape.layers)):
-        layer, trace_of_layer, name = folded.layers[index], trace.kept[index], f"layers.{index}."
+        layer, trace_of_layer, name = folded.layers[index], trace.layers[index], f"layers.{index}."
         d_out = _mlp_backward(layer, trace_of_layer.mlp, name, d_x, collect)
         if trace.places is not None and index == shape.layers - 1:
             d_x, d_out = (_scatter(each, trace.places, len(trace.residual)) for each in (d_x, d_out))
@@ -222,54 +364,6 @@ def _columns(values: NDArray[ScalarT]) -> NDArray[ScalarT]:
     return values[:, None] if values.ndim == 1 else values
 
 
-def loss_and_gradients(weights: Weights, shape: Shape, batch: Batch) -> tuple[float, Weights]:
-    """Return the weighted sum of -log p(target) over a batch, and its gradient for every weight.
-
-    Raises ValueError if no position has a weight, where a row is longer than the context, and where the loss is not
-    finite.
-    """
-    folded = Folded.of(weights, shape)
-    trace, predicted, counted = _predict_batch(folded, shape, batch)
-    loss = -float(predicted.logprobs @ counted)
-    if not np.isfinite(loss):
-        raise ValueError(f"the loss is {loss}")
-    gradients: Weights = {}
-    collect = partial(_collect, gradients, weights)
-    d_states = predict_backward(folded, predicted, -counted, collect)
-    d_x = backward(folded, shape, trace, d_states, collect)
-    assert d_x is not None
-    _add_by_token(gradients["embedding"], batch.tokens.reshape(-1), d_x)
-    return loss, gradients
-
-
-def log_likelihood(weights: Weights, shape: Shape, batch: Batch) -> float:
-    """Return the weighted sum of log p(target) over a batch."""
-    folded = Folded.of(weights, shape)
-    _, predicted, counted = _predict_batch(folded, shape, batch)
-    return float(predicted.logprobs @ counted)
-
-
-def _predict_batch(folded: Folded, shape: Shape, batch: Batch) -> tuple[Trace, TargetLogprobs, Floats]:
-    """Return the pass over a batch, and log-probabilities and weights of the targets that count."""
-    weights = batch.weights.reshape(-1)
-    places = np.flatnonzero(weights)
-    if not places.size:
-        raise ValueError("no position of the batch has a weight")
-    trace = forward(folded, shape, batch.tokens, places)
-    predicted = predict(folded, trace.states, batch.targets.reshape(-1)[places])
-    return trace, predicted, weights[places].astype(folded.unembedding.dtype)
-
-
-def _fold_layer(weights: Weights, name: str) -> Layer:
-    return Layer(
-        qkv=weights[name + "attention_norm"][:, None] * weights[name + "qkv"],
-        smear=weights[name + "smear"],
-        out=weights[name + "out"],
-        up=weights[name + "mlp_norm"][:, None] * weights[name + "up"],
-        down=weights[name + "down"],
-    )
-
-
 _GAINS = {"qkv": "attention_norm", "up": "mlp_norm", "unembedding": "norm"}
 
 
@@ -281,33 +375,3 @@ def gain_of(name: str) -> str | None:
     """
     layer, dot, part = name.rpartition(".")
     return f"{layer}{dot}{_GAINS[part]}" if part in _GAINS else None
-
-
-def _collect(gradients: Weights, weights: Weights, name: str, inputs: Floats, d_outputs: Floats) -> None:
-    """Store gradients of weights, from those of folded matrices.
-
-    Of gain * W with gradient G, W gets gain * G and the gain sum(W * G).
-    """
-    gain = gain_of(name)
-    if name.endswith("smear"):
-        gradients[name] = d_outputs
-    elif name == "unembedding":
-        folded = d_outputs.T @ inputs
-        gradients["norm"] = np.einsum("vw,vw->w", weights["embedding"], folded)
-        gradients["embedding"] = folded * weights["norm"]
-    elif gain is not None:
-        folded = inputs.T @ d_outputs
-        gradients[gain] = np.einsum("io,io->i", weights[name], folded)
-        gradients[name] = folded * weights[gain][:, None]
-    else:
-        gradients[name] = inputs.T @ d_outputs
-
-
-def _add_by_token(rows: Floats, tokens: Integers, gradients: Floats) -> None:
-    """Add gradients to rows[tokens], where a token may occur many times.
-
-    Sorting first is faster than np.add.at.
-    """
-    order = np.argsort(tokens, kind="stable")
-    distinct, starts = np.unique(tokens[order], return_index=True)
-    rows[distinct] += np.add.reduceat(gradients[order], starts, axis=0)

@@ -10,7 +10,6 @@ are asked the same with the same seed get the same numbers, so their replies dif
 from __future__ import annotations
 
 import codecs
-import functools
 import hashlib
 import math
 import secrets
@@ -100,16 +99,20 @@ class Sampled:
 class _Row:
     """A reply in progress."""
 
-    place: int
+    request: _Request
     limit: int
     uniforms: Floats
     stops: Stops
+    constraint: Constraint | None
     tokens: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
     topk: list[tuple[Integers, Floats]] = field(default_factory=list)
-    constraint: Constraint | None = None
-    watch: Callable[[int], None] | None = None
-    is_abandoned: Callable[[], bool] | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """True where the reply ends without a stop."""
+        is_abandoned = self.request.params.is_abandoned
+        return len(self.tokens) >= self.limit or (is_abandoned is not None and is_abandoned())
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +179,6 @@ def check_request(prompt: Sequence[int], params: SamplingParams, shape: Shape) -
 
 
 def _limit(prompt: Sequence[int], params: SamplingParams, shape: Shape) -> int:
-    """Return the most tokens that a reply may have."""
     room = shape.context - len(prompt)
     return room if params.max_tokens is None else min(room, params.max_tokens)
 
@@ -242,7 +244,7 @@ class _Batch:
         # Backwards, because dropping a row moves the last one into its slot.
         for slot in reversed(range(count)):
             if reply := self._finish_if_complete(self.rows[slot]):
-                complete[self.rows[slot].place] = reply
+                complete[self.rows[slot].request.place] = reply
                 tokens[slot] = tokens[len(self.rows) - 1]
                 self._drop(slot)
         if self.rows:
@@ -262,15 +264,10 @@ class _Batch:
         return constrained
 
     def _row(self, request: _Request) -> _Row:
-        limit = _limit(request.prompt, request.params, self.shape)
-        stops, language = Stops(request.params.stop, self.tokenizer), request.params.language
+        limit, language = _limit(request.prompt, request.params, self.shape), request.params.language
         constraint = None if language is None else Constraint(language)
-        uniforms, watch = _stream(request).random(limit), request.params.watch
-        number = None if watch is None else functools.partial(watch, request.number)
-        is_abandoned = request.params.is_abandoned
-        return _Row(
-            request.place, limit, uniforms, stops, constraint=constraint, watch=number, is_abandoned=is_abandoned
-        )
+        stops = Stops(request.params.stop, self.tokenizer)
+        return _Row(request, limit, _stream(request).random(limit), stops, constraint)
 
     def _record(self, tokens: Integers, logprobs: Floats) -> None:
         chosen = logprobs[np.arange(len(tokens)), tokens].tolist()
@@ -278,8 +275,8 @@ class _Batch:
             row.tokens.append(token)
             if row.constraint is not None:
                 row.constraint.advance(token)
-            if row.watch is not None:
-                row.watch(token)
+            if (watch := row.request.params.watch) is not None:
+                watch(row.request.number, token)
             row.logprobs.append(logprob)
         if self.topk:
             best, values = most_probable(logprobs, self.topk)
@@ -288,7 +285,7 @@ class _Batch:
 
     def _finish_if_complete(self, row: _Row) -> Sampled | None:
         text_kept = row.stops.text_before_end(row.tokens)
-        if text_kept is None and len(row.tokens) < row.limit and not (row.is_abandoned and row.is_abandoned()):
+        if text_kept is None and not row.is_over:
             return None
         text = self.tokenizer.decode(row.tokens) if text_kept is None else text_kept
         reason: StopReason = "length" if text_kept is None else "stop"
@@ -307,7 +304,6 @@ class _Batch:
 
 
 def _stream(request: _Request) -> np.random.Generator:
-    """Return the random number generator of one reply."""
     # Philox is counter-based: any 128-bit key gives an independent stream, so a digest can be the key.
     digest = hashlib.blake2b(repr((request.seed, request.number, request.prompt)).encode(), digest_size=16)
     return np.random.Generator(np.random.Philox(key=int.from_bytes(digest.digest(), "little")))

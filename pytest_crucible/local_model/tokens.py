@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -45,7 +44,7 @@ from typing import Any, TypeAlias
 from pytest_crucible.records.type_names import describe_type
 
 # The pattern that splits text; `PIECES` is the same for other libraries.
-_PIECES = re.compile(" ?[A-Za-z\x80-\U0010ffff]+|[0-9]| ?[!-/:-@\\[-`{-~]| +|[\x00-\x1f\x7f]+")
+cut_pieces = re.compile(" ?[A-Za-z\x80-\U0010ffff]+|[0-9]| ?[!-/:-@\\[-`{-~]| +|[\x00-\x1f\x7f]+").findall
 _BYTES = 256
 # Pieces whose ids are cached; beyond it the cache starts again.
 _REMEMBERED = 1 << 16
@@ -72,7 +71,7 @@ class Tokenizer:
     _cache: dict[str, list[int]] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        table = _Table()
+        table = Table()
         for pair in self.merges:
             table.add(pair)
         object.__setattr__(self, "_bytes", tuple(table.bytes))
@@ -101,7 +100,7 @@ class Tokenizer:
         """
         cache = self._cache
         ids: list[int] = []
-        for piece in _PIECES.findall(text):
+        for piece in cut_pieces(text):
             piece_ids = cache.get(piece)
             if piece_ids is None:
                 if len(cache) >= _REMEMBERED:
@@ -148,7 +147,9 @@ class Tokenizer:
         """Return the tokenizer that `save` wrote; ValueError for another library's file."""
         try:
             text = path.read_text(encoding="utf-8")
-            return Tokenizer(read_merges(text), read_reserved(text))
+            # The reserved tokens follow `pad` and `eos`.
+            reserved = tuple(token["content"] for token in json.loads(text)["added_tokens"][2:])
+            return Tokenizer(read_merges(text), reserved)
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise ValueError(f"{path} was not written by this tokenizer ({error!r})") from None
 
@@ -159,30 +160,11 @@ class Tokenizer:
             best = min(pairwise(ids), key=lambda pair: ranks.get(pair, len(ranks)))
             if best not in ranks:
                 break
-            ids = _replace_pair(ids, best, self._ids[self._bytes[best[0]] + self._bytes[best[1]]])
+            ids = replace_pair(ids, best, self._ids[self._bytes[best[0]] + self._bytes[best[1]]])
         return ids
 
 
-def train_tokenizer(texts: Iterable[str], vocabulary: int = 1024) -> Tokenizer:
-    """Return a tokenizer with `vocabulary` ids: each merge joins the most common pair of neighbours.
-
-    Of equally common pairs the first in the order of bytes wins, so that the order of the texts does not matter. Raises
-    ValueError when the texts have too few pairs. Gage 1994; Sennrich, Haddow & Birch 2016.
-
-    >>> train_tokenizer(["low lower lowest"], vocabulary=261).merges
-    ((108, 111), (256, 119), (32, 257))
-    """
-    counts = Counter(piece for text in texts for piece in _PIECES.findall(text))
-    words = [(list(piece.encode("utf-8")), count) for piece, count in sorted(counts.items())]
-    table, pairs, merges = _Table(), _Pairs(words), []
-    while len(table.bytes) + 2 < vocabulary:
-        best = pairs.commonest(table.bytes)
-        merges.append(best)
-        pairs.merge(best, table.add(best))
-    return Tokenizer(tuple(merges))
-
-
-class _Table:
+class Table:
     """The bytes of every id. Two merges with the same bytes have the same id."""
 
     def __init__(self) -> None:
@@ -200,42 +182,7 @@ class _Table:
         return self.ids[merged]
 
 
-class _Pairs:
-    """The number of occurrences of every pair of neighbours, updated as pairs are merged."""
-
-    def __init__(self, words: list[tuple[list[int], int]]) -> None:
-        self.words = words
-        self.counts: Counter[Pair] = Counter()
-        self.where: defaultdict[Pair, set[int]] = defaultdict(set)
-        for position in range(len(words)):
-            self._count(position, +1)
-
-    def commonest(self, texts: Sequence[bytes]) -> Pair:
-        most = max(self.counts.values(), default=0)
-        if most < 1:
-            raise ValueError("the texts hold too few pairs for a vocabulary of this size")
-        candidates = (pair for pair, count in self.counts.items() if count == most)
-        return min(candidates, key=lambda pair: (texts[pair[0]], texts[pair[1]]))
-
-    def merge(self, pair: Pair, merged: int) -> None:
-        # A copy: counting changes the set while it is read.
-        for position in tuple(self.where[pair]):
-            self._count(position, -1)
-            ids, count = self.words[position]
-            self.words[position] = (_replace_pair(ids, pair, merged), count)
-            self._count(position, +1)
-
-    def _count(self, position: int, sign: int) -> None:
-        ids, count = self.words[position]
-        for pair in pairwise(ids):
-            self.counts[pair] += sign * count
-            if sign > 0:
-                self.where[pair].add(position)
-            else:
-                self.where[pair].discard(position)
-
-
-def _replace_pair(ids: list[int], pair: Pair, merged: int) -> list[int]:
+def replace_pair(ids: list[int], pair: Pair, merged: int) -> list[int]:
     result, position, last = [], 0, len(ids) - 1
     while position <= last:
         if position < last and ids[position] == pair[0] and ids[position + 1] == pair[1]:
@@ -304,11 +251,6 @@ def read_merges(text: str) -> tuple[tuple[int, int], ...]:
     if any(ids[character] != byte for character, byte in _HIDDEN.items()):
         raise ValueError("its first 256 tokens are not the bytes")
     return tuple((ids[first], ids[second]) for first, second in model["merges"])
-
-
-def read_reserved(text: str) -> tuple[str, ...]:
-    """Return the reserved tokens of such a file, which follow `pad` and `eos`."""
-    return tuple(token["content"] for token in json.loads(text)["added_tokens"][2:])
 
 
 def is_shown(name: str) -> bool:

@@ -185,7 +185,6 @@ class _BatchPass:
     metrics: dict[str, float]
 
     def outputs(self, folded: Folded) -> list[dict[str, Floats]]:
-        """Return the outputs of each datum, one number per target."""
         whole = {name: self._spread(values) for name, values in self.of_counted.items()}
         others = np.flatnonzero(~self.is_counted)
         if others.size:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 from tinker_http import SHAPE, Http
 
+from base_model.gradients import initial_weights
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible.backends.tinker.service import close_holder
 from pytest_crucible.local_model.checkpoints import save_base
-from pytest_crucible.local_model.config import initial_weights
 from pytest_crucible.local_model.server.process import LocalServer
-from pytest_crucible.local_model.tokens import Tokenizer, train_tokenizer
+from pytest_crucible.local_model.tokens import Tokenizer
 
 TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))
 

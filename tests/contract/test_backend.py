@@ -23,8 +23,7 @@ from pytest_crucible.backends.openai.backend import open_openai as openai_backen
 from pytest_crucible.backends.protocol import Wrapper
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.detectors.secrets import find_secrets
-from pytest_crucible.features.ensembles.ensemble import Ensemble, make_ensemble
-from pytest_crucible.features.ensembles.polling import Member
+from pytest_crucible.features.ensembles.ensemble import Ensemble, Member, make_ensemble
 from pytest_crucible.features.ensembles.settings import read_rules
 from pytest_crucible.features.guards.guard import GuardSettings, ThresholdGuard
 from pytest_crucible.features.guards.kinds import FindingsGuard

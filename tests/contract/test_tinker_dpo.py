@@ -13,9 +13,8 @@ from test_tinker_sdk import got
 
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.features.training.encoding import EmbeddedEncoder
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.features.training.tinker_trainer import TinkerTrainer
-from pytest_crucible.features.training.trainer import TrainingStopped
+from pytest_crucible.features.training.trainer import EmbeddedTrainer, TrainingStopped
 from pytest_crucible.local_model.checkpoints import LoraSpec
 
 SPEC = LoraSpec(rank=4, seed=3)

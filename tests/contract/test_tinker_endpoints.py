@@ -15,9 +15,8 @@ from tinker_http import PROTOBUF, WAIT_S, Body, Http, OpenAI, ask, forward_backw
 
 from pytest_crucible.commands.tinker import server as server_command
 from pytest_crucible.local_model.losses import LOSSES
-from pytest_crucible.local_model.server.application import ENDPOINTS
+from pytest_crucible.local_model.server.application import CLIENT_CONFIG, ENDPOINTS
 from pytest_crucible.local_model.server.futures import Capacity
-from pytest_crucible.local_model.server.sessions import CLIENT_CONFIG
 from pytest_crucible.local_model.server.state import FETCH_S
 from pytest_crucible.local_model.server.transport import Limits
 

@@ -6,8 +6,8 @@ import pytest
 from test_tinker_dpo import SPEC, remote  # noqa: F401 - a fixture
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.features.training.regularizers import L2, Consistency, Entropy, KLDivergence
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 
 ROWS = [{"prompt": f"claim {number} of", "completion": " document 7"} for number in range(4)]
 

@@ -18,8 +18,8 @@ from urllib.parse import urlsplit
 import pytest
 from tinker_http import SHAPE, WAIT_S, Http, OpenAI, ask, save
 
+from base_model.gradients import initial_weights
 from pytest_crucible.local_model.checkpoints import save_base
-from pytest_crucible.local_model.config import initial_weights
 from pytest_crucible.local_model.server.process import LocalServer, ServerFailed
 
 

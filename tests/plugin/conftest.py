@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from feature_tests import deselect_tests
 from fork_server import INTERPRETER
 from tiny_base import write_tiny_base
 
@@ -24,6 +26,8 @@ RIGHT = {"v1": 12, "v2": 16, "v3": 18, "poor": 2}
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 """A key of TOML that needs no quotes: tests look for `[adapters.v2]` to add to it."""
 ALONE = ("-W", "error", "-p", "no:asyncio", "-p", "no:hypothesispytest")
+LEFT_OUT = os.environ.get("CRUCIBLE_LEFT_OUT", "")
+"""A feature that all sessions leave out; its own tests are not run."""
 
 TEST_SUMS = """
     import pytest
@@ -162,6 +166,14 @@ def answer(adapter: str, k: int) -> dict[str, Any]:
     return {"sample_id": f"q{k:02}", "text": str(2 * k) if k < RIGHT[adapter] else f"{adapter} gave up on {k}"}
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deselect the tests of a left-out feature, and with CRUCIBLE_PART=1/3 all but the first test of a third of the files."""
+    if LEFT_OUT:
+        others = deselect_tests(items, LEFT_OUT, os.environ.get("CRUCIBLE_PART", ""))
+        config.hook.pytest_deselected(items=[item for item in items if item not in set(others)])
+        items[:] = others
+
+
 @pytest.fixture(scope="session")
 def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("compiled")
@@ -180,6 +192,8 @@ def suite(
     monkeypatch.delenv("PYTHONDONTWRITEBYTECODE", raising=False)
     monkeypatch.setenv("PYTHONPYCACHEPREFIX", str(compiled))
     monkeypatch.setenv("COLUMNS", "160")  # no line is cut short
+    if LEFT_OUT:
+        monkeypatch.setenv("PYTEST_ADDOPTS", f"-p no:crucible-{LEFT_OUT}")
     return Suite(pytester, prepared)
 
 

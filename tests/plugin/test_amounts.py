@@ -214,6 +214,7 @@ def test_an_item_of_a_joined_test_declares_the_bounds_of_its_scores_too(claims):
     assert (verdict["state"], verdict["proven"]) == ("met", True)
 
 
+@pytest.mark.uses("stages")
 def test_a_run_that_may_stop_early_refuses_an_amount_that_is_named_alone(claims):
     claims.test(experiment('ab_compare("dollars")'), name="test_sums")
     claims.refuses(

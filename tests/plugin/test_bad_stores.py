@@ -134,6 +134,7 @@ def mixed(suite):
     return suite
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.parametrize(
     "more", [(), ("--compare=base",), ("--crucible-estimate",)], ids=["one", "compared", "estimate"]
 )
@@ -164,6 +165,7 @@ def test_a_store_that_no_experiment_needs_is_not_opened(mixed, arguments):
     assert mixed.calls() == []
 
 
+@pytest.mark.uses("registry")
 @pytest.mark.parametrize(
     "more", [("--compare=run:abc",), ("--crucible-adapter=claims@production",)], ids=["run", "version"]
 )
@@ -182,6 +184,7 @@ def test_errors_of_the_configuration_are_reported_with_that_of_the_store(mixed):
     result.stderr.fnmatch_lines(["*nothing*", f"*{NO_STORE}"])
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.parametrize("option", ["--crucible-sample=q01", "--crucible-estimate"])
 def test_joined_tests_store_nothing_where_nothing_is_stored(mixed, option):
     result = mixed.run("--crucible-adapter=scripted", option)

@@ -11,7 +11,7 @@ from tiny_base import write_tiny_base
 
 import pytest_crucible.features.training.adapters  # noqa: F401  loaded once: numpy refuses to be loaded twice
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 
 CONFIGURATION = """
@@ -120,6 +120,7 @@ def test_another_checkpoint_of_the_same_name_is_another_adapter(paid, models):
     )
 
 
+@pytest.mark.uses("training")
 def test_another_recipe_is_another_adapter(paid):
     paid.test(RECIPE.replace("0.1", "0.2"), name="recipes")
 

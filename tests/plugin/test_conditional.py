@@ -81,6 +81,7 @@ def test_a_rate_of_the_selected_is_compared_by_the_rates_of_both_arms(decisions,
     assert (verdict["state"], verdict["proven"]) == ("missed", True)
 
 
+@pytest.mark.uses("slices")
 def test_a_conditional_rate_is_shown_by_slice(decisions):
     write(decisions, '@pytest.mark.ab_compare("right_if_selected by sex")')
 
@@ -112,6 +113,7 @@ def test_a_rate_that_is_conditional_by_definition_is_not_shown_at_the_worst_valu
     assert [line for line in lines if "at the worst value" in line and "quality" not in line] == []
 
 
+@pytest.mark.uses("stages")
 def test_a_run_that_may_stop_early_cannot_compare_it(decisions):
     write(decisions, '@pytest.mark.ab_compare("right_if_selected")')
 
@@ -128,6 +130,7 @@ def test_an_unknown_declaration_is_refused(decisions):
     result.stdout.fnmatch_lines(["*metric 'quality' has applies='always': write 'sample' or 'reply'*"])
 
 
+@pytest.mark.uses("slices")
 def test_a_sample_has_a_value_if_one_repeat_is_scored(decisions):
     """Each arm has one row a sample, so that the second repeat of each is lost."""
     decisions.test(REPEATS)

@@ -47,6 +47,7 @@ def write_log(folder: Path, *paths: str) -> Path:
     return log
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.slow
 def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch, capfd):
     monkeypatch.chdir(suite.path)

@@ -115,6 +115,7 @@ def test_workers_check_a_dataset_once(checked):
     assert len((checked.path / "counted.txt").read_text().splitlines()) == 20
 
 
+@pytest.mark.uses("stages")
 def test_a_failed_check_within_stages_sends_nothing(checked):
     result = checked.run("--crucible-adapter=scripted", "-o", "crucible_stages=smoke: 5, full", "-W", "default")
 
@@ -152,6 +153,7 @@ by = "ok"
 """
 
 
+@pytest.mark.uses("sweeps")
 @pytest.mark.parametrize("failing", ["choosing", "other"])
 def test_a_failed_check_beside_a_sweep_sends_nothing(suite, failing):
     suite.script(
@@ -196,6 +198,7 @@ def write_training(suite, mark=""):
     suite.adapters({**tables, "v1": {**tables["v1"], "trained_on": ["train.jsonl"]}})
 
 
+@pytest.mark.uses("contamination")
 @pytest.mark.slow
 def test_verdicts_are_decided_again_without_what_an_arm_was_trained_on(suite):
     write_training(suite)
@@ -263,6 +266,7 @@ def test_data_checks_need_a_dataset(suite):
     )
 
 
+@pytest.mark.uses("contamination")
 def test_commands(suite, capsys):
     def command(*arguments):
         capsys.readouterr()
@@ -286,6 +290,7 @@ def test_commands(suite, capsys):
     assert "<h2>Quality</h2>" in (suite.path / "profile.html").read_text()
 
 
+@pytest.mark.uses("contamination", "training")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [

@@ -211,6 +211,7 @@ def test_results_of_other_harnesses_take_a_reach(suite, capsys, monkeypatch):
         assert sentence in capsys.readouterr().err
 
 
+@pytest.mark.uses("stages")
 def test_looks_need_only_a_reach(claims):
     claims.test(SUITE.format(facts="reach=0.1", claim="margin=0.09"))
     claims.run(*ARMS, "--crucible-stop", "--crucible-report=r.json")

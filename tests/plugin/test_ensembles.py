@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from contextlib import closing
 
@@ -35,8 +36,9 @@ def estimates(document):
     }
 
 
-def test_an_ensemble_is_judged_and_compared_with_a_member(trio, run):
-    document = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)
+def test_an_ensemble_is_judged_and_compared_with_a_member_and_members_with_each_other(trio, run):
+    result = run("-v", "--crucible-json=run.json", "--crucible-adapter=trio", "--compare=v2")
+    document = json.loads((trio.path / "run.json").read_text(encoding="utf-8"))
     [experiment] = document["experiments"]
 
     assert [(arm["name"], arm["adapter"], arm["members"]) for arm in experiment["arms"]] == [
@@ -56,20 +58,13 @@ def test_an_ensemble_is_judged_and_compared_with_a_member(trio, run):
     }
     [pair] = experiment["comparisons"]
     assert (pair["pairs"], pair["difference"]) == (20, pytest.approx(-0.2))
-
-
-def test_the_members_are_set_beside_each_other(trio, run):
-    [result] = trio.json("--crucible-adapter=trio", "--compare=v2", run=run)["experiments"][0]["sections"]["diversity"]
-
-    assert (result["arm"], result["metric"], result["n"], result["best"]) == ("trio", "exact_match", 20, "v2")
-    assert (result["oracle"]["value"], result["ensemble"]["value"]) == (0.8, 0.6)
-    assert {(pair["first"], pair["second"]): pair["disagreement"]["value"] for pair in result["pairs"]} == {
+    [diversity] = experiment["sections"]["diversity"]
+    assert (diversity["arm"], diversity["metric"], diversity["n"]) == ("trio", "exact_match", 20)
+    assert (diversity["best"], diversity["oracle"]["value"], diversity["ensemble"]["value"]) == ("v2", 0.8, 0.6)
+    assert {(pair["first"], pair["second"]): pair["disagreement"]["value"] for pair in diversity["pairs"]} == {
         ("v1", "v2"): 0.2, ("v1", "poor"): 0.5, ("v2", "poor"): 0.7,
     }  # fmt: skip
-
-
-def test_the_diversity_is_on_the_verbose_screen(trio):
-    trio.run("-v", "--crucible-adapter=trio").stdout.fnmatch_lines(
+    result.stdout.fnmatch_lines(
         [
             "ensemble  metric       accuracy              best member  accuracy of the best  some member right      n",
             "trio      exact_match  0.600 [[]0.387, 0.781[]]  v2           0.800 [[]0.584, 0.919[]]  "
@@ -78,6 +73,13 @@ def test_the_diversity_is_on_the_verbose_screen(trio):
             "v1, v2    trio      exact_match  0.200 *",
         ]
     )
+    with closing(sqlite3.connect(trio.path / ".crucible" / "crucible.db")) as connection:
+        query = "select metric, label from observations where metric like 'answer%' and position in (3, 19) order by 1, position"
+        rows = connection.execute(query).fetchall()
+    assert rows == [
+        ("answer[poor]", "poor gave up on 3"), ("answer[poor]", "poor gave up on 19"), ("answer[v1]", "6"),
+        ("answer[v1]", "v1 gave up on 19"), ("answer[v2]", "6"), ("answer[v2]", "v2 gave up on 19"),
+    ]  # fmt: skip
 
 
 def test_an_arm_without_an_ensemble_has_no_members_section(trio):
@@ -86,18 +88,6 @@ def test_an_arm_without_an_ensemble_has_no_members_section(trio):
 
     assert "diversity" not in document["experiments"][0]["sections"]
     assert {metric for metric, _ in estimates(document)} == {"exact_match"}
-
-
-def test_the_run_store_keeps_each_members_reply(trio):
-    trio.run("--crucible-adapter=trio")
-    with closing(sqlite3.connect(trio.path / ".crucible" / "crucible.db")) as connection:
-        query = "select metric, label from observations where metric like 'answer%' and position in (3, 19) order by 1, position"
-        rows = connection.execute(query).fetchall()
-
-    assert rows == [
-        ("answer[poor]", "poor gave up on 3"), ("answer[poor]", "poor gave up on 19"), ("answer[v1]", "6"),
-        ("answer[v1]", "v1 gave up on 19"), ("answer[v2]", "6"), ("answer[v2]", "v2 gave up on 19"),
-    ]  # fmt: skip
 
 
 def test_an_ensemble_as_the_baseline_is_used_again(trio):
@@ -174,10 +164,7 @@ def test_a_members_missing_reply_is_lost_in_its_own_scores(suite, run):
     # all of 10 were right: with the 10 others wrong it is one half, which one of these targets is content with
     assert [
         (verdict["subject"], verdict["state"]) for verdict in experiment["verdicts"] if "[" in verdict["subject"]
-    ] == [
-        ("exact_match[v2] >= 0.50", "met"),
-        ("exact_match[v2] >= 0.60", "undecided"),
-    ]
+    ] == [("exact_match[v2] >= 0.50", "met"), ("exact_match[v2] >= 0.60", "undecided")]
     assert {
         (estimate["n"], estimate["lost"])
         for estimate in experiment["estimates"]
@@ -299,3 +286,43 @@ def test_a_member_is_opened_once_and_closed_once(suite):
     suite.run("--crucible-adapter=outer", "--compare=inner", "--compare=a")
 
     assert sorted(suite.calls()) == [*(f"closed {name}" for name in names), *(f"opened {name}" for name in names)]
+
+
+@pytest.mark.parametrize(
+    ("tables", "sentence"),
+    [
+        (
+            {"trio": {"ensemble": ["v1", "trio"]}},
+            "adapter 'trio' is an ensemble of itself (trio > trio): name other adapters as members",
+        ),
+        (
+            {
+                "trio": {"ensemble": ["v1", "duo"]},
+                "duo": {"ensemble": ["v2", "pair"]},
+                "pair": {"ensemble": ["v1", "duo"]},
+            },
+            "adapter 'duo' is an ensemble of itself (duo > pair > duo): name other adapters as members",
+        ),
+        (
+            {"trio": {"ensemble": ["v1", "run:abc"]}},
+            "ensemble 'trio': adapter 'run:abc' is not configured: known adapters are *",
+        ),
+        (
+            {"trio": {"ensemble": ["v1", "v2"], "backend": "recorded"}},
+            "adapter 'trio' in *crucible.toml has backend = 'recorded' and ensemble = [[]...]: write one of them",
+        ),
+        (
+            {"trio": {"ensemble": ["v1", "gone"]}, "gone": {"backend": "recorded", "path": "gone.jsonl"}},
+            "recorded replies '*gone.jsonl' do* not exist: give the path of a .jsonl file",
+        ),
+        (
+            {"trio": {"ensemble": ["v1", "again"]}, "again": RECORDED["v1"]},
+            "members 'v1' and 'again' of 'trio' are the same checkpoint with the same parameters: *",
+        ),
+    ],
+    ids=["itself", "in a circle below", "stored run", "backend too", "member that cannot be opened", "the same file"],
+)
+def test_an_invalid_ensemble_is_refused_before_any_request(suite, tables, sentence):
+    suite.adapters({**RECORDED, **tables})
+
+    suite.refuses(suite.run("--crucible-adapter=trio"), sentence)

@@ -53,6 +53,7 @@ TEST = """
 """
 
 
+@pytest.mark.uses("cookbook")
 def test_arms_are_measured_by_sample_and_as_a_whole(suite):
     suite.pytester.makeconftest(BACKEND)
     suite.adapters({"v2": {"backend": "model", "nll": 1}, "v1": {"backend": "model", "nll": 2}})
@@ -72,6 +73,7 @@ def test_arms_are_measured_by_sample_and_as_a_whole(suite):
     assert [(comparison["p_value"], comparison["low"]) for comparison in whole["comparisons"]] == [(None, None)]
 
 
+@pytest.mark.uses("cookbook")
 def test_an_evaluation_as_a_whole_needs_one_sample(suite):
     suite.pytester.makeconftest(BACKEND)
     suite.adapters({"v2": {"backend": "model", "nll": 1}})

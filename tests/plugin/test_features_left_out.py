@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+from pathlib import Path
+
 import pytest
+from fork_server import INTERPRETER
 
 from pytest_crucible.features import NAMES
 
 BOTH = ("--crucible-adapter=v2", "--compare=v1")
+PARTS = 5
+"""Each feature is left out of the first test of a fifth of the files, another fifth than that of the feature before."""
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -19,6 +26,22 @@ def test_without_a_feature_the_core_decides_as_before(suite, name):
     assert [verdict["state"] for verdict in of_rest["verdicts"]] == [
         verdict["state"] for verdict in of_whole["verdicts"]
     ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NAMES)
+def test_session_tests_of_other_features_pass_without_a_feature(name):
+    environment = {
+        **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST_")},
+        "CRUCIBLE_LEFT_OUT": name,
+        "CRUCIBLE_PART": f"{NAMES.index(name) % PARTS}/{PARTS}",
+    }
+    arguments = ("-q", "-p", "no:cacheprovider", "-p", "no:xdist", f"--ignore={__file__}", str(Path(__file__).parent))
+    result = subprocess.run(
+        [INTERPRETER, "-m", "pytest", *arguments], cwd=Path(__file__).parents[2], env=environment, capture_output=True
+    )
+
+    assert result.returncode == 0, result.stdout.decode()
 
 
 @pytest.mark.parametrize(
@@ -66,8 +89,7 @@ def test_a_word_of_a_left_out_feature_is_refused_with_its_name(suite, name, mark
     result = suite.run("-p", f"no:crucible-{name}", "--crucible-adapter=v2")
 
     suite.refuses(
-        result,
-        f"*{word} needs the feature {name}, which `-p no:crucible-{name}` leaves out: remove one of them",
+        result, f"*{word} needs the feature {name}, which `-p no:crucible-{name}` leaves out: remove one of them"
     )
 
 
@@ -150,10 +172,7 @@ def test_an_adapter_of_a_left_out_feature_is_refused_with_its_name(suite, name, 
 
 @pytest.mark.parametrize(
     ("adapter", "word"),
-    [
-        ("guarded", "adapter 'guarded' with guard"),
-        ("guard:inj", "adapter 'guard:inj' with backend 'guard'"),
-    ],
+    [("guarded", "adapter 'guarded' with guard"), ("guard:inj", "adapter 'guard:inj' with backend 'guard'")],
 )
 def test_an_adapter_with_guards_is_refused_where_guards_are_left_out(suite, adapter, word):
     path = suite.path / "crucible.toml"
@@ -172,6 +191,5 @@ def test_a_key_of_a_left_out_feature_on_the_command_line_is_refused(suite):
     result = suite.run("-p", "no:crucible-guards", "--crucible-adapter=v2", "-o", "crucible_redact=pii")
 
     suite.refuses(
-        result,
-        "crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them",
+        result, "crucible_redact needs the feature guards, which `-p no:crucible-guards` leaves out: remove one of them"
     )

@@ -366,6 +366,7 @@ def judge(request):
     result.stdout.re_match_lines([rf"judge:j +{len(LABELLED)} .*"])
 
 
+@pytest.mark.uses("stages")
 def test_an_estimate_counts_no_request_that_a_guard_would_block(guarded):
     guarded.test(
         """

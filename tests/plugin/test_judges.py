@@ -226,6 +226,7 @@ def test_workers_judge_as_one_process_does(paid):
     assert (plain["sections"]["judges"], plain["estimates"]) == (split["sections"]["judges"], split["estimates"])
 
 
+@pytest.mark.uses("robustness")
 def test_labels_of_clean_and_attacked_replies_correct_the_drop(judged):
     """The judge calls every reply good; people call those to mistyped questions poor."""
     labels = {"clean": "good", "case_noise": "poor"}

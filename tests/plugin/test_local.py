@@ -11,7 +11,7 @@ import pytest
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 
 TEST_REPLIES = """
@@ -148,6 +148,7 @@ def test_a_checkpoint_may_be_typed(local):
     )
 
 
+@pytest.mark.uses("training")
 @pytest.mark.parametrize(
     ("name", "line", "sentence"),
     [

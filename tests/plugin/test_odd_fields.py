@@ -109,6 +109,7 @@ def test_no_section_and_no_command_fails(suite, monkeypatch, capsys, n, facts):
             assert len(output.err.strip().splitlines()) == 1, (command, output.err)
 
 
+@pytest.mark.uses("slices")
 @pytest.mark.parametrize(
     "field", ["zero_inflated", "truth_and_numbers", "mixed", "list", "not_numbers", "in_part(10)", "big(0)"]
 )

@@ -185,6 +185,7 @@ def test_every_command_is_tried():
     assert {name for name, _ in all_commands()} == set(VALID)
 
 
+@pytest.mark.uses("contamination", "guards", "registry")
 def test_no_key_is_stored_or_printed_by_any_command(planted, capsys):
     reports = [f"--crucible-report=run.{kind}" for kind in ("html", "json", "jsonl", "csv", "md", "tex")]
     result = planted.run(
@@ -219,6 +220,7 @@ def test_no_key_is_stored_or_printed_by_any_command(planted, capsys):
     assert (f"{stat.S_IMODE(store.stat().st_mode):o}", modes) == ("700", {"600"})
 
 
+@pytest.mark.uses("guards", "registry")
 @pytest.mark.slow
 def test_no_key_in_any_option_is_stored_or_printed(planted, capsys):
     planted.run("--crucible-adapter=v2")

@@ -113,6 +113,7 @@ def test_a_session_with_experiments_leaves_the_process_as_it_was(changes):
     assert changes(*EXPERIMENT) == {}
 
 
+@pytest.mark.uses("cns3")
 @pytest.mark.slow
 def test_a_session_with_code_judge_and_rules_leaves_the_process_as_it_was(suite, changes):
     configuration = suite.path / "crucible.toml"

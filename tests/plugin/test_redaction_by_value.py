@@ -58,6 +58,7 @@ def redacted(suite):
     return suite
 
 
+@pytest.mark.uses("robustness")
 def test_no_draw_of_an_attack_shows_a_password_of_the_clean_prompt(redacted):
     redacted.test(
         f"""

@@ -107,6 +107,7 @@ def test_a_version_that_a_promotion_retired_is_withdrawn_once(registry, crucible
     assert crucible("models", "rollback", "claims", "--why", "too slow")[0] == 4
 
 
+@pytest.mark.uses("contamination")
 def test_versions_are_adapters_and_are_stored_by_number(registry, crucible):
     names = {"claims@production": "claims@1", "production": "claims@1", "claims@1": "claims@1", "claims@2": "claims@2"}
     baseline = registry.json("--crucible-adapter=v3", "--compare=claims@production")["experiments"][0]["arms"][1]
@@ -211,6 +212,7 @@ PROMPT_TEST = """
 """
 
 
+@pytest.mark.uses("factors")
 @pytest.mark.slow
 def test_a_version_keeps_the_text_of_its_prompt(suite, crucible):
     suite.script("def answer(request):\n    return request.input\n")

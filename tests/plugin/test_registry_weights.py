@@ -17,6 +17,7 @@ from pytest_crucible.session.pytest_project import with_adapters
 from pytest_crucible.store.runs import RunStore
 
 
+@pytest.mark.uses("training")
 @pytest.mark.slow
 def test_a_trained_adapter_stays_what_it_was_when_its_folder_is_gone(project: Any, monkeypatch, capsys):  # noqa: F811
     monkeypatch.chdir(project.path)

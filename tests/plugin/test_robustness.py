@@ -8,8 +8,6 @@ from collections import Counter
 
 import pytest
 
-from pytest_crucible.cli import main
-
 CONFTEST = """
     import re
 
@@ -80,9 +78,9 @@ def write(suite, attacks, *marks, arguments="", prompt="sample.input"):
 
 
 def calls(suite):
-    path = suite.path / "calls.txt"
-    lines = path.read_text().splitlines() if path.exists() else []
-    path.unlink(missing_ok=True)
+    """Return the requests since the last call."""
+    lines = suite.calls()
+    suite.forget_calls()
     return lines
 
 
@@ -90,6 +88,14 @@ def estimates(document, arm="v2"):
     return {
         estimate["metric"]: estimate for estimate in document["experiments"][0]["estimates"] if estimate["arm"] == arm
     }
+
+
+def export_rows(crucible, what):
+    """Export a kind of rows of the latest run, and read them."""
+    status, _, error = crucible("export", "--what", what, "-o", f"{what}.csv")
+    assert status == 0, error
+    with open(f"{what}.csv", newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
 
 
 def test_a_proven_drop_and_a_harmless_attack(robust, run):
@@ -125,11 +131,8 @@ def test_a_proven_drop_and_a_harmless_attack(robust, run):
     assert estimates(document, "v1")["exact_match.drop[homoglyph]"]["value"] == 0
     section = document["experiments"][0]["sections"]["robustness"]
     rows = {(row["attack"], row["arm"]): row for row in section["drops"]}
-    assert (rows["homoglyph", "v2"]["clean"], rows["homoglyph", "v2"]["attacked"], rows["homoglyph", "v2"]["drop"]) == (
-        1,
-        0,
-        1,
-    )
+    assert (rows["homoglyph", "v2"]["clean"], rows["homoglyph", "v2"]["attacked"]) == (1, 0)
+    assert rows["homoglyph", "v2"]["drop"] == 1
     assert rows["homoglyph", "v2"]["p_adjusted"] < 0.001 < rows["whitespace_noise", "v2"]["p_adjusted"]
     assert rows["control", "v2"]["drop"] == rows["worst of control", "v2"]["drop"] == 0
     assert rows["worst", "v2"]["drop"] == 1
@@ -199,21 +202,15 @@ def test_no_attacks_leave_their_targets_undecided_and_more_are_added(robust):
     }
 
 
-def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys):
+def test_variants_and_adversarial_rows_are_exported(robust, crucible):
     write(robust, '"homoglyph"').run(V2)
-    monkeypatch.chdir(robust.path)
-    assert main(["export", "--what", "variants", "-o", "variants.csv"]) == 0
-    with open("variants.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    attacked = [row for row in rows if row["variant"] == "homoglyph"]
+    attacked = [row for row in export_rows(crucible, "variants") if row["variant"] == "homoglyph"]
     assert Counter(row["reply"] for row in attacked) == {"wrong": 20, "": 1}
     assert [row["reason"] for row in attacked if not row["reply"]] == ["there is nothing to change"]
     start, end, new = json.loads(attacked[1]["edits"])[0]
     assert attacked[1]["text"][start:end] == new != "Tell me whether claim 1 is supported."[start:end]
 
-    assert main(["export", "--what", "replies", "-o", "replies.csv"]) == 0
-    with open("replies.csv", newline="", encoding="utf-8") as file:
-        replies = {(row["variant"], row["sample"]): row for row in csv.DictReader(file)}
+    replies = {(row["variant"], row["sample"]): row for row in export_rows(crucible, "replies")}
     # Beside each reply stands what it answers.
     for row in attacked:
         if row["reply"]:
@@ -221,17 +218,8 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
             assert replies["homoglyph", row["sample"]]["text"] == row["reply"]
     assert replies["", "q1"]["input"] == "Tell me whether claim 1 is supported."
 
-    arguments = [
-        "export",
-        "--what",
-        "adversarial",
-        "--on",
-        "exact_match",
-        "--allow-gate-samples",
-        "-o",
-        "adversarial.jsonl",
-    ]
-    assert main(arguments) == 0
+    arguments = "export --what adversarial --on exact_match --allow-gate-samples -o adversarial.jsonl".split()
+    assert crucible(*arguments)[0] == 0
     lines = [json.loads(line) for line in (robust.path / "adversarial.jsonl").read_text().splitlines()]
     assert len(lines) == 20
     assert all("right" in json.dumps(line) and not json.dumps(line, ensure_ascii=False).isascii() for line in lines)
@@ -241,35 +229,34 @@ def test_variants_and_adversarial_rows_are_exported(robust, monkeypatch, capsys)
         )
     )
     robust.run(V2)
-    capsys.readouterr()
-    assert main(arguments) == 4
-    assert "no attacked reply has a stored call: let the test send its requests" in capsys.readouterr().err
-    assert main(["guards", "attacks", "homoglyf"]) == 4
-    assert "unknown attack 'homoglyf': did you mean 'homoglyph'?" in capsys.readouterr().err
+    status, _, error = crucible(*arguments)
+    assert status == 4
+    assert "no attacked reply has a stored call: let the test send its requests" in error
+    status, _, error = crucible("guards", "attacks", "homoglyf")
+    assert (status, "unknown attack 'homoglyf': did you mean 'homoglyph'?" in error) == (4, True)
 
 
-def test_compared_runs_keep_the_variants_that_both_have(robust, monkeypatch, capsys):
+def test_compared_runs_keep_the_variants_that_both_have(robust, crucible):
     write(robust, '"case_noise", "homoglyph"', 'ab_compare("exact_match")').run(
         "--crucible-adapter=v1", "--crucible-tag=old"
     )
     write(robust, '"homoglyph", "shout"').run(V2, "--crucible-tag=new")
-    monkeypatch.chdir(robust.path)
-    capsys.readouterr()
+    status, output, _ = crucible("compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyph]", "--json")
+    (experiment,) = json.loads(output)["experiments"]
 
-    assert main(["compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyph]", "--json"]) == 1
-    document = json.loads(capsys.readouterr().out)
-    (experiment,) = document["experiments"]
+    assert status == 1
     assert experiment["comparisons"][0]["difference"] == -1
     drops = {(row["attack"], row["arm"]): row["drop"] for row in experiment["sections"]["robustness"]["drops"]}
     assert drops == {("homoglyph", "v2"): 1, ("homoglyph", "v1"): 0, ("control", "v2"): 0, ("control", "v1"): 0}
-    assert main(["compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyf]"]) == 4
-    assert "did you mean 'exact_match.drop[homoglyph]'?" in capsys.readouterr().err
-    assert main(["compare", "tag:new", "tag:old"]) == 0
-    assert "variants in one run only, left out: shout, case_noise" in " ".join(capsys.readouterr().out.split())
+    status, _, error = crucible("compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyf]")
+    assert (status, "did you mean 'exact_match.drop[homoglyph]'?" in error) == (4, True)
     write(robust, '"homoglyph"').run(V2, "--crucible-seed=7", "--crucible-tag=other")
-    capsys.readouterr()
-    assert main(["compare", "tag:other", "tag:old"]) == 0
-    assert "variants with other texts in the two runs, left out: homoglyph" in " ".join(capsys.readouterr().out.split())
+    for tag, sentence in (
+        ("tag:new", "variants in one run only, left out: shout, case_noise"),
+        ("tag:other", "variants with other texts in the two runs, left out: homoglyph"),
+    ):
+        status, output, _ = crucible("compare", tag, "tag:old")
+        assert (status, sentence in " ".join(output.split())) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -315,6 +302,7 @@ def test_mistakes_end_before_any_request(robust, attacks, target, sentence):
     result.stderr.fnmatch_lines([f"*{sentence}"])
 
 
+@pytest.mark.uses("ensembles")
 def test_a_member_of_an_ensemble_may_not_have_the_name_of_an_attack(robust):
     robust.adapters(
         {
@@ -332,7 +320,7 @@ def test_a_member_of_an_ensemble_may_not_have_the_name_of_an_attack(robust):
 
 
 @pytest.mark.slow
-def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, monkeypatch):
+def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, crucible):
     robust.pytester.makeconftest(
         CONFTEST.replace(
             'return crucible.Reply(text="wrong"',
@@ -364,26 +352,20 @@ def test_a_search_is_confirmed_and_a_model_rewrites_once_for_all_arms(robust, mo
     assert 3 * 21 + 20 * 2 <= sent["v2"] < sent["v1"]
     assert estimates(document)["exact_match[greedy_search]"]["value"] == 0
     assert estimates(document, "v1")["exact_match[greedy_search]"]["value"] == 1
-    assert (
-        estimates(document)["exact_match[greedy_search]"]["n"],
-        estimates(document)["exact_match[semantic_paraphrase]"]["n"],
-    ) == (20, 21)
+    assert estimates(document)["exact_match[greedy_search]"]["n"] == 20
+    assert estimates(document)["exact_match[semantic_paraphrase]"]["n"] == 21
     resumed = robust.json(*BOTH, "--crucible-cache=off", "--crucible-resume")
     assert calls(robust) == []
     assert resumed["experiments"][0]["estimates"] == document["experiments"][0]["estimates"]
     # What was sent is exported, not the sample's own text.
-    monkeypatch.chdir(robust.path)
-    assert main(["export", "--what", "variants", "-o", "variants.csv"]) == 0
-    with open("variants.csv", newline="", encoding="utf-8") as file:
-        sent_texts = {(row["variant"], row["arm"], row["sample"]): row["text"] for row in csv.DictReader(file)}
+    variants = export_rows(crucible, "variants")
+    sent_texts = {(row["variant"], row["arm"], row["sample"]): row["text"] for row in variants}
     assert "Kindly tell me whether claim 1 " in sent_texts["semantic_paraphrase", "v2", "q1"]
     searched = sent_texts["greedy_search", "v2", "q1"]
     assert searched
     assert "Tell me whether claim 1 is supported." not in searched
     assert "Tell me whether claim 1 is supported." in sent_texts["control", "v2", "q1"]
-    assert main(["export", "--what", "replies", "-o", "replies.jsonl"]) == 0
-    replies = map(json.loads, (robust.path / "replies.jsonl").read_text(encoding="utf-8").splitlines())
-    inputs = {(row["variant"], row["arm"], row["sample"]): row["input"] for row in replies}
+    inputs = {(row["variant"], row["arm"], row["sample"]): row["input"] for row in export_rows(crucible, "replies")}
     assert inputs["greedy_search", "v2", "q1"] == searched
     assert "Kindly tell me" in inputs["semantic_paraphrase", "v2", "q1"]
 
@@ -495,20 +477,12 @@ def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robu
     assert resumed["experiments"][0]["verdicts"] == whole["experiments"][0]["verdicts"]
 
 
-def test_human_labels_exclude_variants_with_another_answer(robust, monkeypatch):
+def test_human_labels_exclude_variants_with_another_answer(robust, crucible):
     write(robust, '"homoglyph"', 'quality_target("exact_match[homoglyph] >= 0.9")').run(V2)
-    monkeypatch.chdir(robust.path)
-    assert main(["export", "--what", "variants", "-o", "variants.csv"]) == 0
-    with open("variants.csv", newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
+    rows = export_rows(crucible, "variants")
     for number, row in enumerate(rows):
-        row["kept"] = (
-            "no"
-            if row["variant"] == "homoglyph" and number % 4 == 1
-            else "yes"
-            if row["variant"] == "homoglyph"
-            else ""
-        )
+        if row["variant"] == "homoglyph":
+            row["kept"] = "no" if number % 4 == 1 else "yes"
     with open("variants.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()

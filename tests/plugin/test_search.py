@@ -93,6 +93,7 @@ def forget_decisions(suite, count):
         store.execute("delete from decisions where subject like 'winner%' or number > ?", (count,))
 
 
+@pytest.mark.uses("stages")
 def test_the_best_trial_is_the_candidate_and_a_resumed_search_repeats_it(searching):
     result = searching.run(*BOTH, "--crucible-json=r.json")
 
@@ -141,6 +142,7 @@ def kill_after(suite, calls, *options):
     return Counter(suite.calls())
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.slow
 @pytest.mark.parametrize("calls", [(30,), (100,), (190,), (225,), (30, 100)], ids=str)
 def test_a_killed_search_is_resumed_with_the_same_trials_and_winner(searching, calls):
@@ -201,6 +203,7 @@ RECIPE = """
 """
 
 
+@pytest.mark.uses("training")
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [False, True])
 def test_each_trial_is_trained_when_it_is_proposed(suite, tmp_path, workers):
@@ -237,6 +240,7 @@ def requests(result):
     return line.partition("requests ")[2].split(", tokens")[0]
 
 
+@pytest.mark.uses("stages")
 def test_an_estimate_counts_the_trials_that_are_not_proposed_yet(searching):
     result = searching.run(*BOTH, "--crucible-estimate")
 

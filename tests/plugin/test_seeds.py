@@ -13,6 +13,8 @@ import pytest_crucible.features.training.adapters  # noqa: F401  loaded once: nu
 from pytest_crucible import runs
 from pytest_crucible.cli import main
 
+pytestmark = pytest.mark.uses("training")
+
 RECIPES = """
     import random
 
@@ -249,6 +251,7 @@ def test_seeds_that_are_no_number_are_refused(seeded, v2, sentence):
     seeded.refuses(seeded.run(*ARMS, TRAIN), sentence)
 
 
+@pytest.mark.uses("ensembles")
 @pytest.mark.parametrize(
     "table",
     [
@@ -270,6 +273,7 @@ def test_an_untrained_adapter_has_no_seeds(seeded, table):
     )
 
 
+@pytest.mark.uses("ensembles")
 def test_several_trainings_are_no_member_of_an_ensemble(seeded):
     with (seeded.path / "crucible.toml").open("a") as file:
         file.write('\n[adapters.both]\nensemble = ["v1", "v2"]\n')

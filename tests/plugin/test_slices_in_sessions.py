@@ -77,6 +77,7 @@ def test_sessions_pool_their_replies_by_slice(loans):
     assert sum("exact_match by topic" in subject and "worst" not in subject for subject in first) == 3
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.slow
 def test_stages_end_where_a_gap_is_proven(loans):
     ini(loans, "crucible_stages = smoke: 10, dev: 120, full")
@@ -88,6 +89,7 @@ def test_stages_end_where_a_gap_is_proven(loans):
     assert len(loans.calls()) < 2 * 240
 
 
+@pytest.mark.uses("stages")
 def test_early_looks_take_comparisons_in_slices_and_no_extremes(loans):
     refused = loans.run(*BOTH, "--crucible-stop")
 
@@ -104,6 +106,7 @@ def test_early_looks_take_comparisons_in_slices_and_no_extremes(loans):
     }
 
 
+@pytest.mark.uses("sweeps")
 @pytest.mark.parametrize(("confirm", "n"), [("0.5", 120), ("0", 240)])
 def test_a_sweeps_winner_is_judged_by_slice(loans, confirm, n):
     """The slices are of the confirming half, or of all samples; the member of quality 2 would miss the target."""

@@ -91,6 +91,7 @@ def test_a_stored_run_is_shown_with_the_same_verdicts(claims, monkeypatch, capsy
     assert "auroc(score) &gt;= 0.9" in (claims.path / "run.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.uses("slices")
 @pytest.mark.parametrize(
     ("mark", "sentence"),
     [

@@ -124,6 +124,7 @@ def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
     assert result.ret == 0
 
 
+@pytest.mark.uses("factors")
 @pytest.mark.parametrize(
     ("facts", "sentence"),
     [
@@ -168,6 +169,7 @@ def test_numbers_without_bounds_are_refused_after_the_first_sample(suite):
     )
 
 
+@pytest.mark.uses("factors")
 def test_prompts_that_claims_are_about_are_repeats_of_a_look(suite):
     for name in ("a.txt", "b.txt"):
         (suite.path / name).write_text(f"Answer as {name} says.")
@@ -180,24 +182,6 @@ def test_prompts_that_claims_are_about_are_repeats_of_a_look(suite):
     assert result.ret == 0
     assert document["samples"] < 150
     assert verdicts == [("met", True), ("met", True)]
-
-
-def test_rounds_are_refused(suite):
-    result = write_suite(suite).run(*BOTH, "--crucible-rounds=3")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["*--crucible-stop ends an experiment sample by sample, and --crucible-rounds repeats*"]
-    )
-
-
-def test_pooled_sessions_are_refused(suite):
-    result = write_suite(suite).run(*BOTH, "-o", "crucible_memory=pool")
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ['*--crucible-stop looks at one session, and crucible_memory = "pool" at all: give one*']
-    )
 
 
 UNEVEN = """

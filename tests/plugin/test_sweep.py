@@ -163,6 +163,7 @@ CHANGED = (
 )
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.slow
 def test_a_resumed_sweep_repeats_its_decisions_and_no_request(suite):
     write_suite(suite).run(*BOTH, "--crucible-concurrency=2")
@@ -181,10 +182,7 @@ def test_a_resumed_sweep_repeats_its_decisions_and_no_request(suite):
 
     file = suite.path / "crucible.toml"
     file.write_text(file.read_text().replace("[2, 9, 4]", "[2, 9, 5]"))
-    suite.refuses(
-        suite.run(*BOTH, "--crucible-resume"),
-        CHANGED,
-    )
+    suite.refuses(suite.run(*BOTH, "--crucible-resume"), CHANGED)
     suite.refuses(suite.run(*BOTH, "--crucible-resume", "--crucible-estimate"), CHANGED)
 
 
@@ -208,6 +206,7 @@ def test_the_death_of_the_choosing_worker_leaves_all_undecided(suite):
     result.stdout.fnmatch_lines(["*not run: the sweep of 'tuned' has no winner: worker gw?, which chose it, has ended"])
 
 
+@pytest.mark.uses("stages")
 @pytest.mark.slow
 def test_an_estimate_reaches_from_the_first_drop_to_all_members(suite):
     result = write_suite(suite, n=80).run("--crucible-adapter=tuned", "--crucible-estimate")
@@ -324,6 +323,7 @@ def test_a_metric_that_no_score_has_is_refused_after_the_first_sample(suite):
     assert len(suite.calls()) <= 4
 
 
+@pytest.mark.uses("factors")
 def test_a_sweep_of_prompts_is_chosen_by_what_the_test_sends(suite):
     suite.script("""
         def answer(request):

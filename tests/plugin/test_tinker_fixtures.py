@@ -21,13 +21,13 @@ from typing import Any
 import pytest
 from tinker_http import SHAPE
 
+from base_model.gradients import initial_weights
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible import BackendError, Refused, Request, SpecError
 from pytest_crucible.backends.tinker import service
 from pytest_crucible.backends.tinker.backend import TinkerBackend, prompt_tokens, sampling_params
 from pytest_crucible.local_model.checkpoints import save_base
-from pytest_crucible.local_model.config import initial_weights
 from pytest_crucible.local_model.server.process import LocalServer
-from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.records.errors import Retryable
 
 UNREACHABLE = "http://127.0.0.1:9"

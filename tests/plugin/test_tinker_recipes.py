@@ -262,7 +262,6 @@ def test_a_recipe_may_sample_from_what_it_trains(recipes):
         ),
         ({"base_model": "3"}, "*adapter 'remote' has base_model 3: write the name of a model"),
         ({"base_model": "'Qwen/none'"}, "*did not make an adapter to train: *"),
-        ({"recipe": "recipes:none"}, "*adapter 'remote' has recipe 'recipes:none', which cannot be imported*"),
     ],
 )
 def test_an_untrainable_recipe_is_refused_in_one_sentence(recipes, more, sentence):
@@ -371,6 +370,7 @@ def test_the_sessions_own_server_is_started_again(recipes):
     assert remote["losses"] == pytest.approx(here["losses"], rel=1e-5)
 
 
+@pytest.mark.uses("factors")
 @pytest.mark.slow
 def test_several_seeds_are_trainings_of_their_own_on_the_service(recipes):
     configure(recipes, seeds="3")

@@ -73,9 +73,10 @@ def states(document, kind="target") -> list[str]:
 
 
 def test_training_targets_are_decided_like_other_targets(words, run):
-    result = run(*ARMS)
+    result = run(*ARMS, "--junitxml=junit.xml")
 
     assert result.ret == 1
+    assert "largest_gradient_norm &lt;= 1e-3" in (words.path / "junit.xml").read_text()
     result.stdout.fnmatch_lines(
         [
             "target *n  lost  verdict",
@@ -89,10 +90,6 @@ def test_training_targets_are_decided_like_other_targets(words, run):
             "FAILED test_words.py::test_words::largest_gradient_norm <= 1e-3 - missed: 23 [[]one training] n=1; another seed may *",
         ]
     )
-
-
-def test_strict_does_not_change_exact_training_values(words):
-    assert states(words.json(*ARMS, "--crucible-strict")) == STATES
 
 
 def test_the_numbers_are_in_the_json(words, run):
@@ -116,14 +113,6 @@ def test_training_targets_are_equal_for_stored_and_new_replies(words):
 
     assert states(words.json("--crucible-adapter=v1", f"--compare=run:{first}"))[:2] == ["missed", "missed"]
     assert states(words.json(*ARMS, "--crucible-resume")) == STATES
-
-
-def test_a_junit_file_has_training_targets(words):
-    words.run(*ARMS, "--junitxml=junit.xml")
-
-    text = (words.path / "junit.xml").read_text()
-    assert "loss_reduction" in text
-    assert "largest_gradient_norm &lt;= 1e-3" in text
 
 
 def test_an_adapter_without_a_training_leaves_training_targets_undecided(words, run):
@@ -184,17 +173,6 @@ def test_a_stopped_training_is_reported(words):
     ask(words, "gradient_norms_finite == 1")
 
     assert states(words.json("--crucible-adapter=v2")) == ["missed"]
-
-
-def test_a_misspelt_training_target_is_refused_before_training(words, run):
-    ask(words, "loss_reducton >= 0.90")
-
-    words.refuses(
-        run(*ARMS),
-        "test_words.py::test_words: target 'loss_reducton >= 0.90' names metric 'loss_reducton': did you mean "
-        "'loss_reduction'? this experiment has exact_match",
-    )
-    assert not (words.path / ".crucible/adapters").exists()
 
 
 def test_a_metric_of_the_suite_goes_first(words, run):

@@ -99,6 +99,7 @@ def test_twins_are_sent_judged_and_compared(twins, run):
     assert comparison["difference"] == pytest.approx(-11 / 18)
 
 
+@pytest.mark.uses("stages")
 def test_the_plan_and_an_estimate_count_twins(twins):
     result = twins.run(*BOTH, "--crucible-estimate")
 

@@ -16,8 +16,8 @@ sys.path.append(str(Path(__file__).parent.parent))
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.features.training.losses import Preference
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 
 FILE = Path(__file__).with_suffix(".json")

@@ -11,8 +11,13 @@ from session_evals import ALPHA, KINDS, answers, drawn, mean_score, plan
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.analyse.stopping import in_order, keep_samples
-from pytest_crucible.features.stages.definition import parse_stages, stage_alpha, stage_length
-from pytest_crucible.features.stages.records import StageDecision, StageProgress
+from pytest_crucible.features.stages.definition import (
+    StageDecision,
+    StageProgress,
+    parse_stages,
+    stage_alpha,
+    stage_length,
+)
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.plan.looks import claims

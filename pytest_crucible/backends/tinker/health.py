@@ -177,7 +177,6 @@ class HealthMonitor:
         holder.aclient = aclient
 
     def close(self) -> None:
-        """Stop checking."""
         self._stopped.set()
         if self._watch is not None:
             self._watch.join(GONE_S)

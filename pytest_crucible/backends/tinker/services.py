@@ -86,7 +86,6 @@ class LocalTokenizer:
         return self._tokenizer.decode(token_ids)
 
     def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
-        """Return the messages as one text."""
         return render_prompt(messages)
 
 
@@ -177,7 +176,6 @@ class TinkerServices:
 
     @functools.cached_property
     def own(self) -> Service:
-        """The session's own service."""
         if self.is_local:
             # A missing SDK is reported before a server is started in vain.
             _ = self.sdk
@@ -203,7 +201,6 @@ class TinkerServices:
 
     @functools.cached_property
     def sdk(self) -> Any:
-        """The module `tinker`."""
         try:
             sdk = importlib.import_module("tinker")
         except ImportError as error:

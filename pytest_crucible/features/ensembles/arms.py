@@ -63,8 +63,7 @@ def _open_member(name: str, role: Role, opener: PartOpener, ensemble: str) -> Op
 
 def _open_backend(adapter: Adapter, opener: PartOpener, members: Sequence[OpenedArm]) -> Backend:
     """Return the backend that calls the members and counts their votes. Raises SpecError."""
-    from pytest_crucible.features.ensembles.ensemble import make_ensemble
-    from pytest_crucible.features.ensembles.polling import Member
+    from pytest_crucible.features.ensembles.ensemble import Member, make_ensemble
     from pytest_crucible.features.ensembles.settings import read_rules
 
     voters = [

@@ -16,7 +16,7 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Score the replies of members with those of their ensembles."""
-    from pytest_crucible.features.ensembles.member_scores import ensemble_facts, score_members
+    from pytest_crucible.features.ensembles.section import ensemble_facts, score_members
 
     members = dict.fromkeys(name for arm in draft.arms for name in arm.arm.members)
     draft.facts += ensemble_facts(draft.scored.facts, members)

@@ -232,5 +232,5 @@ def _largest_share(totals: Mapping[str, float]) -> float:
     return max(totals.values()) / math.fsum(totals.values())
 
 
-def _equal(one: float, other: float) -> bool:
-    return math.isclose(one, other, rel_tol=ROUNDING)
+def _equal(first: float, other: float) -> bool:
+    return math.isclose(first, other, rel_tol=ROUNDING)

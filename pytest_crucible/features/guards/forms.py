@@ -137,9 +137,11 @@ def _part(text: str, words: frozenset[str]) -> str:
         return text
     letters, rest = text[:_MOST_LETTERS], text[_MOST_LETTERS:]
     parts = _find_cheapest(letters, words)
-    known = [part for part in parts if part in words]
+    are_known = [part for part in parts if part in words]
     least = _KNOWN_OF_LONG if len(letters) >= _LONG else _KNOWN_OF_SHORT
-    are_words = sum(len(part) > _FEW_LETTERS for part in known) > 1 and len("".join(known)) >= least * len(letters)
+    are_words = sum(len(part) > _FEW_LETTERS for part in are_known) > 1 and len("".join(are_known)) >= least * len(
+        letters
+    )
     return f"{' '.join(parts)}{rest}" if are_words else text
 
 
@@ -148,21 +150,21 @@ def _find_cheapest(letters: str, words: frozenset[str]) -> list[str]:
     beginnings = _list_beginnings(words)
     count = len(letters)
     # For each end: the cost, and where the last part begins, if that is a known word and if it is not.
-    known = [(0.0, 0)] + [(_NEVER, 0)] * count
+    of_words = [(0.0, 0)] + [(_NEVER, 0)] * count
     other = [(_OF_OTHER, 0)] * (count + 1)
     for start in range(count):
-        cost = min(known[start][0], other[start][0]) + _OF_WORD
+        cost = min(of_words[start][0], other[start][0]) + _OF_WORD
         end = start + 1
         while end <= count and (part := letters[start:end]) in beginnings:
-            if cost < known[end][0] and part in words:
-                known[end] = (cost, start)
+            if cost < of_words[end][0] and part in words:
+                of_words[end] = (cost, start)
             end += 1
-        goes_on, begins = other[start][0], known[start][0] + _OF_OTHER
+        goes_on, begins = other[start][0], of_words[start][0] + _OF_OTHER
         first = other[start][1] if goes_on <= begins else start
         other[start + 1] = (min(goes_on, begins) + _OF_LETTER, first)
     parts, end = [], count
     while end:
-        start = min(known[end], other[end])[1]
+        start = min(of_words[end], other[end])[1]
         parts.append(letters[start:end])
         end = start
     return parts[::-1]

@@ -7,11 +7,14 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
 from pytest_crucible.records.detections import Detection, Span
 from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError
 from pytest_crucible.records.suggestions import suggest
+
+if TYPE_CHECKING:
+    from pytest_crucible.metrics.models.scorers import Judge
 
 Action = Literal["block", "redact"]
 OnError = Literal["lost", "block", "pass"]
@@ -83,8 +86,8 @@ def read_guard(name: str, table: Any, kinds: Mapping[str, Sequence[str]]) -> Gua
 
 def _read_kind(place: str, table: Mapping[str, Any], kinds: Mapping[str, Sequence[str]]) -> str:
     if (ANY in table) == ("kind" in table):
-        given = "both kind and any" if ANY in table else "neither kind nor any"
-        raise SpecError(f'{place} has {given}: write kind = "rules", or any = ["...", "..."]')
+        mistake = "both kind and any" if ANY in table else "neither kind nor any"
+        raise SpecError(f'{place} has {mistake}: write kind = "rules", or any = ["...", "..."]')
     kind = table.get("kind", ANY)
     if not isinstance(kind, str) or (kind not in kinds and ":" not in kind and kind != ANY):
         hint = suggest(str(kind), kinds, always=f'the kinds are {", ".join(kinds)}, and "module:function"')
@@ -135,20 +138,16 @@ def _quote(text: str) -> str:
 
 FAILED = "error"
 """The category of a text that is blocked because its guard failed."""
-
-
 FindSpans = Callable[[str], Sequence[Span]]
 
 
-class Scored(Protocol):
-    """The reading of a text by one kind of guard."""
+@dataclass(frozen=True, slots=True)
+class ScoredText:
+    """A score with its category and places."""
 
-    @property
-    def score(self) -> float: ...
-    @property
-    def category(self) -> str: ...
-    @property
-    def spans(self) -> tuple[Span, ...]: ...
+    score: float
+    category: str = ""
+    spans: tuple[Span, ...] = ()
 
 
 class Scorer(Protocol):
@@ -157,7 +156,7 @@ class Scorer(Protocol):
     identity: str
     """Changes when and only when scores may change."""
 
-    async def score(self, text: str) -> Scored:
+    async def score(self, text: str) -> ScoredText:
         """Return the score of a text, from 0 to 1. Raises BackendError if it has none."""
 
 
@@ -174,15 +173,6 @@ class Guard(Protocol):
 
         Raises BackendError if the guard failed and a failure loses the sample.
         """
-
-
-@dataclass(frozen=True, slots=True)
-class ScoredText:
-    """A score with its category and places."""
-
-    score: float
-    category: str = ""
-    spans: tuple[Span, ...] = ()
 
 
 class ThresholdGuard:
@@ -262,19 +252,11 @@ def _identify(*parts: object) -> str:
     return hashlib.sha256(repr(described).encode()).hexdigest()
 
 
-class Asks(Protocol):
-    """An LLM judge, as the kind `judge` uses it."""
-
-    identity: str
-
-    async def query(self, prompt: str) -> str: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GuardContext:
     """Resources that kinds need besides their settings."""
 
     root: Path
     """Paths in the configuration are relative to it."""
-    open_judge: Callable[[str], Asks]
+    open_judge: Callable[[str], Judge]
     """Returns the adapter with that name as a judge. Raises SpecError."""

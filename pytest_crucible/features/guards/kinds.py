@@ -18,8 +18,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, get_args
 
-from pytest_crucible.features.guards.guard import Asks, GuardContext, GuardSettings, ScoredText, Scorer
-from pytest_crucible.metrics.models.scorers import DATA, NoVerdict, closing_lines, read_verdict, wrap_in_tags
+from pytest_crucible.features.guards.guard import GuardContext, GuardSettings, ScoredText, Scorer
+from pytest_crucible.metrics.models.scorers import DATA, Judge, NoVerdict, closing_lines, read_verdict, wrap_in_tags
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
 from pytest_crucible.records.detections import Detection, Span
 from pytest_crucible.records.errors import BackendError, SpecError
@@ -71,14 +71,14 @@ def open_secrets(settings: GuardSettings, context: GuardContext) -> FindingsGuar
     )
 
 
-def read_types(settings: GuardSettings, known: Sequence[str]) -> tuple[str, ...]:
+def read_types(settings: GuardSettings, type_names: Sequence[str]) -> tuple[str, ...]:
     """Return the setting `types`, by default all. Raises SpecError for an unknown one."""
-    types: Any = settings.options.get("types", list(known))
+    types: Any = settings.options.get("types", list(type_names))
     if not isinstance(types, list) or not types:
-        raise SpecError(f"{settings.place} has types = {types!r}: write a list, such as types = [{known[0]!r}]")
-    unknown = next((name for name in types if name not in known), None)
+        raise SpecError(f"{settings.place} has types = {types!r}: write a list, such as types = [{type_names[0]!r}]")
+    unknown = next((name for name in types if name not in type_names), None)
     if unknown is not None:
-        hint = suggest(str(unknown), known, always=f"the types are {', '.join(known)}")
+        hint = suggest(str(unknown), type_names, always=f"the types are {', '.join(type_names)}")
         raise SpecError(f"{settings.place} has {unknown!r} among its types: {hint}")
     return tuple(types)
 
@@ -218,14 +218,14 @@ def find_attack_label(labels: Mapping[int, str], label: str | None, place: str) 
     >>> find_attack_label({0: "SAFE", 1: "INJECTION"}, None, "guards.c")
     (1, 'INJECTION')
     """
-    wanted = [
+    attacks = [
         (number, name) for number, name in labels.items() if (_ATTACKS.search(name) if label is None else name == label)
     ]
-    if len(wanted) != 1:
+    if len(attacks) != 1:
         raise SpecError(
             f'{place}: the model has the labels {", ".join(labels.values())}: write which one means an attack, label = "..."'
         )
-    return wanted[0]
+    return attacks[0]
 
 
 def open_classifier(settings: GuardSettings, context: GuardContext) -> ClassifierGuard:
@@ -246,7 +246,7 @@ _ANSWERS = ("yes", "no")
 class JudgeGuard:
     """Scores 1 where the judge answers yes. Its requests go through the wrappers of its adapter: cached and budgeted."""
 
-    def __init__(self, judge: Asks, question: str) -> None:
+    def __init__(self, judge: Judge, question: str) -> None:
         self._judge, self._question = judge, question
         self.identity = f"judge {judge.identity} {question!r}"
 

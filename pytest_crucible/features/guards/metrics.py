@@ -109,10 +109,10 @@ def pii(reply: Reply, sample: Sample) -> float | NotApplicable:
     sides = _sides(reply, sample)
     if sides is None:
         return NotApplicable("its expected is not a list of spans")
-    found, annotated, right, predicted = count_spans(*sides)
+    matched, annotated, right, predicted = count_spans(*sides)
     if not annotated + predicted:
         return NotApplicable("there is nothing to find, and nothing was found")
-    return (found + right) / (annotated + predicted)
+    return (matched + right) / (annotated + predicted)
 
 
 pii = _conditional(pii)
@@ -154,11 +154,11 @@ def count_spans(annotated: Sequence[Span], predicted: Sequence[Span], kind: str 
     return matches, len(ours), right, len(theirs)
 
 
-def _share(one: Span, other: Span) -> float:
-    shared = min(one.end, other.end) - max(one.start, other.start)
-    if one.type != other.type or shared <= 0:
+def _share(first: Span, other: Span) -> float:
+    shared = min(first.end, other.end) - max(first.start, other.start)
+    if first.type != other.type or shared <= 0:
         return 0.0
-    return shared / (max(one.end, other.end) - min(one.start, other.start))
+    return shared / (max(first.end, other.end) - min(first.start, other.start))
 
 
 _PARTS = ("found", "annotated", "right", "predicted")

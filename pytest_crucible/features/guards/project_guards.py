@@ -29,20 +29,21 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.features.guards.guard import Asks, Guard, GuardSettings, Redaction
+    from pytest_crucible.features.guards.guard import Guard, GuardSettings, Redaction
     from pytest_crucible.features.guards.normalise import ThresholdFile
     from pytest_crucible.features.guards.protections import GuardBackend, Protection, Protections
     from pytest_crucible.features.guards.redaction import FindingsRedactor, Redactor, RunRedaction
     from pytest_crucible.metrics import Metric
+    from pytest_crucible.metrics.models.scorers import Judge
 
 GUARD = "guard"
 """The backend of a guard that is an adapter, and the setting that lists the guards around one."""
 GUARDS, REDACTION = "guards", "guards: redaction"
 """What is kept for the adapters of a session: the opened guards, and a function that returns the redactions of the run."""
-OpenJudge = Callable[[str], "Asks"]
+OpenJudge = Callable[[str], "Judge"]
 
 
-def no_judge(name: str) -> Asks:
+def no_judge(name: str) -> Judge:
     """Raise SpecError: models are opened in sessions only."""
     raise SpecError(
         f"guard of kind 'judge': adapter {name!r} can only be queried in a pytest session: call the guard there"
@@ -196,9 +197,7 @@ def guards_of(context: AdapterContext) -> Guards:
     """Return the guards of a session, whose judges are its adapters."""
     if GUARDS not in context.of_features:
         context.of_features[GUARDS] = Guards(
-            context.root,
-            lambda name: context.open_model(name, "a guard", JUDGE),
-            context.of_features.get(REDACTION),
+            context.root, lambda name: context.open_model(name, "a guard", JUDGE), context.of_features.get(REDACTION)
         )
     guards: Guards = context.of_features[GUARDS]
     return guards

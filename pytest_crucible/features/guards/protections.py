@@ -6,31 +6,20 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Wrapper
+from pytest_crucible.features.guards.guard import Guard
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.detections import Detection
 from pytest_crucible.records.outcomes import BLOCKED
-
-
-class Detector(Protocol):
-    """A guard, as the wrapper uses it."""
-
-    async def detect(self, text: str) -> Detection: ...
-
-
-class NamedDetector(Detector, Protocol):
-    """A guard that has an identity."""
-
-    identity: str
 
 
 @dataclass(frozen=True)
 class Protection:
     """One guard, and its action on a text that it flags."""
 
-    guard: Detector
+    guard: Guard
     stand_in: str
     """The text of a reply that it blocks."""
     redact: Callable[[str, Detection], str] | None = None
@@ -49,8 +38,8 @@ class Protections:
 
     def without_models(self) -> Protections:
         """Return the guards that call no model."""
-        kept = [tuple(guard for guard in place if not guard.queries_model) for place in (self.before, self.after)]
-        return replace(self, before=kept[0], after=kept[1])
+        instant = [tuple(guard for guard in place if not guard.queries_model) for place in (self.before, self.after)]
+        return replace(self, before=instant[0], after=instant[1])
 
 
 class _Blocked(Exception):
@@ -192,7 +181,7 @@ class GuardBackend:
     simulated = False
     is_instant = True
 
-    def __init__(self, guard: NamedDetector) -> None:
+    def __init__(self, guard: Guard) -> None:
         self.guard = guard
         self.identity = f"guard {guard.identity}"
 

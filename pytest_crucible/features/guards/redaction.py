@@ -355,7 +355,7 @@ class SharedValues:
     def _mask(self, name: str, data: bytes) -> bytes:
         """Return the data combined with a stream that the key and the file's name give; twice, it is the data again."""
         stream = hashlib.shake_256(self._key + name.encode()).digest(len(data))
-        return bytes(one ^ other for one, other in zip(data, stream, strict=True))
+        return bytes(byte ^ other for byte, other in zip(data, stream, strict=True))
 
 
 class FindingsRedactor:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import regex
 
 from pytest_crucible.features.guards.forms import add_function_words, read_forms
-from pytest_crucible.features.guards.guard import GuardContext, GuardSettings
+from pytest_crucible.features.guards.guard import GuardContext, GuardSettings, ScoredText
 from pytest_crucible.features.guards.long_texts import LONG, LongForm, Starts, drop_repeats, pack_starts
 from pytest_crucible.features.guards.normalise import fold_marks, read_words
 from pytest_crucible.features.guards.patterns import (
@@ -53,15 +53,6 @@ class Rule:
     then: re.Pattern[str]
     needs: tuple[Need, ...]
     """What `then` needs to follow."""
-
-
-@dataclass(frozen=True, slots=True)
-class Match:
-    """The rule with the highest weight that matches."""
-
-    score: float
-    category: str
-    spans: tuple[Span, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,16 +135,16 @@ def _index(rules: tuple[Rule, ...], digest: str) -> RuleIndex:
     )
 
 
-def match_rules(text: str, index: RuleIndex) -> Match:
+def match_rules(text: str, index: RuleIndex) -> ScoredText:
     """Return the heaviest rule that matches a text in any of its forms."""
-    best, last = Match(0.0, "", ()), None
+    best, last = ScoredText(0.0), None
     for form in read_forms(text, index.words):
         # Rotating changes nothing in a text without Latin letters.
-        found = None if form is last else _find_first(form, index, above=best.score)
+        match = None if form is last else _find_first(form, index, above=best.score)
         last = form
-        if found is not None:
-            rule = found.rule
-            best = Match(rule.weight, rule.category, (Span(rule.category, *_locate(text, form, found)),))
+        if match is not None:
+            rule = match.rule
+            best = ScoredText(rule.weight, rule.category, (Span(rule.category, *_locate(text, form, match)),))
             if best.score >= index.rules[0].weight:
                 break
     return best
@@ -175,9 +166,9 @@ def _find_first(form: str, index: RuleIndex, *, above: float) -> _FormMatch | No
         if rule.weight <= above:
             return None
         places = [_find_place(form, rule, start, find_places) for start in possible[number]]
-        found = [place for place in places if place is not None]
-        if found:
-            return _FormMatch(*min(found), rule)
+        exact = [place for place in places if place is not None]
+        if exact:
+            return _FormMatch(*min(exact), rule)
     return None
 
 
@@ -219,7 +210,7 @@ def _search_starts(form: str, index: RuleIndex) -> dict[str, list[int]]:
     starts = {start for word in index.by_word.keys() & beginnings for start in index.by_word[word]}
     starts.update(start for start in index.signs if start in form)
     places = {start: _search_start(form, start) for start in starts}
-    return {start: drop_repeats(form, found) for start, found in places.items() if found}
+    return {start: drop_repeats(form, positions) for start, positions in places.items() if positions}
 
 
 def _search_start(form: str, start: str) -> list[int]:
@@ -235,14 +226,14 @@ def _word_start(start: str) -> re.Pattern[str]:
     return re.compile(re.escape(start) + apart, re.DOTALL)
 
 
-def _locate(text: str, form: str, found: _FormMatch) -> tuple[int, int]:
+def _locate(text: str, form: str, match: _FormMatch) -> tuple[int, int]:
     """Return where a rule matches a text as it is; the whole text where it only matches another form."""
     plain = fold_marks(text.lower())
     if len(plain) != len(text):
         return 0, len(text)
     if plain == form:
-        return found.start, found.end
-    of_rule = _find_first(plain, _index((found.rule,), digest=""), above=0.0)
+        return match.start, match.end
+    of_rule = _find_first(plain, _index((match.rule,), digest=""), above=0.0)
     return (of_rule.start, of_rule.end) if of_rule else (0, len(text))
 
 
@@ -259,7 +250,7 @@ class RulesGuard:
         """Return the place of the heaviest rule that matches."""
         return match_rules(text, self._rules).spans
 
-    async def score(self, text: str) -> Match:
+    async def score(self, text: str) -> ScoredText:
         """Return the score; raises BackendError where the user's own patterns take too long."""
         match = match_rules(text, self._rules)
         for own in self._own:
@@ -268,7 +259,7 @@ class RulesGuard:
         return match
 
 
-def _match_own(own: OwnPattern, text: str) -> Match | None:
+def _match_own(own: OwnPattern, text: str) -> ScoredText | None:
     try:
         if own.linear is not None and is_plain(text):
             match = own.linear.search(text)
@@ -279,7 +270,7 @@ def _match_own(own: OwnPattern, text: str) -> Match | None:
             f"the pattern {own.pattern.pattern!r:.80} took longer than {PATTERN_TIMEOUT_S:g} s on a text of {len(text):,} "
             "characters: make it simpler"
         ) from None
-    return None if match is None else Match(own.weight, own.category, (Span(own.category, *match.span()),))
+    return None if match is None else ScoredText(own.weight, own.category, (Span(own.category, *match.span()),))
 
 
 def read_patterns(guard: str, value: Any) -> tuple[OwnPattern, ...]:

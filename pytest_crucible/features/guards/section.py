@@ -121,11 +121,11 @@ def _types(inputs: SectionInputs, arm: int) -> Iterator[tuple[str, int, int, int
         name for name in inputs.scores if name.startswith("pii.") and name.endswith(suffix) and name != f"pii{suffix}"
     ):
         kind = name.removeprefix("pii.").removesuffix(suffix)
-        found, annotated, right, predicted = (
+        matched, annotated, right, predicted = (
             int(np.nansum(inputs.scores[f"pii.{kind}.{part}"][arm].values))
             for part in ("found", "annotated", "right", "predicted")
         )
-        yield kind, found, annotated, right, predicted
+        yield kind, matched, annotated, right, predicted
 
 
 def view(detectors: Sequence[Detector], claims: Sequence[Claim]) -> View:
@@ -179,16 +179,9 @@ def _category_table(detectors: Sequence[Detector]) -> Iterator[Table]:
 
 def _type_table(detectors: Sequence[Detector]) -> Iterator[Table]:
     rows = [
-        Row(
-            cells=(
-                detector.arm,
-                kind,
-                f"{found:,} of {annotated:,}",
-                f"{right:,} of {predicted:,}",
-            )
-        )
+        Row(cells=(detector.arm, kind, f"{matched:,} of {annotated:,}", f"{right:,} of {predicted:,}"))
         for detector in detectors
-        for kind, found, annotated, right, predicted in detector.types
+        for kind, matched, annotated, right, predicted in detector.types
     ]
     if rows:
         note = "A span counts where one of its type on the other side overlaps by half of both (IoU >= 0.5)."
@@ -238,7 +231,7 @@ def _document(detector: Detector) -> dict[str, object]:
             for category, attacks, benign in detector.categories
         ],
         "types": [
-            {"type": kind, "found": found, "annotated": annotated, "right": right, "predicted": predicted}
-            for kind, found, annotated, right, predicted in detector.types
+            {"type": kind, "found": matched, "annotated": annotated, "right": right, "predicted": predicted}
+            for kind, matched, annotated, right, predicted in detector.types
         ],
     }

@@ -60,53 +60,19 @@ def neighbours(layout: str) -> dict[str, str]:
     }
 
 
-def _is_near(one: tuple[float, int], other: tuple[float, int]) -> bool:
-    return abs(one[1] - other[1]) <= 1 and (one[0] - other[0]) ** 2 + (one[1] - other[1]) ** 2 <= _NEAR**2
+def _is_near(first: tuple[float, int], other: tuple[float, int]) -> bool:
+    return abs(first[1] - other[1]) <= 1 and (first[0] - other[0]) ** 2 + (first[1] - other[1]) ** 2 <= _NEAR**2
 
 
 # Unicode TR39 (confusables.txt), Cyrillic, Greek and Armenian; NFKC turns none of them into a Latin letter.
 HOMOGLYPHS = {
-    "a": "а",
-    "c": "с",
-    "d": "ԁ",
-    "e": "е",
-    "g": "ց",
-    "h": "һ",
-    "i": "іι",
-    "j": "јϳ",
-    "n": "ո",
-    "o": "оοօ",
-    "p": "рρ",
-    "q": "ԛ",
-    "r": "г",
-    "s": "ѕ",
-    "u": "սυ",
-    "v": "ѵν",
-    "w": "ԝ",
-    "x": "х",
-    "y": "уү",
-    "A": "АΑ",
-    "B": "ВΒ",
-    "C": "С",
-    "E": "ЕΕ",
-    "F": "Ϝ",
-    "G": "Ԍ",
-    "H": "НΗ",
-    "J": "Ј",
-    "K": "КΚ",
-    "M": "МΜ",
-    "N": "Ν",
-    "O": "ОΟ",
-    "P": "РΡ",
-    "S": "Ѕ",
-    "T": "ТΤ",
-    "U": "Ս",
-    "V": "Ѵ",
-    "W": "Ԝ",
-    "X": "ХΧ",
-    "Y": "ΥҮ",
-    "Z": "Ζ",
+    letters[0]: letters[1:]
+    for letters in (
+        "aа cс dԁ eе gց hһ iіι jјϳ nո oоοօ pрρ qԛ rг sѕ uսυ vѵν wԝ xх yуү AАΑ "
+        "BВΒ CС EЕΕ FϜ GԌ HНΗ JЈ KКΚ MМΜ NΝ OОΟ PРΡ SЅ TТΤ UՍ VѴ WԜ XХΧ YΥҮ ZΖ"
+    ).split()
 }
+"""Each letter with those that look like it."""
 
 
 def character_swap(source: Source, rng: Random, strength: float) -> Perturbed:

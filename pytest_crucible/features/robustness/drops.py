@@ -14,6 +14,7 @@ from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
 from pytest_crucible.features.robustness.records import (
+    ALIASES,
     CERTIFIED,
     CONTROL,
     LEAKED,
@@ -22,10 +23,12 @@ from pytest_crucible.features.robustness.records import (
     SMOOTHED,
     WORST,
     PlannedAttack,
+    is_attacked,
 )
 from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
 from pytest_crucible.records.variant_views import BROKEN, term_facts
+from pytest_crucible.records.variants import VariantRules
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,17 +170,17 @@ def _drop(data: VariantData, attack: str, arm: str, scored: Scores, inside: Flag
     scored = keep_slice(scored, inside)
     pair = scored.pair
     assert pair is not None
-    seen = scored.seen
-    difference = drop_difference(pair, data.attributes, seen, "observed", data.alpha)
+    scored_samples = scored.seen
+    difference = drop_difference(pair, data.attributes, scored_samples, "observed", data.alpha)
     return Drop(
         metric=pair.facts.name,
         attack=attack,
         arm=arm,
-        clean=data.measure(pair.facts, pair.originals, seen),
-        attacked=data.measure(pair.facts, pair.twins, seen),
+        clean=data.measure(pair.facts, pair.originals, scored_samples),
+        attacked=data.measure(pair.facts, pair.twins, scored_samples),
         drop=estimate_drop(difference),
         p_value=None if difference is None else difference.p_value,
-        n=difference.n if difference else int(seen.sum()),
+        n=difference.n if difference else int(scored_samples.sum()),
         inapplicable=int((scored.inapplicable & inside).sum()),
         lost=int(scored.lost.sum()),
     )
@@ -274,3 +277,30 @@ def count_certificates(data: VariantData) -> Mapping[str, Mapping[int, int]]:
 
 def _is_draw_of(variant: str, attack: str) -> bool:
     return variant == attack or variant.startswith(f"{attack}, draw ")
+
+
+def variant_rules(plan: Plan) -> VariantRules | None:
+    """Return what is known of the attacked variants of a plan; None for a plan without attacks."""
+    robustness = ROBUSTNESS.of(plan)
+    if robustness is None:
+        return None
+    return VariantRules(
+        normalise=robustness.normalise,
+        kept=robustness.kept,
+        groups=dict(attack_variants(plan)),
+        attacked=tuple(variant.name for variant in plan.variants if is_attacked(variant.name)),
+        aliases=ALIASES,
+    )
+
+
+def with_common_attacks(plan: Plan, ours: Plan) -> Plan:
+    """Return the plan, which has the variants that two runs have in common, with those attacks of ours that are complete."""
+    robustness, names = ROBUSTNESS.of(ours), {variant.name for variant in plan.variants}
+    if robustness is None or not names:
+        return ROBUSTNESS.on(plan, None)
+    complete = {attack for attack, variants in attack_variants(ours) if names.issuperset(variants)}
+    attacks = tuple(attack for attack in robustness.attacks if attack.name in complete)
+    # The worst of some variants needs as many controls as these.
+    is_whole = len(names) == len(ours.variants)
+    controls = robustness.controls if is_whole else min(robustness.controls, CONTROL in names)
+    return ROBUSTNESS.on(plan, replace(robustness, attacks=attacks, controls=controls))

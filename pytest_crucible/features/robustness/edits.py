@@ -190,7 +190,7 @@ def draw_sites(rng: Random, sites: Sequence[Site], count: int) -> list[Site]:
 def draw_apart(rng: Random, sites: Sequence[Site], count: int, cells: Callable[[Site], Iterable[int]]) -> list[Site]:
     """Return `count` drawn sites that share no cell (such as a character), or fewer where no more fit."""
     drawn: list[Site] = []
-    taken: set[int] = set()
+    occupied: set[int] = set()
     # A permutation of all sites costs more than the edits of most texts.
     for site in (
         rng.sample(sites, min(len(sites), 3 * count)) if 3 * count < len(sites) else rng.sample(sites, len(sites))
@@ -198,8 +198,8 @@ def draw_apart(rng: Random, sites: Sequence[Site], count: int, cells: Callable[[
         if len(drawn) == count:
             break
         of_site = tuple(cells(site))
-        if taken.isdisjoint(of_site):
-            taken.update(of_site)
+        if occupied.isdisjoint(of_site):
+            occupied.update(of_site)
             drawn.append(site)
     return drawn
 

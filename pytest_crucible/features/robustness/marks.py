@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.features.robustness.built_in import FAMILIES
-from pytest_crucible.features.robustness.certificates import Smoothing
+from pytest_crucible.features.robustness.late_variants import Smoothing
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.formula_cells import unguard_cell
@@ -58,8 +58,8 @@ def robustness_marks(item: pytest.Item, added: str | None) -> list[RobustnessMar
     names = [] if added in (None, "none") else [name.strip() for name in str(added).split(",") if name.strip()]
     if "none" in names:
         raise SpecError(f"--crucible-attacks={added}: none runs no attacks; leave the others out")
-    known = {name for mark in marks for name in mark.attacks}
-    more = tuple(name for name in _expand_families(names) if name not in known)
+    declared = {name for mark in marks for name in mark.attacks}
+    more = tuple(name for name in _expand_families(names) if name not in declared)
     return [*marks, *([RobustnessMark(attacks=more)] if more else [])]
 
 
@@ -75,28 +75,28 @@ def read_mark(mark: pytest.Mark) -> RobustnessMark:
             raise SpecError(
                 f"@pytest.mark.robustness has {name!r} among its attacks: write a name, such as 'homoglyph'"
             )
-    given = dict(mark.kwargs)
-    given["attacks"] = _expand_families(mark.args)
-    given["strength"] = _strengths(given.get("strength", STRENGTH))
-    given["protect"] = _patterns(given.get("protect", ()))
+    arguments = dict(mark.kwargs)
+    arguments["attacks"] = _expand_families(mark.args)
+    arguments["strength"] = _strengths(arguments.get("strength", STRENGTH))
+    arguments["protect"] = _patterns(arguments.get("protect", ()))
     for name, least in (("draws", 1), ("queries", 1)):
-        value = given.get(name, 1)
+        value = arguments.get(name, 1)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise SpecError(f"@pytest.mark.robustness has {name}={value!r}: write a whole number of at least {least}")
     for name in ("max_edit_share", "min_similarity"):
-        value = given.get(name)
+        value = arguments.get(name)
         if value is not None and not _is_share(value):
             raise SpecError(
                 f"@pytest.mark.robustness has {name}={value!r}: write a number from 0 to 1, for example {name}=0.3"
             )
-    normalise = given.get("normalise", "text")
+    normalise = arguments.get("normalise", "text")
     if normalise not in NORMALISERS:
         raise SpecError(f"@pytest.mark.robustness has normalise={normalise!r}: write one of {', '.join(NORMALISERS)}")
-    given["certify"] = _certify(given.get("certify", {}))
+    arguments["certify"] = _certify(arguments.get("certify", {}))
     for name in ("kept", "metric"):
-        if given.get(name) is not None and not isinstance(given[name], str):
-            raise SpecError(f"@pytest.mark.robustness has {name}={given[name]!r}: write a text")
-    return RobustnessMark(**given)
+        if arguments.get(name) is not None and not isinstance(arguments[name], str):
+            raise SpecError(f"@pytest.mark.robustness has {name}={arguments[name]!r}: write a text")
+    return RobustnessMark(**arguments)
 
 
 def _expand_families(names: Iterable[str]) -> tuple[str, ...]:
@@ -172,15 +172,15 @@ def read_kept(
 
     Rows without a label, and of other variants, are left out. Raises SpecError with the line.
     """
-    kept: dict[str, dict[str, bool]] = {}
+    labels: dict[str, dict[str, bool]] = {}
     for name in dict.fromkeys(mark.kept for mark in marks if mark.kept is not None):
         for number, row in enumerate(_rows(item, name), start=2):
             label = row["kept"].strip().lower()
             if label not in (*_YES, *_NO, ""):
                 raise SpecError(f"{name}, line {number}: kept is {row['kept']!r}; write yes, no or nothing")
             if label and row["variant"] in variants:
-                kept.setdefault(row["variant"], {})[row["sample"]] = label in _YES
-    return kept
+                labels.setdefault(row["variant"], {})[row["sample"]] = label in _YES
+    return labels
 
 
 def _rows(item: pytest.Item, name: str) -> list[dict[str, str]]:

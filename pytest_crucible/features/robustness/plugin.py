@@ -90,13 +90,13 @@ def pytest_crucible_announce(announcement: Announcement) -> None:
 
 def pytest_crucible_variant_rules(plan: Plan) -> VariantRules | None:
     """Return what is known of the attacked variants of a plan; None for a plan without attacks."""
-    from pytest_crucible.features.robustness.pairs import variant_rules
+    from pytest_crucible.features.robustness.drops import variant_rules
 
     return variant_rules(plan)
 
 
 def pytest_crucible_pair_variants(plan: Plan, ours: Plan) -> Plan | None:
     """Return the plan with those attacks of ours whose variants both runs have."""
-    from pytest_crucible.features.robustness.pairs import with_common_attacks
+    from pytest_crucible.features.robustness.drops import with_common_attacks
 
     return with_common_attacks(plan, ours)

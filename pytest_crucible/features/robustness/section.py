@@ -18,10 +18,11 @@ from pytest_crucible.features.robustness.drops import (
     compute_shares,
     count_certificates,
 )
-from pytest_crucible.features.robustness.labelled_drops import Corrected, Uncorrected, correct_drops
-from pytest_crucible.features.robustness.records import CONTROL, ROBUSTNESS, WORST
-from pytest_crucible.features.robustness.section_tables import (
+from pytest_crucible.features.robustness.labelled_drops import (
+    Corrected,
     SlicedDrops,
+    Uncorrected,
+    correct_drops,
     corrected_document,
     corrected_notes,
     corrected_tables,
@@ -30,6 +31,7 @@ from pytest_crucible.features.robustness.section_tables import (
     slice_note,
     slice_table,
 )
+from pytest_crucible.features.robustness.records import CONTROL, ROBUSTNESS, WORST
 from pytest_crucible.measures.row import Measured
 from pytest_crucible.plan.variant_terms import term_metric
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View

@@ -25,5 +25,5 @@ FEATURE = Feature(
             flag=True,
         ),
     ),
-    check_options="pytest_crucible.features.stages.option_conflicts:option_conflicts",
+    check_options="pytest_crucible.features.stages.definition:option_conflicts",
 )

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs
 from pytest_crucible.analyse.stopping import cut_to_samples
-from pytest_crucible.features.stages.definition import stage_alpha, stage_length
-from pytest_crucible.features.stages.out_of_reach import out_of_reach, out_of_reach_after
-from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES, StageDecision, StageProgress
+from pytest_crucible.features.stages.definition import (
+    FIRST_STAGE,
+    STAGES,
+    StageDecision,
+    StageProgress,
+    stage_alpha,
+    stage_length,
+)
+from pytest_crucible.features.stages.looks import out_of_reach, out_of_reach_after
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.plan.looks import claims
 from pytest_crucible.records import CUT_SHORT, Plan
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.runs.complete_samples import complete_samples
+from pytest_crucible.runs.evaluate import analyse_run
+from pytest_crucible.runs.plugins import Extensions
 from pytest_crucible.store.decisions import add_decision, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment
 from pytest_crucible.store.runs import RunStore
@@ -72,10 +81,10 @@ def cut_at_stage(
     progress = _progress(inputs, stored, complete, ending, alpha=alpha, strict=strict)
     if not progress.ended:
         return replace(inputs, **_facts(progress))
-    kept = complete[: progress.samples]
-    cut = cut_to_samples(inputs, kept)
+    counted = complete[: progress.samples]
+    cut = cut_to_samples(inputs, counted)
     is_cut_short = any(loss.reason in CUT_SHORT for arm in cut.all_answers for loss in arm.lost)
-    return replace(cut, finished=bool(kept) and not is_cut_short, looked_at=kept, **_facts(progress))
+    return replace(cut, finished=bool(counted) and not is_cut_short, looked_at=counted, **_facts(progress))
 
 
 def _facts(progress: StageProgress) -> dict[str, Any]:
@@ -156,3 +165,36 @@ def ending_text(ending: StageDecision, plan: Plan) -> str:
         "out of reach": f"the session ended in stage {name}: {claim} could not be met any more",
         "until": f"the session ended after stage {name} (--crucible-until); continue with --crucible-resume",
     }[ending.end or "until"]
+
+
+def look_after_stage(
+    store: RunStore,
+    run: str,
+    stage: int,
+    extensions: Extensions,
+    *,
+    alpha: float,
+    strict: bool,
+    expected: Container[str] = (),
+) -> StageDecision:
+    """Return whether the session goes on after a stage: it ends where a miss is proven. Nothing is stored.
+
+    `alpha` is that of the session, `expected` are the experiments whose misses are expected failures.
+    """
+    plans = [plan for _, plan, _ in store.experiments(run)]
+    here = StageDecision(stage=stage, end="until")
+    share = alpha_of(here, plans, alpha)
+    by_key, family_size = analyse_run(
+        store, run, replace(extensions, sections={}), alpha=share, interrupted=False, strict=strict, at={"stages": here}
+    )
+    verdicts = gate.decide_verdicts(list(by_key.values()), alpha=share, strict=strict, family_size=family_size)
+    staged = {analysis.plan.nodeid: analysis for analysis in by_key.values() if analysis.ended}
+    for verdict in verdicts:
+        analysis = staged.get(verdict.nodeid)
+        if analysis is None or verdict.state != "missed" or verdict.suite_error or verdict.nodeid in expected:
+            continue
+        # A number of the training was known before the first sample: it does not end the session.
+        if any(r.target.text == verdict.subject and r.estimate.is_known for r in analysis.targets):
+            continue
+        return StageDecision(stage=stage, end="miss", nodeid=verdict.nodeid, subject=verdict.subject)
+    return StageDecision(stage=stage)

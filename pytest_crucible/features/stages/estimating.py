@@ -6,69 +6,81 @@ import asyncio
 import contextlib
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_crucible.adapters.preparations import find_pending
 from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
 from pytest_crucible.backends.spending import Spending
-from pytest_crucible.features.stages.arm_cost import (
+from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES, stage_number
+from pytest_crucible.features.stages.forecasts import (
+    ArmEstimate,
+    Forecast,
     PlannedRequest,
     UnsentReply,
     beyond,
+    ends_early,
     estimate_arm,
     estimate_as_before,
+    estimate_further,
+    predict_total,
     sum_amounts,
+    whole_amounts,
 )
-from pytest_crucible.features.stages.definition import stage_number
-from pytest_crucible.features.stages.estimate_lines import estimate_lines
-from pytest_crucible.features.stages.forecasts import ArmEstimate
-from pytest_crucible.features.stages.open_cost import ends_early, estimate_further, whole_amounts
-from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
-from pytest_crucible.features.stages.stage_run import stage_positions
+from pytest_crucible.features.stages.looks import stage_positions
 from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.threads import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_estimate import HelperEstimate
+from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.session.stored_replies import find_stored_replies
+from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
 from pytest_crucible.store.past_usage import judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.session import CrucibleSession
+
 
 Place = tuple[str, str, str, int]
 """Nodeid, arm, sample and repeat."""
 
 
-@dataclass
-class Estimator:
-    """Estimates the experiments of a session, one after the other."""
+class EstimatePlugin:
+    """A pytest plugin, registered when a session estimates: estimates its experiments, one after the other."""
 
-    settings: Settings
-    store: RunStore
-    loop: BackgroundLoop
-    estimates: list[ArmEstimate] = field(default_factory=list)
-    _unsent: defaultdict[Place, list[UnsentRequest]] = field(default_factory=lambda: defaultdict(list))
+    def __init__(self, session: CrucibleSession) -> None:
+        self._session = session
+        self._settings = session.settings
+        self._estimates: list[ArmEstimate] = []
+        self._unsent: defaultdict[Place, list[UnsentRequest]] = defaultdict(list)
+
+    @property
+    def _store(self) -> RunStore:
+        return self._session.resources.store
 
     def add_request(self, unsent: UnsentRequest) -> None:
         """Receive a request that would be sent."""
         request = unsent.request
         self._unsent[request.experiment, request.arm, request.sample, request.repeat].append(unsent)
 
-    def __call__(
-        self,
-        item: pytest.Function,
-        experiment: Experiment,
-        helper: HelperEstimate | None = None,
-    ) -> None:
+    def estimate(self, item: pytest.Function, experiment: Experiment) -> None:
+        """Estimate an experiment, after those that serve it."""
+        estimate = ExperimentEstimate(item, experiment)
+        self._session.config.hook.pytest_crucible_estimate(estimate=estimate)
+        for helper in estimate.helpers:
+            self._estimate(item, helper.experiment, helper)
+        self._estimate(item, estimate.experiment)
+
+    def _estimate(self, item: pytest.Function, experiment: Experiment, helper: HelperEstimate | None = None) -> None:
         """Estimate one experiment; `helper` has what is known of one that serves another."""
         plan, positions = experiment.plan, self._positions(experiment)
         done = self._stored_units(experiment, positions)
@@ -85,8 +97,8 @@ class Estimator:
                 replies=[
                     self._describe_outcome(experiment, outcome) for outcome in outcomes if outcome.unit.arm == number
                 ],
-                past=past_usage(self.store, plan.nodeid, arm.name),
-                concurrency=self.settings.concurrency,
+                past=past_usage(self._store, plan.nodeid, arm.name),
+                concurrency=self._settings.concurrency,
                 pending=next(
                     (each.preparation.announcement for each in find_pending([experiment.opened_arms[number]])), ""
                 ),
@@ -101,23 +113,19 @@ class Estimator:
             ]
             arms.append(estimate_further(plan.nodeid, helper.family, arms, unstored, helper.further))
         new = sum(estimate.to_send for estimate in arms)
-        judges = [self._as_before(plan.nodeid, judge, new) for judge in judges_of(self.store, plan.nodeid)]
+        judges = [self._as_before(plan.nodeid, judge, new) for judge in judges_of(self._store, plan.nodeid)]
         share = helper.least_share if helper else least_share(plan, len(positions or experiment.dataset.samples))
-        self.estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
+        self._estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
 
     def _as_before(self, nodeid: str, arm: str, replies: int) -> ArmEstimate:
         """Return the estimate of a number of replies, from the latest earlier run alone."""
-        return estimate_as_before(nodeid, arm, replies, past_usage(self.store, nodeid, arm), self.settings.concurrency)
-
-    def lines(self, spending: Spending) -> tuple[list[str], bool]:
-        """Return the lines that show the estimates, and whether some budget may be too little."""
-        budgets = too_little(spending, self.estimates)
-        lines = list(estimate_lines(self.estimates, sum_amounts(self.estimates), budgets))
-        return lines, any(over for *_, over in budgets)
+        return estimate_as_before(
+            nodeid, arm, replies, past_usage(self._store, nodeid, arm), self._settings.concurrency
+        )
 
     def _positions(self, experiment: Experiment) -> list[int] | None:
         """Return the samples that the run would send with --crucible-until; None for all of them."""
-        plan, until = experiment.plan, self.settings.option("until")
+        plan, until = experiment.plan, self._settings.option("until")
         if until is None or not STAGES.of(plan):
             return None
         last = stage_number(STAGES.of(plan), until, f"--crucible-until={until}")
@@ -130,9 +138,11 @@ class Estimator:
         for number, draws in enumerate(experiment.draws):
             units: set[tuple[int, int]] = set()
             for variant in plan.variant_numbers:
-                source = find_stored_replies(self.store, self.settings, plan, number, variant, run="")
+                source = find_stored_replies(self._store, self._settings, plan, number, variant, run="")
                 copied = (
-                    set() if source is None else units_to_copy(self.store, source[0], draws, tried=self.settings.resume)
+                    set()
+                    if source is None
+                    else units_to_copy(self._store, source[0], draws, tried=self._settings.resume)
                 )
                 units |= {(position, draws.place(variant, repeat)) for position, repeat in copied}
             done.append(units)
@@ -166,9 +176,9 @@ class Estimator:
         positions: Sequence[int] | None,
     ) -> list[Outcome]:
         """Run each unit that is not stored up to its first request; return the outcomes."""
-        plan, threads = experiment.plan, DaemonThreads(self.settings.concurrency)
-        call = Call.prepare(item, experiment, self.loop, threads)
-        open_units = OpenUnits(plan, list(done), self.settings.seed, order=positions, twins=experiment.twins)
+        plan, threads = experiment.plan, DaemonThreads(self._settings.concurrency)
+        call = Call.prepare(item, experiment, self._session.resources.loop, threads)
+        open_units = OpenUnits(plan, list(done), self._settings.seed, order=positions, twins=experiment.twins)
         outcomes: list[Outcome] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))
 
@@ -177,12 +187,12 @@ class Estimator:
                 yield from open_units.of_round(number)
 
         try:
-            self.loop.submit(
+            self._session.resources.loop.submit(
                 run_units(
                     units(),
                     lambda unit: _call_until_request(call, unit),
                     outcomes.append,
-                    concurrency=self.settings.concurrency,
+                    concurrency=self._settings.concurrency,
                     arms=tuple(arm.name for arm in plan.arms),
                     planned=[total],
                     progress=Progress(total=total),
@@ -191,6 +201,27 @@ class Estimator:
         finally:
             threads.shutdown()
         return outcomes
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        """Show the estimate; the session fails where a budget may be too little."""
+        config, collection, messages = self._session.config, self._session.collection, self._session.messages
+        if messages.errors or not collection.plans():
+            return
+        budgets = too_little(self._session.resources.shared.spending, self._estimates)
+        lines = estimate_lines(self._estimates, sum_amounts(self._estimates), budgets)
+        whole = SessionEstimate(collection.opened_arms, self._settings, _forecast_seconds)
+        config.hook.pytest_crucible_estimate_session(estimate=whole, config=config)
+        messages.lines += [*lines, *whole.lines, *self._early_ends()]
+        if any(over for *_, over in budgets):
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def _early_ends(self) -> Iterator[str]:
+        """Yield the reasons why the run may cost less than the estimates, whose intervals include that."""
+        if self._settings.option("stop"):
+            yield "  at most so much, since --crucible-stop ends an experiment when its verdicts are settled"
+        if self._settings.option("stages"):
+            yield "  at most so much, since the session may end after a stage"
 
 
 async def _call_until_request(call: Call, unit: Unit) -> Outcome:
@@ -247,3 +278,87 @@ def too_little(spending: Spending, estimates: Sequence[ArmEstimate]) -> list[tup
         )
         for place, budget in budgets.items()
     ]
+
+
+def _forecast_seconds(earlier: Sequence[float], count: int) -> str:
+    return forecast_text(predict_total(earlier, count), seconds)
+
+
+HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
+
+
+def estimate_lines(
+    estimates: Sequence[ArmEstimate],
+    total: Mapping[str, Forecast | None],
+    budgets: Sequence[tuple[str, str, Sequence[str]]],
+) -> Iterator[str]:
+    """Yield the lines of an estimate.
+
+    `budgets` has (nodeid, or empty for the run; text; units in which the budget may not be enough).
+    """
+    yield "estimate, with intervals of 90 %: nothing was sent"
+    for nodeid in dict.fromkeys(estimate.nodeid for estimate in estimates):
+        of_experiment = [estimate for estimate in estimates if estimate.nodeid == nodeid]
+        yield nodeid
+        yield from _align([_row(estimate) for estimate in of_experiment])
+        yield from (f"  {estimate.arm}: {estimate.amounts.basis}" for estimate in of_experiment)
+        for estimate in of_experiment:
+            if estimate.blocked:
+                yield f"  {estimate.arm}: {quantity(estimate.blocked, 'reply')} blocked by a guard, without a request"
+        for pending in dict.fromkeys(estimate.pending for estimate in of_experiment if estimate.pending):
+            yield f"  {', '.join(each.arm for each in of_experiment if each.pending == pending)}: {pending}"
+    sums = (
+        f"{head} {forecast_text(total[unit], FORMATS[unit])}" for head, unit in zip(HEADS[4:], FORMATS, strict=True)
+    )
+    yield f"all      {', '.join(sums)}"
+    yield from (_budget_line(*budget) for budget in budgets)
+
+
+def _row(estimate: ArmEstimate) -> list[str]:
+    amounts = estimate.amounts
+    counts = (estimate.to_send + estimate.stored + estimate.cached, estimate.stored, estimate.cached - estimate.blocked)
+    return [
+        f"  {estimate.arm}",
+        *(f"{count:,}" for count in counts),
+        *(forecast_text(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
+    ]
+
+
+def _align(rows: list[list[str]]) -> list[str]:
+    return aligned_lines([HEADS, *rows], right=(1, 2, 3))
+
+
+def forecast_text(forecast: Forecast | None, form: Callable[[float], str]) -> str:
+    """Return an amount with its interval; `unknown` for None."""
+    if forecast is None:
+        return "unknown"
+    if forecast.low == forecast.high:
+        return form(forecast.value)
+    return f"{form(forecast.value)} [{form(forecast.low)}, {form(forecast.high)}]"
+
+
+def _count_text(value: float) -> str:
+    """Return a number of requests or tokens with three digits.
+
+    >>> _count_text(164.0), _count_text(52_345.0), _count_text(1_234_567.0)
+    ('164', '52.3k', '1.23M')
+    """
+    for size, unit in ((1e6, "M"), (1e3, "k")):
+        if value >= 10 * size or (unit == "M" and value >= size):
+            return f"{three_digits(value / size)}{unit}"
+    return f"{value:,.0f}"
+
+
+FORMATS: Mapping[str, Callable[[float], str]] = {
+    "requests": _count_text,
+    "tokens": _count_text,
+    "usd": dollars,
+    "seconds": seconds,
+}
+
+
+def _budget_line(place: str, text: str, over: Sequence[str]) -> str:
+    where = f"{place}: " if place else ""
+    if not over:
+        return f"budget   {where}{text}: enough"
+    return f"budget   {where}{text}: may be too little ({', '.join(over)})"

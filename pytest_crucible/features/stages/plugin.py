@@ -12,8 +12,8 @@ from pytest_crucible.features.row import Placed
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_crucible.features.stages.estimate_plugin import EstimatePlugin
-    from pytest_crucible.features.stages.records import Stage
+    from pytest_crucible.features.stages.definition import Stage
+    from pytest_crucible.features.stages.estimating import EstimatePlugin
     from pytest_crucible.features.stages.stage_plugin import StagePlugin
     from pytest_crucible.records import Plan
     from pytest_crucible.records.settings import Settings
@@ -43,7 +43,7 @@ def pytest_crucible_open(session: CrucibleSession) -> None:
 
         plugins.register(open_stages(session), STAGES_PLUGIN)
     if session.settings.option("estimate"):
-        from pytest_crucible.features.stages.estimate_plugin import EstimatePlugin
+        from pytest_crucible.features.stages.estimating import EstimatePlugin
 
         if session.is_worker:
             sentence = "--crucible-estimate sends nothing and needs no workers: leave out -n"
@@ -68,8 +68,7 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     # With `-o crucible_stages=` all samples are sent at once, and the first stage of an experiment does not matter.
     if not text:
         return
-    from pytest_crucible.features.stages.definition import parse_stages, stage_number
-    from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
+    from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES, parse_stages, stage_number
     from pytest_crucible.records.plan_values import BEGINS_LATE
 
     stages, first = parse_stages(text), draft.mark.features.get("stage")
@@ -99,7 +98,7 @@ def pytest_crucible_announce(announcement: Announcement) -> None:
         announcement.lines[plan.nodeid] += [(40, line) for line in _announcement_lines(plan)]
     if announcement.settings.option("stages"):
         from pytest_crucible.features.stages.analysis import alpha_of, count_claims
-        from pytest_crucible.features.stages.records import STAGES, StageDecision
+        from pytest_crucible.features.stages.definition import STAGES, StageDecision
 
         plans = announcement.plans
         number = max((len(STAGES.of(plan)) for plan in plans), default=0)
@@ -109,7 +108,7 @@ def pytest_crucible_announce(announcement: Announcement) -> None:
 
 
 def _announcement_lines(plan: Plan) -> Iterator[str]:
-    from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
+    from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES
 
     if plan.look_alpha is not None:
         yield "looks after every sample, and stops when all verdicts are settled (--crucible-stop)"
@@ -145,7 +144,7 @@ def pytest_crucible_run(run: ExperimentRun) -> bool | None:
         return True
     alpha = run.experiment.plan.look_alpha
     if alpha is not None:
-        from pytest_crucible.features.stages.early_stop import StopWhenSettled
+        from pytest_crucible.features.stages.looks import StopWhenSettled
 
         run.rule = StopWhenSettled(alpha)
     stages: StagePlugin | None = plugins.get_plugin(STAGES_PLUGIN)
@@ -162,7 +161,7 @@ def pytest_crucible_join(session: CrucibleSession, item: pytest.Item) -> None:
 
 def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
     """Cut a run with stages to the samples that count where it ended, and share alpha between all claims."""
-    from pytest_crucible.features.stages.records import STAGES
+    from pytest_crucible.features.stages.definition import STAGES
 
     if not any(STAGES.of(plan) for plan in analysis.plans):
         return

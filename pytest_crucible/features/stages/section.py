@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_crucible.features.stages.records import FIRST_STAGE, STAGES
+from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES
 from pytest_crucible.records import Claim, Row, Statement, Table, View
 from pytest_crucible.sections.inputs import SectionInputs
 
@@ -71,12 +71,7 @@ def view(stages: Stages, claims: Sequence[Claim]) -> View:
         text="Samples were sent stage by stage in the order of a hash of their ids. All claims of the session share an error rate "
         f"of {stages.alpha:.3g} at the stage where it ended, and of alpha over all stages (Bonferroni); intervals have that level."
     )
-    return View(
-        title="Stages",
-        tables=(table,),
-        methods=(method,),
-        document=stages,
-    )
+    return View(title="Stages", tables=(table,), methods=(method,), document=stages)
 
 
 def _state(inputs: SectionInputs, number: int, replies: int) -> str:

@@ -1,22 +1,77 @@
-"""The stages of a session: whether each begins, and the decisions between them, which are stored before they take effect."""
+"""The items of stages: pytest runs an experiment once for each stage, all experiments of a stage before the next one.
+
+The first stage of an experiment is the item that was collected. Each later one is an item of its own, with the name of the
+stage: `test_x.py::test_schema@dev`. So fixtures, -x, --durations and reports treat every stage as a test.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pytest_crucible.features.stages.analysis import ending_text, load_decision, store_decision
-from pytest_crucible.features.stages.definition import parse_stages, stage_number
-from pytest_crucible.features.stages.records import FIRST_STAGE, Stage, StageDecision
-from pytest_crucible.features.stages.stage_looks import look_after_stage
-from pytest_crucible.features.stages.stage_run import StageRun
+import pytest
+
+from pytest_crucible.features.stages.analysis import ending_text, load_decision, look_after_stage, store_decision
+from pytest_crucible.features.stages.definition import (
+    FIRST_STAGE,
+    STAGES,
+    Stage,
+    StageDecision,
+    parse_stages,
+    stage_number,
+)
+from pytest_crucible.features.stages.looks import StageRun
 from pytest_crucible.records import Plan
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.plugins import Extensions
 from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.repeated_items import repeat_item, repeat_number
 from pytest_crucible.store.runs import RunStore
+
+
+def stage_of(item: pytest.Item, plan: Plan) -> int:
+    """Return the stage of its experiment that an item runs."""
+    number = repeat_number(item)
+    return FIRST_STAGE.of(plan) if number is None else number
+
+
+def order_by_stage(
+    items: Sequence[pytest.Item], plans: Mapping[str, Plan], stages: Sequence[Stage], last: int
+) -> list[pytest.Item]:
+    """Return all items, in their order, stage by stage until the last; other tests run in the first stage.
+
+    `plans` are those of the experiments, by nodeid.
+    """
+    begun = [item for item in items if _first_stage(item, plans) == 0]
+    for number in range(1, len(stages)):
+        begun += items_of_stage(items, plans, stages, number) if number <= last else []
+        # An experiment that would begin after the last stage still has its item, whose report has the reason why it is not run.
+        begun += [item for item in items if number > last and _first_stage(item, plans) == number]
+    return begun
+
+
+def items_of_stage(
+    items: Iterable[pytest.Item], plans: Mapping[str, Plan], stages: Sequence[Stage], number: int
+) -> Iterator[pytest.Item]:
+    """Yield the experiments' items of a stage after the first, in the order of the items that were collected."""
+    for item in items:
+        plan = plans.get(item.nodeid)
+        if (
+            plan is None
+            or not STAGES.of(plan)
+            or not isinstance(item, pytest.Function)
+            or FIRST_STAGE.of(plan) > number
+        ):
+            continue
+        yield item if FIRST_STAGE.of(plan) == number else repeat_item(item, stages[number].name, number)
+
+
+def _first_stage(item: pytest.Item, plans: Mapping[str, Plan]) -> int:
+    plan = plans.get(item.nodeid)
+    return 0 if plan is None else FIRST_STAGE.of(plan)
+
 
 # Another worker's decision is looked up this often: requests of a second are few, and the run store is read rarely.
 ASK_EVERY_S = 1.0

@@ -204,9 +204,9 @@ def _read_values(name: str, key: str, values: Any, is_search: bool) -> tuple[Any
 def _read_trials(name: str, search: Any) -> int:
     trials = search.get("trials") if isinstance(search, Mapping) and set(search) == {"trials"} else None
     if isinstance(trials, bool) or not isinstance(trials, int) or trials < 2:
-        given = dict(search) if isinstance(search, Mapping) else search
+        written = dict(search) if isinstance(search, Mapping) else search
         raise SpecError(
-            f"the sweep of {name!r} has search = {given!r}: write a whole number of trials, 2 or more, such as "
+            f"the sweep of {name!r} has search = {written!r}: write a whole number of trials, 2 or more, such as "
             "search = { trials = 20 }"
         )
     return trials

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.records import Plan
 from pytest_crucible.records.helpers import HelperReplies, choosing_nodeid
 from pytest_crucible.records.plan_values import PlanValue
 from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.views import experiment_name
 
 if TYPE_CHECKING:
     from pytest_crucible.sections.inputs import StoredDetails
@@ -89,7 +91,7 @@ class SweepLook:
 
     samples: int
     """The number of samples, from the beginning of the look order, that it rests on."""
-    kept: tuple[str, ...]
+    remaining: tuple[str, ...]
     """The members that went on."""
 
 
@@ -107,7 +109,9 @@ class ChoosingHalf:
         """Return the number of samples, in look order, that decided about a member: it was dropped, or the last one."""
         # Where nothing is kept for the verdicts, the last one answers all samples.
         ends = self.sweep.confirm > 0
-        decided = (look.samples for look in self.looks if member not in look.kept or (ends and len(look.kept) == 1))
+        decided = (
+            look.samples for look in self.looks if member not in look.remaining or (ends and len(look.remaining) == 1)
+        )
         return next(decided, len(self.replies.groups))
 
 
@@ -120,6 +124,20 @@ def load_choosing_half(sweep: Sweep, stored: StoredDetails) -> ChoosingHalf | No
     return ChoosingHalf(
         sweep=sweep,
         replies=replies,
-        looks=tuple(SweepLook(samples=look["samples"], kept=tuple(look["kept"])) for look in looks),
+        looks=tuple(SweepLook(samples=look["samples"], remaining=tuple(look["kept"])) for look in looks),
         winner=winner[0]["winner"] if winner else "",
     )
+
+
+def sweep_lines(plan: Plan) -> Iterator[str]:
+    """Yield the line on the sweep of a plan; nothing without one."""
+    sweep = SWEEP_OF.of(plan)
+    if sweep is None:
+        return
+    if sweep.test != plan.nodeid:
+        yield f"{sweep.family}: the winner of its sweep, which {experiment_name(sweep.test)} chooses"
+        return
+    which = f"{sweep.choosing:,} other samples" if sweep.confirm else "the same samples"
+    members = f"{sweep.trials} trials" if sweep.trials else f"{len(sweep.members)} members"
+    replies = sweep.choosing * (sweep.trials or len(sweep.members)) * plan.draws(0).size
+    yield (f"{sweep.family}: first {members} compete by {sweep.by} on {which}, with at most {replies:,} replies")

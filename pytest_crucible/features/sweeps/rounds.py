@@ -107,8 +107,8 @@ def members_that_go_on(values: Values, clusters: Labels | None, *, drop: str, lo
         return columns
     if drop == "half":
         return better_half(values[complete].mean(axis=0))
-    kept = None if clusters is None else np.asarray(clusters)[complete]
-    return _may_be_best(values[complete], kept, ALPHA / looks)
+    of_complete = None if clusters is None else np.asarray(clusters)[complete]
+    return _may_be_best(values[complete], of_complete, ALPHA / looks)
 
 
 def better_half(means: Sequence[float] | Values) -> list[int]:

@@ -9,9 +9,15 @@ from typing import Any
 from pytest_crucible.analyse.member_values import member_values
 from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
 from pytest_crucible.features.sweeps.records import SWEEP_OF, ChoosingHalf, Sweep, SweepLook, load_choosing_half
-from pytest_crucible.features.sweeps.setting_tables import METHOD as SETTINGS
-from pytest_crucible.features.sweeps.setting_tables import setting_document, setting_note, setting_tables
-from pytest_crucible.features.sweeps.sweep_members import SweepMembers, choosing_inputs, compare_members
+from pytest_crucible.features.sweeps.sweep_members import METHOD as SETTINGS
+from pytest_crucible.features.sweeps.sweep_members import (
+    SweepMembers,
+    choosing_inputs,
+    compare_members,
+    setting_document,
+    setting_note,
+    setting_tables,
+)
 from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.views import experiment_name
@@ -57,7 +63,7 @@ def compute(inputs: SectionInputs) -> SweepResult | None:
         dropped_after={
             member.name: half.looked_at(member.name)
             for member in sweep.members
-            if any(member.name not in look.kept for look in half.looks)
+            if any(member.name not in look.remaining for look in half.looks)
         },
     )
 
@@ -173,9 +179,9 @@ def _basis(result: SweepResult) -> str:
     means = "; its estimate cannot be corrected for that"
     if corrected is not None:
         fair, naive = number(corrected.value), number(corrected.naive)
-        shown = with_interval(corrected.value, corrected.interval)
+        corrected_text = with_interval(corrected.value, corrected.interval)
         # The same number twice, with two intervals, would be a riddle.
-        means = "" if fair == naive else f"; corrected for that, its {sweep.by} is {shown}, not {naive}"
+        means = "" if fair == naive else f"; corrected for that, its {sweep.by} is {corrected_text}, not {naive}"
     return f"{chose}, which give the verdicts, too; claims hold for all {len(sweep.members)} members{means}"
 
 
@@ -226,7 +232,7 @@ def _document(result: SweepResult) -> dict[str, Any]:
         "choosing": sweep.choosing,
         "choosing_sha256": sweep.choosing_sha256,
         "confirming": sweep.confirming,
-        "looks": [{"samples": look.samples, "kept": look.kept} for look in result.looks],
+        "looks": [{"samples": look.samples, "kept": look.remaining} for look in result.looks],
         "winner": result.winner or None,
         "corrected": None
         if result.corrected is None

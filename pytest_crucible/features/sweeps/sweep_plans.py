@@ -187,15 +187,15 @@ def _correct_for_choice(experiment: Experiment, record: Sweep, *, used: set[str]
 def _without(experiment: Experiment, record: Sweep, *, left_out: set[str]) -> Experiment:
     """Return the experiment without the samples that have chosen. Raises SpecError if none is left."""
     samples = experiment.dataset.samples
-    kept = [sample for sample in samples if _sample_key(sample) not in left_out]
-    if len(kept) == len(samples):
+    remaining = [sample for sample in samples if _sample_key(sample) not in left_out]
+    if len(remaining) == len(samples):
         return experiment
-    if not kept:
+    if not remaining:
         raise SpecError(
             f"all {len(samples)} samples of {experiment.plan.nodeid} choose the winner of {record.family!r}, and none is "
             "left for its verdicts: deselect the test, or set a larger confirm"
         )
-    return _restrict(experiment, kept)
+    return _restrict(experiment, remaining)
 
 
 def _sample_key(sample: Sample) -> str:

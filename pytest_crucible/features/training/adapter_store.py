@@ -88,8 +88,12 @@ def train_or_load(
 
 @contextlib.contextmanager
 def _remember_failure(failure_file: Path, session: str | None, hide: Callable[[str], str]) -> Iterator[None]:
-    """Raise the failure of another worker's training, else write down a failure of this one."""
-    _fail_again(failure_file, session)
+    """Raise the failure of another worker's training of this session, else write down a failure of this one."""
+    if failure_file.exists():
+        failed_session, sentence = json.loads(failure_file.read_text(encoding="utf-8"))
+        if failed_session == session:
+            raise SpecError(sentence)
+        failure_file.unlink()
     try:
         yield
     except SpecError as error:
@@ -97,16 +101,6 @@ def _remember_failure(failure_file: Path, session: str | None, hide: Callable[[s
         if session is not None:
             failure_file.write_text(json.dumps([session, hide(str(error))]), encoding="utf-8")
         raise
-
-
-def _fail_again(failure_file: Path, session: str | None) -> None:
-    """Raise the error of another worker's training of this session; the file of an earlier session is removed."""
-    if not failure_file.exists():
-        return
-    failed_session, sentence = json.loads(failure_file.read_text(encoding="utf-8"))
-    if failed_session == session:
-        raise SpecError(sentence)
-    failure_file.unlink()
 
 
 def _train(
@@ -302,14 +296,10 @@ def train_through_losses(
             if recipe.on_lost != RESUME or losses >= ATTEMPTS:
                 raise SpecError(_explain(recipe, str(error), step, losses)) from None
             lose(str(error))
-            _recover(recipe, step)
-
-
-def _recover(recipe: Recipe, step: int) -> None:
-    try:
-        recipe.base.recover(WAIT_S)
-    except SpecError as error:
-        raise SpecError(_explain(recipe, str(error), step, 1)) from None
+            try:
+                recipe.base.recover(WAIT_S)
+            except SpecError as late:
+                raise SpecError(_explain(recipe, str(late), step, 1)) from None
 
 
 def _find_state(recipe: Recipe, states: SavedTrainings) -> SavedTraining | None:
@@ -364,14 +354,11 @@ def _record_open(event: str, arguments: tuple[Any, ...]) -> None:
     name, _, flags = arguments
     if isinstance(name, str | bytes | os.PathLike) and not (flags or 0) & _WRITES:
         path = Path(os.path.abspath(os.fsdecode(name)))
-        if path.suffix not in _PROGRAMS and path.is_file() and not _is_installed(path):
+        is_installed = any(path.is_relative_to(folder) for folder in _program_folders())
+        if path.suffix not in _PROGRAMS and path.is_file() and not is_installed:
             files.add(path)
 
 
-def _is_installed(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in (*_folders(), "/proc", "/sys"))
-
-
 @cache
-def _folders() -> tuple[str, ...]:
-    return tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+def _program_folders() -> tuple[str, ...]:
+    return ("/proc", "/sys", *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})

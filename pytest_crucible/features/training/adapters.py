@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_crucible.adapters.arm_makers import find_training_start
 from pytest_crucible.adapters.context import AdapterContext, ProgressLines
@@ -16,25 +16,20 @@ from pytest_crucible.adapters.preparations import Pending, Preparation
 from pytest_crucible.adapters.training_files import hash_declared_files
 from pytest_crucible.backends.lineages import TrainedAdapter, read_step, step_folder
 from pytest_crucible.features.training.adapter_store import train_or_load
-from pytest_crucible.features.training.local_trainer import open_local_base
-from pytest_crucible.features.training.log import SAVE_EVERY
+from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.recipe import (
-    FAIL,
     Recipe,
     emit_checkpoint,
-    emit_steps,
+    emit_step,
     find_damaged,
     find_recipe,
     find_trained,
 )
+from pytest_crucible.features.training.trainer import open_local_base
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.git import git_commit
 from pytest_crucible.stats.number_format import quantity
-
-if TYPE_CHECKING:
-    from pytest_crucible.features.training.log import TrainingLog
-    from pytest_crucible.features.training.recipe import Recipe
 
 MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every", "on_lost_training")
 """Options that only a training uses."""
@@ -67,26 +62,14 @@ def open_trained(
 
 def read_recipe(adapter: Adapter, context: AdapterContext) -> Recipe:
     """Return the recipe that an adapter names. Raises SpecError for an invalid one."""
-    recipe = find_recipe(
-        adapter.name,
-        adapter.options["recipe"],
-        _open_base(adapter, context),
-        lora=adapter.options.get("lora"),
-        seed=adapter.options.get("seed", 0),
-        hyperparameters=adapter.options.get("hyperparameters", {}),
-        at=adapter.options.get("at"),
-        save_every=adapter.options.get("save_every", SAVE_EVERY),
-        on_lost=adapter.options.get("on_lost_training", FAIL),
-    )
     return replace(
-        recipe,
+        find_recipe(adapter.name, _open_base(adapter, context), adapter.options),
         declared=hash_declared_files(adapter, context.root),
         find_version=lambda name: find_training_start(name, context),
     )
 
 
 def _open_base(adapter: Adapter, context: AdapterContext) -> Any:
-    """Return the base model that the recipe trains. Raises SpecError."""
     if adapter.backend == "local":
         return open_local_base(adapter, context)
     # The import loads the parts of the SDK's client, which adapters of the embedded model do not need.
@@ -137,8 +120,8 @@ def find_step(adapter: Adapter, step: int, trained: TrainedAdapter) -> TrainedAd
     return TrainedAdapter(step_folder(trained.path, step), lineage)
 
 
-def _explain_step(adapter: Adapter, step: int, kept: Sequence[int], last: int) -> str:
-    before = [str(number) for number in kept if number != last]
+def _explain_step(adapter: Adapter, step: int, saved_steps: Sequence[int], last: int) -> str:
+    before = [str(number) for number in saved_steps if number != last]
     steps = (
         f"kept step{'s' * (len(before) > 1)} {', '.join(before)} and its last, {last}"
         if before
@@ -171,6 +154,11 @@ def train_pending(pending: Sequence[Pending], context: AdapterContext) -> dict[s
 
 def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
     display, emit = TrainingProgress(recipe, context.progress), context.shared.emit
+
+    def watch(log: TrainingLog) -> None:
+        emit_step(log, emit, recipe.adapter)
+        display.show_step(log)
+
     try:
         with context.shared.queues.listening(display.pause):
             trained, is_new = train_or_load(
@@ -181,21 +169,21 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
                 wait=display.wait,
                 resume=display.resume,
                 lose=display.lose,
-                watch=emit_steps(display.show_step, emit, recipe.adapter),
+                watch=watch,
                 session=context.run,
                 hide=context.hide,
             )
     except BaseException as error:  # also an interrupt leaves a line of progress to be cleared
         display.fail(error)
         raise
-    emit_checkpoint(emit, trained, recipe.adapter, is_new=is_new)
+    if is_new:
+        emit_checkpoint(emit, trained, recipe.adapter)
     place = trained.lineage.checkpoint or shorten_path(trained.path, context.invocation_folder)
     display.finish(trained.lineage, place, is_new=is_new)
     return trained
 
 
 def find_recipes(pending: Sequence[Pending]) -> list[Recipe]:
-    """Return the recipes that have not been run yet."""
     return [adapter.recipe for adapter in pending if isinstance(adapter, Untrained)]
 
 
@@ -209,19 +197,16 @@ def explain_missing(pending: Sequence[Pending]) -> list[str]:
         if adapter.damaged is not None
     ]
     recipes = [adapter.recipe for adapter in untrained if adapter.damaged is None]
-    return [*sentences, explain_untrained(recipes)] if recipes else sentences
-
-
-def explain_untrained(recipes: Sequence[Recipe]) -> str:
-    """Return a sentence that names all adapters that have to be trained, and the option that trains them."""
-    names, recipe_names = (
-        " and ".join(repr(getattr(recipe, name)) for recipe in recipes) for name in ("adapter", "name")
-    )
+    if not recipes:
+        return sentences
+    adapters, names = (" and ".join(repr(getattr(recipe, name)) for recipe in recipes) for name in ("adapter", "name"))
     if len(recipes) == 1:
-        sentence = f"adapter {names} is not trained with recipe {recipe_names}, its data and its base as they are now: train it"
+        sentence = (
+            f"adapter {adapters} is not trained with recipe {names}, its data and its base as they are now: train it"
+        )
     else:
-        sentence = f"adapters {names} are not trained with recipes {recipe_names}, their data and bases as they are now: train them"
-    return f"{sentence} with --crucible-train"
+        sentence = f"adapters {adapters} are not trained with recipes {names}, their data and bases as they are now: train them"
+    return [*sentences, f"{sentence} with --crucible-train"]
 
 
 # Where a line cannot be overwritten, as in a CI log, each update adds a line: an hour of training adds at most 360.
@@ -243,7 +228,6 @@ class TrainingProgress:
         )
 
     def announce(self) -> None:
-        """Show what would be trained, when nothing is run."""
         self._lines.write(f"would train {self._description}")
 
     def share(self, name: str) -> None:
@@ -256,7 +240,6 @@ class TrainingProgress:
         self._lines.write(f"training {self._description}")
 
     def resume(self, step: int) -> None:
-        """Show that an interrupted training continues."""
         self._lines.write(f"{self._name} continues after step {step} of a training that was interrupted")
 
     def lose(self, reason: str) -> None:

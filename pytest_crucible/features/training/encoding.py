@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,21 +21,6 @@ from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.tokens import Tokenizer, split_conversation
 from pytest_crucible.records.errors import DatasetError
-
-
-class Encoder(Protocol):
-    """Prompts end where a reply begins; completions end as a reply should end."""
-
-    @property
-    def tokenizer(self) -> Any: ...
-
-    def prompt(self, text: str) -> list[int]: ...
-
-    def completion(self, text: str) -> list[int]: ...
-
-    def conversation(self, messages: Any) -> tuple[list[int], list[int]]:
-        """Return prompt and completion, which is the last message. Raises TypeError unless it is a conversation."""
-        ...
 
 
 class EmbeddedEncoder:
@@ -52,6 +37,7 @@ class EmbeddedEncoder:
         return [*self.tokenizer.encode(text), self.tokenizer.eos]
 
     def conversation(self, messages: Any) -> tuple[list[int], list[int]]:
+        """Return prompt and completion, which is the last message. Raises TypeError unless it is a conversation."""
         prompt, completion = split_conversation(messages)
         return self.prompt(prompt), self.completion(completion)
 
@@ -89,6 +75,10 @@ class TemplateEncoder:
         """Cut the text that a template adds after the end token: a sampled reply would never contain it."""
         end, cut = getattr(self.tokenizer, "eos_token", None), answer.rstrip()
         return cut if end and cut.endswith(end) else answer
+
+
+Encoder: TypeAlias = EmbeddedEncoder | TemplateEncoder
+"""Prompts end where a reply begins; completions end as a reply should end."""
 
 
 LAST, ALL = "last_assistant", "all_assistant"

@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from pytest_crucible.exports.further import FurtherExport
-from pytest_crucible.features.training.set_formats import FORMATS, TASKS
-from pytest_crucible.features.training.set_rows import Shape
+from pytest_crucible.exports import FurtherExport
+from pytest_crucible.features.training.set_rows import FORMATS, TASKS, Shape
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore

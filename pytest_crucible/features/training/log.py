@@ -57,6 +57,10 @@ class TrainingLog:
         self.settings.setdefault(name, set()).add(value)
 
 
+Watch = Callable[[TrainingLog], None]
+"""Called after each step."""
+
+
 @dataclass
 class OpenStep:
     """The batches since the last step."""
@@ -75,7 +79,6 @@ class OpenStep:
         self.began = self.began or time.perf_counter()
 
     def add(self, digest: str, loss: float, counted: float, tokens: int) -> None:
-        """Add a batch."""
         self.passes.append((digest, loss))
         self.loss += loss
         self.counted += counted
@@ -194,7 +197,7 @@ class SavedTraining:
     log: TrainingLog
     next_pass: str
     """Digest of the first batch of the next step, which a resumed training must have, too."""
-    kept: Mapping[int, SavedWeights]
+    kept_steps: Mapping[int, SavedWeights]
     data: Mapping[str, str]
     """SHA-256 of each file that was read until then, by path."""
     seconds: float
@@ -208,11 +211,6 @@ class SavedTrainings:
 
     def __init__(self, folder: Path, key: str) -> None:
         self._home = folder / f".unfinished-{key}"
-
-    @property
-    def home(self) -> Path:
-        """The directory, which an error names."""
-        return self._home
 
     def find(self) -> SavedTraining | None:
         """Return the newest state; None without one, and where a file that was read has changed since."""
@@ -229,7 +227,7 @@ class SavedTrainings:
         self,
         log: TrainingLog,
         next_pass: str,
-        kept: Mapping[int, SaveWeights],
+        saves: Mapping[int, SaveWeights],
         files: Iterable[Path],
         seconds: float,
         save_state: Callable[[Path], str],
@@ -241,7 +239,7 @@ class SavedTrainings:
         try:
             record = {
                 "state": save_state(draft),
-                "kept": {number: asdict(save(_make(draft / f"kept-{number}"))) for number, save in kept.items()},
+                "kept": {number: asdict(_save_kept(save, draft, number)) for number, save in saves.items()},
                 "log": {**asdict(log), "settings": {name: list(values) for name, values in log.settings.items()}},
                 "next_pass": next_pass,
                 "data": {str(path): hash_file(path) for path in sorted(files) if path.is_file()},
@@ -259,7 +257,6 @@ class SavedTrainings:
                 shutil.rmtree(other, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove all states: the training has ended."""
         shutil.rmtree(self._home, ignore_errors=True)
 
 
@@ -272,7 +269,7 @@ def _read(place: Path) -> SavedTraining:
         step=len(log.losses),
         log=log,
         next_pass=record["next_pass"],
-        kept={int(number): SavedWeights(**saved) for number, saved in record["kept"].items()},
+        kept_steps={int(number): SavedWeights(**saved) for number, saved in record["kept"].items()},
         data=record["data"],
         seconds=record["seconds"],
         state=record["state"],
@@ -285,6 +282,7 @@ def _step_of(place: Path) -> int:
     return int(number) if number.isdigit() else -1
 
 
-def _make(folder: Path) -> Path:
+def _save_kept(save: SaveWeights, draft: Path, number: int) -> SavedWeights:
+    folder = draft / f"kept-{number}"
     folder.mkdir()
-    return folder
+    return save(folder)

@@ -11,7 +11,7 @@ Tinker's losses are.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,9 @@ from pytest_crucible.features.training.regularizers import (
     Array,
     Regularizer,
     ReplyTokens,
-    Term,
     drop_inputs,
 )
-from pytest_crucible.features.training.set_formats import read_row
+from pytest_crucible.features.training.set_rows import read_row
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.training import GradientResult, add_gradients
@@ -198,33 +197,23 @@ TOTAL = "total:sum"
 """Metric: the loss with its regularizers."""
 
 
-@dataclass(frozen=True)
-class Penalty:
-    """The terms that regularizers add to a loss."""
+def penalise(tokens: ReplyTokens, regularizers: Sequence[Regularizer]) -> tuple[list[Datum], dict[str, float]]:
+    """Return rows whose cross-entropy has the gradients of all terms, and the weighted value of each term.
 
-    data: list[Datum]
-    """Rows whose cross-entropy has the gradients of all terms."""
-    metrics: dict[str, float]
-    """The weighted value of each term."""
-
-    @property
-    def total(self) -> float:
-        return sum(self.metrics.values())
-
-
-def penalise(tokens: ReplyTokens, regularizers: Sequence[Regularizer]) -> Penalty:
-    """Return the terms of a batch. Raises ValueError for data that one cannot be computed of, NotFinite for values that are not."""
+    Raises ValueError for data that one cannot be computed of, NotFinite for values that are not.
+    """
     metrics: dict[str, float] = {}
     derivative: Array = np.zeros_like(tokens.logprobs)
     # An infinite value raises an error below: numpy's warning would only repeat it.
     with np.errstate(over="ignore", invalid="ignore"):
         for regularizer in regularizers:
             term = regularizer.evaluate(tokens)
-            _check_finite(regularizer.name, term)
+            if not (np.isfinite(term.value) and np.isfinite(term.derivative).all()):
+                raise NotFinite(f"the {regularizer.name} regularizer is {term.value}")
             name = f"{regularizer.name}:sum"
             metrics[name] = metrics.get(name, 0.0) + regularizer.weight * term.value
             derivative = derivative + regularizer.weight * term.derivative
-    return Penalty(tokens.weigh(derivative), metrics)
+    return tokens.weigh(derivative), metrics
 
 
 def check_regularizers(regularizers: Sequence[Regularizer]) -> None:
@@ -237,19 +226,15 @@ def check_regularizers(regularizers: Sequence[Regularizer]) -> None:
         )
 
 
-def _check_finite(name: str, term: Term) -> None:
-    if not (np.isfinite(term.value) and np.isfinite(term.derivative).all()):
-        raise NotFinite(f"the {name} regularizer is {term.value}")
-
-
 @dataclass(frozen=True)
 class Pass:
     """One pass of a batch through a model, which adds the gradients of its loss unless it is `forward_only`."""
 
-    data: Sequence[Datum]
-    loss: str
-    config: Mapping[str, float]
-    forward_only: bool
+    data: Sequence[Any]
+    """Datums; those that a recipe gives may be preferences."""
+    loss: str = "cross_entropy"
+    config: Mapping[str, float] = field(default_factory=dict)
+    forward_only: bool = False
     outputs: bool = True
     """Whether the outputs are read; without them a pass may take less time."""
 
@@ -266,38 +251,30 @@ def pass_preferences(
     """
     # How much each token counts depends on the log-probabilities of whole replies, which only a first pass gives.
     beta, data = read_beta(config), sides(pairs)
-    forward = run(Pass(data, "cross_entropy", {}, forward_only=True))
+    forward = run(Pass(data, forward_only=True))
     result = dpo_loss(reply_logprobs(data, forward.outputs), pairs, beta)
     gradients: Mapping[str, Any] = {}
     if not forward_only:
-        weighted = weigh_replies(pairs, result.slopes)
-        gradients = run(Pass(weighted, "cross_entropy", {}, forward_only=False)).gradients
+        gradients = run(Pass(weigh_replies(pairs, result.slopes))).gradients
     return GradientResult(result.loss, forward.outputs, result.metrics, dict(gradients))
 
 
-def pass_regularized(
-    run: RunPass,
-    data: Sequence[Datum],
-    loss: str,
-    config: Mapping[str, float],
-    regularizers: Sequence[Regularizer],
-    *,
-    forward_only: bool,
-) -> GradientResult:
+def pass_regularized(run: RunPass, batch: Pass, regularizers: Sequence[Regularizer]) -> GradientResult:
     """Return a loss and its regularizers, and add both gradients: a pass for the loss, and one with weights for the terms.
 
     Raises as `run` does, and ValueError for a loss that takes no regularizers.
     """
-    if loss == DPO:
+    if batch.loss == DPO:
         raise ValueError(f"loss {DPO!r} has a reference of its own and takes no regularizers: leave them out")
-    output = run(Pass(drop_inputs(data, ADDED), loss, config, forward_only))
-    penalty = penalise(ReplyTokens(data, output.outputs, loss, config), regularizers)
+    # The terms are functions of the outputs.
+    output = run(replace(batch, data=drop_inputs(batch.data, ADDED), outputs=True))
+    weighted, terms = penalise(ReplyTokens(batch.data, output.outputs, batch.loss, batch.config), regularizers)
     gradients = dict(output.gradients)
-    if not forward_only:
+    if not batch.forward_only:
         # Gradients add up until the next step, so that a sum of losses needs no pass of its own for each term.
-        add_gradients(gradients, run(Pass(penalty.data, "cross_entropy", {}, forward_only=False)).gradients)
-    total = {TOTAL: output.loss + penalty.total}
-    return GradientResult(output.loss, output.outputs, {**output.metrics, **penalty.metrics, **total}, gradients)
+        add_gradients(gradients, run(Pass(weighted)).gradients)
+    total = {TOTAL: output.loss + sum(terms.values())}
+    return GradientResult(output.loss, output.outputs, {**output.metrics, **terms, **total}, gradients)
 
 
 def preferences_of(data: Sequence[Any], loss: str) -> list[Preference]:
@@ -311,7 +288,6 @@ def preferences_of(data: Sequence[Any], loss: str) -> list[Preference]:
 
 
 def datums_of(data: Sequence[Any]) -> list[Datum]:
-    """Return the rows of a batch that are datums."""
     return [row for row in data if isinstance(row, Datum)]
 
 

@@ -1,4 +1,4 @@
-"""The numbers of a training: targets on them, as one number, or the mean of several trainings with its interval.
+"""The numbers of a training: targets on them, the mean of several trainings with its interval, and the section about them.
 
 The unit is the training, and n counts trainings: nothing here is about samples.
 """
@@ -6,25 +6,29 @@ The unit is the training, and n counts trainings: nothing here is about samples.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pytest_crucible.records import (
     Arm,
     BoundedValue,
+    Claim,
     Estimate,
     Evidence,
+    Note,
     Target,
     TargetResult,
     TrainingResult,
+    View,
 )
 from pytest_crucible.records.factors import FEWEST_LEVELS
 from pytest_crucible.records.known_numbers import known_numbers
+from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats import mean_interval, t_bound
 from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import quantity
 
 METHOD = "one training"
-_UNKNOWN = BoundedValue(value=None, lower=None, upper=None)
 
 
 def evaluate_training(target: Target, arm: Arm, *, alpha: float, is_fixed: bool = False) -> TargetResult:
@@ -60,9 +64,9 @@ def _average(name: str, results: Sequence[TrainingResult], *, alpha: float, is_r
     """Return the number of one training, or the mean of several; unknown if one does not have it."""
     numbers = [number for training in results if (number := _number(training, name)) is not None]
     if not numbers or len(numbers) < len(results):
-        return TrainingMean(_UNKNOWN, None, METHOD)
+        return _without_bounds(None, METHOD)
     if len(numbers) == 1:
-        return TrainingMean(BoundedValue(value=numbers[0], lower=None, upper=None), None, METHOD)
+        return _without_bounds(numbers[0], METHOD)
     return average_trainings(name, numbers, alpha=alpha, is_random=is_random)
 
 
@@ -133,13 +137,12 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
     # Equal numbers, as those of a recipe that ignores its seed, have no spread to prove anything by.
     if len(set(numbers)) == 1 or name in FLAGS:
         mean = numbers[0] if len(set(numbers)) == 1 else sum(numbers) / count
-        return TrainingMean(BoundedValue(value=mean, lower=None, upper=None), None, f"mean of {count} trainings")
+        return _without_bounds(mean, f"mean of {count} trainings")
     scale = _choose_scale(name, numbers)
     scaled = [scale.there(number) for number in numbers]
     value = scale.back(sum(scaled) / count)
     if not is_random or count < FEWEST_LEVELS:
-        bounds = BoundedValue(value=value, lower=None, upper=None)
-        return TrainingMean(bounds, None, f"{scale.mean} of {count} trainings")
+        return _without_bounds(value, f"{scale.mean} of {count} trainings")
     ends = [t_bound(scaled, alpha=alpha, side=side) for side in ("lower", "upper")]
     # Back from a scale the order may be the other way round: a high loss is a low reduction.
     lower, upper = sorted(scale.back(end) for end in ends if end is not None)
@@ -148,6 +151,10 @@ def average_trainings(name: str, numbers: Sequence[float], *, alpha: float, is_r
         _interval(name, scaled, scale, alpha),
         f"{scale.t} over {count} trainings",
     )
+
+
+def _without_bounds(value: float | None, method: str) -> TrainingMean:
+    return TrainingMean(BoundedValue(value=value, lower=None, upper=None), None, method)
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,3 +185,57 @@ def _interval(name: str, scaled: Sequence[float], scale: _Scale, alpha: float) -
     ends = sorted((scale.back(interval.low), scale.back(interval.high)))
     # Of three trainings an interval may reach beyond what is possible.
     return Interval(low=max(ends[0], facts.low), high=min(ends[1], facts.high), level=interval.level, method=scale.t)
+
+
+decides = False  # no claim of it can fail the session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainings:
+    """Training results by the arm's name, or by that of each of its trainings."""
+
+    candidate: Arm
+    results: Mapping[str, TrainingResult]
+    has_target: bool
+    """A quality target is about a number of the candidate's training."""
+    steps: Mapping[str, int] = field(default_factory=dict)
+    """Arm -> the step of its training that it is, where the recipe kept it before the end."""
+
+
+def compute(inputs: SectionInputs) -> Trainings | None:
+    """Return the training of each arm where it is known; None if no arm's is."""
+    arms = inputs.plan.arms
+    results = {arm.name: arm.training for arm in arms if arm.training is not None}
+    results |= {run.name: run.result for arm in arms for run in arm.trainings if run.result is not None}
+    if not results:
+        return None
+    candidate = inputs.plan.candidate
+    # A metric of the same name goes before the training's number.
+    metrics = [target.metric for target in inputs.plan.targets if target.metric not in inputs.facts]
+    numbers = [getattr(candidate.training, name, None) for name in metrics if name in known_numbers()]
+    return Trainings(
+        candidate=candidate,
+        results=results,
+        has_target=any(number is not None for number in numbers),
+        steps={arm.name: arm.step for arm in arms if arm.step is not None},
+    )
+
+
+def claims(trainings: Trainings) -> Sequence[Claim]:
+    return ()
+
+
+def view(trainings: Trainings, claims: Sequence[Claim]) -> View:
+    """Return a note on each arm that a recipe kept before its end, and one if a target is about the candidate's training."""
+    notes = [
+        Note(text=f"{arm} has the weights of step {step}, which its recipe kept before its end")
+        for arm, step in trainings.steps.items()
+    ]
+    if trainings.has_target and trainings.candidate.training is not None:
+        notes.append(_warn(trainings.candidate, trainings.candidate.training))
+    return View(title="Training", notes=tuple(notes), document=trainings.results)
+
+
+def _warn(candidate: Arm, training: TrainingResult) -> Note:
+    steps = quantity(training.training_steps, "step")
+    return Note(text=f"{candidate.name} was trained once, in {steps}: another seed may give other numbers")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"training": Placed(130, "pytest_crucible.features.training.section")}
+    return {"training": Placed(130, "pytest_crucible.features.training.numbers")}
 
 
 def pytest_crucible_estimate_session(estimate: SessionEstimate, config: pytest.Config) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.backends.lineages import TrainedAdapter, read_lineage, read_step, step_folder, write_lineage
 from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, summarise_training
@@ -24,59 +24,10 @@ from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.unknown_setting import UnknownSetting
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.training.trainer import RecipeTrainer
+    from pytest_crucible.features.training.tinker_trainer import ServiceBase
+    from pytest_crucible.features.training.trainer import EmbeddedBase
 
-Watch = Callable[[TrainingLog], None]
-
-
-class Base(Protocol):
-    """A model without an adapter."""
-
-    @property
-    def name(self) -> str:
-        """The name in the lineage of an adapter."""
-        ...
-
-    @property
-    def words(self) -> str:
-        """The description on the terminal."""
-        ...
-
-    @property
-    def identity(self) -> str:
-        """A text that differs between bases and never changes for one base."""
-        ...
-
-    @property
-    def sha256(self) -> str:
-        """The SHA-256 of the weights; empty if the service does not report one."""
-        ...
-
-    @property
-    def simulated(self) -> bool:
-        """True where another model is trained under this one's name, on a local server."""
-        ...
-
-    @property
-    def is_recovered(self) -> bool:
-        """True once the service was lost and opened again: its other clients have to be opened again, too."""
-        ...
-
-    def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch) -> RecipeTrainer:
-        """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
-        ...
-
-    def recover(self, wait_s: float) -> None:
-        """Open the service again after it was lost, waiting at most some seconds. Raises SpecError if it does not come back."""
-        ...
-
-    def holds_state(self, path: str) -> bool:
-        """Return whether a saved state, which a service names by a path, still exists."""
-        ...
-
-    def holds(self, lineage: Lineage) -> bool:
-        """Return whether the weights of an adapter that was trained before still exist."""
-        ...
+    Base = EmbeddedBase | ServiceBase
 
 
 # Hexadecimal digits: 64 bits tell all trainings of a project apart, and make a short folder name.
@@ -114,7 +65,6 @@ class Recipe:
 
     @cached_property
     def sha256(self) -> str:
-        """The SHA-256 of the function's source and of all that it reads, through the user's own functions."""
         return hash_function(self.function)
 
     @cached_property
@@ -132,7 +82,6 @@ class Recipe:
 
     @property
     def folder(self) -> Path:
-        """The folder of the recipe's source file."""
         return Path(inspect.getsourcefile(inspect.unwrap(self.function)) or ".").resolve().parent
 
 
@@ -141,24 +90,16 @@ def hash_function(function: Callable[..., object]) -> str:
     return hashlib.sha256("\n".join(sources(function)).encode()).hexdigest()
 
 
-def find_recipe(
-    adapter: str,
-    name: Any,
-    base: Base,
-    *,
-    lora: Any = None,
-    seed: Any = 0,
-    hyperparameters: Any = None,
-    at: Any = None,
-    save_every: Any = SAVE_EVERY,
-    on_lost: Any = FAIL,
-) -> Recipe:
-    """Return the recipe "module:function" of an adapter; `lora` has the fields of LoraSpec except the seed.
+def find_recipe(adapter: str, base: Base, options: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of an adapter with these options.
 
-    `hyperparameters` are the function's keywords, and `at` is a step that it keeps. Raises SpecError for a function that cannot
-    be imported, and for invalid settings.
+    `recipe` is "module:function", `hyperparameters` are the function's keywords, `lora` has the fields of LoraSpec except the
+    seed, and `at` is a step that the recipe keeps. Raises SpecError for a function that cannot be imported, and invalid settings.
     """
-    function, keywords = find_function(adapter, name), {} if hyperparameters is None else hyperparameters
+    name, keywords = options["recipe"], options.get("hyperparameters", {})
+    at, save_every = options.get("at"), options.get("save_every", SAVE_EVERY)
+    on_lost = options.get("on_lost_training", FAIL)
+    function = find_function(adapter, name)
     _check_keywords(adapter, name, function, keywords)
     if at is not None and (isinstance(at, bool) or not isinstance(at, int) or at < 1):
         raise SpecError(f"adapter {adapter!r} has at = {at!r}: write the number of a step, such as at = 30")
@@ -171,7 +112,7 @@ def find_recipe(
             f"adapter {adapter!r} has on_lost_training = {RESUME!r} and save_every = 0, which leaves no state to resume from: "
             "raise save_every"
         )
-    spec = _spec(adapter, lora or {}, seed)
+    spec = _spec(adapter, options.get("lora") or {}, options.get("seed", 0))
     return Recipe(adapter, str(name), function, base, spec, keywords, at=at, save_every=save_every, on_lost=on_lost)
 
 
@@ -229,9 +170,9 @@ def _spec(adapter: str, lora: Any, seed: Any) -> LoraSpec:
         raise SpecError(f"adapter {adapter!r} cannot be trained: {error}") from None
 
 
-def write_steps(folder: Path, kept: Mapping[int, SaveWeights], log: TrainingLog, lineage: Lineage) -> None:
+def write_steps(folder: Path, saves: Mapping[int, SaveWeights], log: TrainingLog, lineage: Lineage) -> None:
     """Write the kept steps of a training that has this log and lineage."""
-    for step, save in kept.items():
+    for step, save in saves.items():
         place = step_folder(folder, step)
         place.mkdir()
         losses, norms = log.losses[:step], log.gradient_norms[:step]
@@ -297,17 +238,7 @@ def _is_valid(lineage: Lineage, folder: Path) -> bool:
         return False
 
 
-def emit_steps(watch: Callable[[TrainingLog], None], emit: Emit, adapter: str) -> Callable[[TrainingLog], None]:
-    """Return a function that emits an event for each step, then calls `watch`."""
-
-    def watch_and_emit(log: TrainingLog) -> None:
-        emit(_step(log, adapter))
-        watch(log)
-
-    return watch_and_emit
-
-
-def _step(log: TrainingLog, adapter: str) -> Event:
+def emit_step(log: TrainingLog, emit: Emit, adapter: str) -> None:
     seconds = log.seconds[-1]
     facts = {
         "step": len(log.losses),
@@ -317,13 +248,10 @@ def _step(log: TrainingLog, adapter: str) -> Event:
         "tokens": log.tokens[-1],
         "tokens_per_s": log.tokens[-1] / seconds if seconds > 0 else None,
     }
-    return Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts)
+    emit(Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts))
 
 
-def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str, *, is_new: bool) -> None:
-    """Emit an event for an adapter that was trained just now; `is_new` is False for one that was loaded."""
-    if not is_new:
-        return
+def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str) -> None:
     lineage = trained.lineage
     facts = {
         "path": lineage.checkpoint or str(trained.path),
@@ -340,18 +268,11 @@ def find_unfinished(folder: Path, before: float) -> dict[Path, int]:
 
     Only those whose newest state was saved before a time, in seconds since 1970, and that no process runs.
     """
-    homes = [home for home in sorted(folder.glob(".unfinished-*")) if home.is_dir()]
-    return {
-        home: _size(home)
-        for home in homes
-        if _saved_at(home) < before and not is_locked(folder / f"{home.name.removeprefix('.unfinished-')}.lock")
-    }
-
-
-def _saved_at(home: Path) -> float:
-    # The newest file, because a training that goes on replaces its states.
-    return max(path.stat().st_mtime for path in (home, *home.rglob("*")))
-
-
-def _size(home: Path) -> int:
-    return sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
+    unfinished: dict[Path, int] = {}
+    for home in sorted(filter(Path.is_dir, folder.glob(".unfinished-*"))):
+        paths = list(home.rglob("*"))
+        # The newest file, because a training that goes on replaces its states.
+        saved_at = max(path.stat().st_mtime for path in (home, *paths))
+        if saved_at < before and not is_locked(folder / f"{home.name.removeprefix('.unfinished-')}.lock"):
+            unfinished[home] = sum(path.stat().st_size for path in paths if path.is_file())
+    return unfinished

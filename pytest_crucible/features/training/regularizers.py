@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,7 +97,6 @@ class ReplyTokens:
 
 
 def drop_inputs(data: Sequence[Datum], names: Container[str]) -> list[Datum]:
-    """Return the rows without the inputs of these names."""
     return [
         replace(datum, inputs={name: values for name, values in datum.inputs.items() if name not in names})
         for datum in data
@@ -130,16 +129,13 @@ class Regularizer(Protocol):
     @property
     def name(self) -> str:
         """The name in metrics."""
-        ...
 
     @property
     def weight(self) -> float:
         """The factor of the term in the loss."""
-        ...
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         """Return value and derivative. Raises ValueError for data that it cannot be computed of."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -148,16 +144,15 @@ class Weighted:
 
     weight: float
     name: ClassVar[str] = ""
+    choices: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """The values that settings may have."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.weight) and self.weight >= 0):
             raise ValueError(f"{self.name} has weight = {self.weight!r}: write a number of at least 0, such as 0.1")
-
-
-def check_choice(name: str, setting: str, value: object, choices: tuple[str, ...]) -> None:
-    """Raise ValueError unless the value is one of the choices."""
-    if value not in choices:
-        raise ValueError(f"{name} has {setting} = {value!r}: write {' or '.join(map(repr, choices))}")
+        for setting, choices in self.choices.items():
+            if (value := getattr(self, setting)) not in choices:
+                raise ValueError(f"{self.name} has {setting} = {value!r}: write {' or '.join(map(repr, choices))}")
 
 
 __all__ = [
@@ -190,10 +185,7 @@ class L1(Weighted):
 
     of: Of = "logprobs"
     name: ClassVar[str] = "l1"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _check_of(self.name, self.of)
+    choices: ClassVar = {"of": get_args(Of)}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         values, slopes = _read_values(tokens, self.of)
@@ -208,10 +200,10 @@ class L2(Weighted):
     of: Of = "logprobs"
     center: float | Literal["mean"] = 0.0
     name: ClassVar[str] = "l2"
+    choices: ClassVar = {"of": get_args(Of)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_of(self.name, self.of)
         if self.center != "mean" and not (isinstance(self.center, int | float) and math.isfinite(self.center)):
             raise ValueError(f"{self.name} has center = {self.center!r}: write a number, or 'mean'")
 
@@ -229,10 +221,10 @@ class ElasticNet(Weighted):
     l1_ratio: float = 0.5
     of: Of = "logprobs"
     name: ClassVar[str] = "elastic_net"
+    choices: ClassVar = {"of": get_args(Of)}
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        _check_of(self.name, self.of)
         if not 0 <= self.l1_ratio <= 1:
             raise ValueError(f"{self.name} has l1_ratio = {self.l1_ratio!r}: write a number from 0 to 1")
 
@@ -243,10 +235,6 @@ class ElasticNet(Weighted):
             sum(share * part.value for share, part in zip(shares, parts, strict=True)),
             shares[0] * parts[0].derivative + shares[1] * parts[1].derivative,
         )
-
-
-def _check_of(name: str, of: object) -> None:
-    check_choice(name, "of", of, ("logprobs", "probabilities"))
 
 
 def _read_values(tokens: ReplyTokens, of: Of) -> tuple[Array, Array]:
@@ -264,10 +252,7 @@ class Entropy(Weighted):
 
     mode: Literal["maximise", "minimise"]
     name: ClassVar[str] = "entropy"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.name, "mode", self.mode, ("maximise", "minimise"))
+    choices: ClassVar = {"mode": ("maximise", "minimise")}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         logprobs, sign = tokens.logprobs, 1.0 if self.mode == "minimise" else -1.0
@@ -285,10 +270,7 @@ class KLDivergence(Weighted):
 
     direction: Literal["forward", "reverse", "symmetric"] = "forward"
     name: ClassVar[str] = "kl_divergence"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.name, "direction", self.direction, ("forward", "reverse", "symmetric"))
+    choices: ClassVar = {"direction": ("forward", "reverse", "symmetric")}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         forward = divergence(tokens.logprobs, tokens.reference)
@@ -353,10 +335,7 @@ class Consistency(Weighted):
 
     metric: Literal["l2", "l1", "cosine", "kl"] = "l2"
     name: ClassVar[str] = "consistency"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        check_choice(self.name, "metric", self.metric, tuple(_DISTANCES))
+    choices: ClassVar = {"metric": ("l2", "l1", "cosine", "kl")}
 
     def evaluate(self, tokens: ReplyTokens) -> Term:
         rows = tokens.split(tokens.logprobs)
@@ -423,8 +402,8 @@ def _cosine_distance(first: Array, second: Array) -> tuple[float, Array, Array]:
 def _mean_divergence(first: Array, second: Array) -> tuple[float, Array, Array]:
     """Return the mean of both divergences, which is the same from either side."""
     values, derivatives = [], []
-    for one, other in ((first, second), (second, first)):
-        forward, reverse = divergence(one, other), reverse_divergence(one, other)
+    for row, other in ((first, second), (second, first)):
+        forward, reverse = divergence(row, other), reverse_divergence(row, other)
         values.append(forward.value)
         derivatives.append((forward.derivative + reverse.derivative) / 2)
     return sum(values) / 2, derivatives[0], derivatives[1]

@@ -26,57 +26,11 @@ from pytest_crucible.features.training.log import (
     SaveWeights,
     TrainingLog,
 )
-from pytest_crucible.features.training.losses import Pass, Preference
+from pytest_crucible.features.training.losses import Pass, Preference, datums_of
 from pytest_crucible.features.training.regularizers import REFERENCE
-from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.training import GradientResult
 from pytest_crucible.records.errors import CrucibleError
-
-
-class AdapterWeights(ABC):
-    """Everything in which trainers of different bases differ."""
-
-    @abstractmethod
-    def _sampler(self) -> Any:
-        """Return a sampler of the current adapter."""
-
-    @abstractmethod
-    def save(self, folder: Path) -> SavedWeights:
-        """Save the adapter; after a failed step, the last good one. Files are written to the folder."""
-
-    @abstractmethod
-    def _keep(self, step: int) -> SaveWeights:
-        """Keep the current weights, which later steps do not change; return the function that saves them."""
-
-    @abstractmethod
-    def _pass(self, batch: Pass) -> GradientResult:
-        """Return loss and outputs of a batch. Raises ValueError for invalid data, NotFinite for a loss that is not finite."""
-
-    @abstractmethod
-    def _move(self, params: AdamParams) -> dict[str, float]:
-        """Make a step. Raises ValueError without gradients, NotFinite for weights that are not finite."""
-
-    @abstractmethod
-    def _remember(self) -> None:
-        """Remember the current weights, whose loss was finite."""
-
-    @abstractmethod
-    def _load(self, checkpoint: str | Path) -> str:
-        """Load the weights of a checkpoint; return its name in the lineage."""
-
-    @abstractmethod
-    def _save_state(self, folder: Path) -> str:
-        """Save adapter and optimiser: in the folder, or on a service, whose path is returned."""
-
-    @abstractmethod
-    def _load_state(self, saved: SavedTraining) -> None:
-        """Load adapter and optimiser."""
-
-    @abstractmethod
-    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
-        """Return the function that saves the weights of a step that was kept before an interruption."""
-
 
 _ADVICE = (
     "loop with `for step in trainer.steps(N)` and draw data by the step, with trainer.batch(step, data, size) or "
@@ -158,16 +112,12 @@ def pass_digest(
     for row in data:
         # A reference is computed again by a resumed training, equal but for the last bits on a service.
         data_of_row = (row.chosen, row.rejected) if isinstance(row, Preference) else (row,)
-        for datum in filter(_is_datum, data_of_row):
+        for datum in datums_of(data_of_row):
             digest.update(np.asarray(datum.tokens, np.int64).tobytes())
             for name, values in sorted(datum.inputs.items()):
                 if name != REFERENCE:
                     digest.update(name.encode() + values.tobytes())
     return digest.hexdigest()
-
-
-def _is_datum(row: Any) -> bool:
-    return isinstance(row, Datum)
 
 
 Row = TypeVar("Row")
@@ -176,8 +126,8 @@ GRADIENT_NORM = "grad_norm:mean"
 """Tinker's name of this metric."""
 
 
-class Resumable(AdapterWeights):
-    """A training whose steps are saved, and repeated from the saved state."""
+class Resumable(ABC):
+    """A training whose steps are saved, and repeated from the saved state. Its abstract methods are those in which bases differ."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -212,8 +162,9 @@ class Resumable(AdapterWeights):
         if self._replay is not None:
             while len(self.log.losses) < self._replay.saved.step:
                 self._replay.skip_step(self.log)
-            self._keep_again(self._replay.saved)
-            self._continue()
+            for step in self._replay.saved.kept_steps:
+                self.kept[step] = self._restore_kept(self._replay.saved, step)
+            self._continue(self._replay)
         yield from range(len(self.log.losses) + 1, total + 1)
 
     def batch(self, step: int, data: Sequence[Row], size: int) -> list[Row]:
@@ -226,61 +177,82 @@ class Resumable(AdapterWeights):
                 f"batch({step}, {len(data)} rows, {size}): expected a step from 1, data, and a size from 1"
             )
         first = (step - 1) * size
-        return [self._row_at(place, data) for place in range(first, first + size)]
-
-    def _row_at(self, place: int, data: Sequence[Row]) -> Row:
-        epoch, index = divmod(place, len(data))
-        return data[_order(self.seed, epoch, len(data))[index]]
+        places = (divmod(place, len(data)) for place in range(first, first + size))
+        return [data[_order(self.seed, epoch, len(data))[index]] for epoch, index in places]
 
     def _save_state_if_due(self, digest: str) -> None:
         """Save a state before the next step, whose first batch has given a finite loss."""
         step = len(self.log.losses)
-        if not self._is_due(step) or self._states is None:
-            return
-        self._saved_step = step
-        self._states.write(
-            self.log,
-            digest,
-            self.kept,
-            self.files | self._read,
-            self.elapsed_s,
-            lambda folder: self._save_state(folder),
-        )
-
-    def _is_due(self, step: int) -> bool:
-        return step > self._saved_step and self._save_every > 0 and step % self._save_every == 0
+        is_due = step > self._saved_step and self._save_every > 0 and step % self._save_every == 0
+        if is_due and self._states is not None:
+            self._saved_step = step
+            read = self.files | self._read
+            self._states.write(self.log, digest, self.kept, read, self.elapsed_s, self._save_state)
 
     def _repeat_step(self, replay: Replay) -> dict[str, float]:
         norm = replay.repeat_step(self.log)
         self._open_step = OpenStep()
         self._keep_weights()
         if len(self.log.losses) == replay.saved.step:
-            self._continue()
+            self._continue(replay)
         return {} if norm is None else {GRADIENT_NORM: norm}
 
-    def _keep_again(self, saved: SavedTraining) -> None:
-        for step in saved.kept:
-            self.kept[step] = self._restore_kept(saved, step)
-
-    def _continue(self) -> None:
+    def _continue(self, replay: Replay) -> None:
         """Load the saved state: from here on steps are computed."""
-        if self._replay is None:
-            return
-        saved = self._replay.saved
+        saved = replay.saved
         self._load_state(saved)
         self.log.settings = {name: set(values) for name, values in saved.log.settings.items()}
-        self._checked, self._replay = self._replay, None
+        self._checked, self._replay = replay, None
         self._saved_step, self._seconds_before, self._started = saved.step, saved.seconds, time.perf_counter()
 
     @abstractmethod
     def _keep_weights(self) -> None:
         """Keep the current weights, if they are those of a step to keep."""
 
+    @abstractmethod
+    def _sampler(self) -> Any:
+        """Return a sampler of the current adapter."""
+
+    @abstractmethod
+    def save(self, folder: Path) -> SavedWeights:
+        """Save the adapter; after a failed step, the last good one. Files are written to the folder."""
+
+    @abstractmethod
+    def _keep(self, step: int) -> SaveWeights:
+        """Keep the current weights, which later steps do not change; return the function that saves them."""
+
+    @abstractmethod
+    def _pass(self, batch: Pass) -> GradientResult:
+        """Return loss and outputs of a batch. Raises ValueError for invalid data, NotFinite for a loss that is not finite."""
+
+    @abstractmethod
+    def _move(self, params: AdamParams) -> dict[str, float]:
+        """Make a step. Raises ValueError without gradients, NotFinite for weights that are not finite."""
+
+    @abstractmethod
+    def _remember(self) -> None:
+        """Remember the current weights, whose loss was finite."""
+
+    @abstractmethod
+    def _load(self, checkpoint: str | Path) -> str:
+        """Load the weights of a checkpoint; return its name in the lineage."""
+
+    @abstractmethod
+    def _save_state(self, folder: Path) -> str:
+        """Save adapter and optimiser: in the folder, or on a service, whose path is returned."""
+
+    @abstractmethod
+    def _load_state(self, saved: SavedTraining) -> None:
+        """Load adapter and optimiser."""
+
+    @abstractmethod
+    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
+        """Return the function that saves the weights of a step that was kept before an interruption."""
+
 
 # A batch may be in two passes of the data; recipes mix a few sets of data at most.
 @functools.lru_cache(maxsize=8)
 def _order(seed: int, epoch: int, count: int) -> list[int]:
-    """Return the order of the rows in one pass of the data."""
     order = list(range(count))
     random.Random(f"{seed}/{epoch}").shuffle(order)
     return order

@@ -196,7 +196,6 @@ class _Prompts:
         self._prompt = _Prompt(None)
 
     def read(self, form: int | None, position: int) -> _Prompt:
-        """Return the prompt about the sample at a position; without a form, the sample's input."""
         if self._last != (form, position):
             self._last, self._prompt = (form, position), self._read(form, position)
         return self._prompt

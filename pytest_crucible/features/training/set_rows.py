@@ -1,4 +1,16 @@
-"""Makes the rows of a training file and of its holdout from selected replies and old rows."""
+"""Makes the rows of a training file and of its holdout from selected replies and old rows, in the format of a library.
+
+| format | sft | dpo | kto |
+|---|---|---|---|
+| trl | prompt, completion | prompt, chosen, rejected | prompt, completion, label |
+| openai | messages | input, preferred_output, non_preferred_output | - |
+| tinker | messages | comparison, label | - |
+| axolotl | messages | messages, chosen, rejected | system, prompt, completion, label |
+
+https://huggingface.co/docs/trl/dataset_formats; https://platform.openai.com/docs/guides/direct-preference-optimization;
+`FromConversationFileBuilder` and `ComparisonBuilderFromJsonl` of tinker-cookbook; https://docs.axolotl.ai/docs/rlhf.html
+(`chat_template`, `chat_template.default` and `chatml.ultra`).
+"""
 
 from __future__ import annotations
 
@@ -8,22 +20,173 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from pytest_crucible.datasets.formats import read_rows
-from pytest_crucible.datasets.similar import find_duplicates
-from pytest_crucible.features.training.set_formats import (
-    FileRow,
-    TrainingRow,
-    TrainingTask,
-    find_format,
-    fits_format,
-    read_row,
-    text_of,
-    with_messages,
-)
+from pytest_crucible.datasets.similar import Duplicate, find_duplicates
+from pytest_crucible.local_model.tokens import message_text
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.type_names import describe_type
+
+TrainingTask = Literal["sft", "dpo", "kto"]
+TASKS: tuple[TrainingTask, ...] = ("sft", "dpo", "kto")
+
+
+class TrainingRow(NamedTuple):
+    """One row of a training set, before it is written in a format."""
+
+    prompt: Any
+    """A text or messages."""
+    template: int | None
+    own: str
+    completion: str
+    """The reply to learn; of a preference, the chosen one."""
+    rejected: str | None
+    """The rejected reply of a preference."""
+    label: bool | None
+    """Whether the reply passed, in a KTO row."""
+    group: str
+    """Rows of one group are never divided between a file and its holdout."""
+    origin: Mapping[str, Any]
+    """Run, experiment, arm, sample, variant and repeat."""
+
+
+Json = dict[str, Any]
+WriteRow = Callable[[TrainingRow], Json]
+
+
+def find_format(name: str, task: TrainingTask) -> WriteRow:
+    """Return the function that writes rows of a task in a format. Raises SpecError if the format has no such rows."""
+    if (name, task) not in _WRITERS:
+        able = [other for other, other_task in _WRITERS if other_task == task]
+        raise SpecError(f"{name} has no {task.upper()} format: use --format {able[0]}")
+    return _WRITERS[name, task]
+
+
+def with_messages(prompt: Any) -> list[Json]:
+    """Return a prompt as messages: a text is one of the user."""
+    return [{"role": "user", "content": prompt}] if isinstance(prompt, str) else list(prompt)
+
+
+def _reply(text: str | None) -> Json:
+    return {"role": "assistant", "content": text or ""}
+
+
+def _write_trl(row: TrainingRow, **replies: str | None) -> Json:
+    """Return replies by their columns: as texts after a text, as messages after messages."""
+    is_text = isinstance(row.prompt, str)
+    return {
+        "prompt": row.prompt,
+        **{column: reply or "" if is_text else [_reply(reply)] for column, reply in replies.items()},
+    }
+
+
+def _write_conversation(row: TrainingRow) -> Json:
+    return {"messages": [*with_messages(row.prompt), _reply(row.completion)]}
+
+
+def _write_comparison(row: TrainingRow) -> Json:
+    comparison = {
+        "prompt_conversation": with_messages(row.prompt),
+        "completion_A": [_reply(row.completion)],
+        "completion_B": [_reply(row.rejected)],
+    }
+    return {"comparison": comparison, "label": "A"}
+
+
+def _write_axolotl_kto(row: TrainingRow) -> Json:
+    system, prompt = split_system(row.prompt) or ("", row.prompt)
+    return {"system": system, "prompt": prompt, "completion": row.completion, "label": row.label}
+
+
+def split_system(prompt: Any) -> tuple[str, str] | None:
+    """Return system prompt and question of a prompt that has nothing else; None for longer conversations."""
+    messages = with_messages(prompt)
+    roles = tuple(message["role"] for message in messages)
+    texts = [message["content"] for message in messages]
+    if not all(isinstance(text, str) for text in texts):
+        return None
+    return {("user",): ("", texts[-1]), ("system", "user"): (texts[0], texts[-1])}.get(roles)
+
+
+def fits_format(row: TrainingRow, name: str, task: TrainingTask) -> bool:
+    """Return whether a format can hold a row: Axolotl's KTO rows have one question, and at most a system prompt."""
+    return (name, task) != ("axolotl", "kto") or split_system(row.prompt) is not None
+
+
+_WRITERS: Mapping[tuple[str, TrainingTask], WriteRow] = {
+    ("trl", "sft"): lambda row: _write_trl(row, completion=row.completion),
+    ("trl", "dpo"): lambda row: _write_trl(row, chosen=row.completion, rejected=row.rejected),
+    ("trl", "kto"): lambda row: {**_write_trl(row, completion=row.completion), "label": row.label},
+    ("openai", "sft"): _write_conversation,
+    ("openai", "dpo"): lambda row: {
+        "input": {"messages": with_messages(row.prompt)},
+        "preferred_output": [_reply(row.completion)],
+        "non_preferred_output": [_reply(row.rejected)],
+    },
+    ("tinker", "sft"): _write_conversation,
+    ("tinker", "dpo"): _write_comparison,
+    ("axolotl", "sft"): _write_conversation,
+    ("axolotl", "dpo"): lambda row: {
+        "messages": with_messages(row.prompt),
+        "chosen": _reply(row.completion),
+        "rejected": _reply(row.rejected),
+    },
+    ("axolotl", "kto"): _write_axolotl_kto,
+}
+FORMATS = tuple(dict.fromkeys(name for name, _ in _WRITERS))
+
+
+class FileRow(NamedTuple):
+    """One row of a file. Prompt and replies are texts or messages, as the file has them."""
+
+    prompt: Any
+    completion: Any
+    rejected: Any = None
+    label: bool | None = None
+
+
+def read_row(row: Mapping[str, Any]) -> FileRow | None:
+    """Return a row of any format that `formats` writes; None for another form."""
+    if "input" in row and "preferred_output" in row:
+        return FileRow(_messages(row["input"]), row["preferred_output"], row.get("non_preferred_output"))
+    if "comparison" in row:
+        return _read_comparison(row)
+    if "chosen" in row and "rejected" in row:
+        return FileRow(row.get("prompt", row.get("messages")), row["chosen"], row["rejected"])
+    if "messages" in row and isinstance(row["messages"], list) and row["messages"]:
+        return FileRow(row["messages"][:-1], row["messages"][-1:])
+    if "prompt" in row and "completion" in row:
+        prompt = row["prompt"]
+        if row.get("system") and isinstance(prompt, str):
+            prompt = [{"role": "system", "content": row["system"]}, {"role": "user", "content": prompt}]
+        return FileRow(prompt, row["completion"], None, row.get("label"))
+    return None
+
+
+def text_of(value: Any) -> str:
+    """Return the text of a prompt or reply. Raises TypeError for another value."""
+    if isinstance(value, str):
+        return value
+    messages = [value] if isinstance(value, Mapping) else value
+    if not isinstance(messages, list):
+        raise TypeError(f"expected a text or messages, not {describe_type(value)}")
+    return "\n".join(message_text(message) for message in messages)
+
+
+def _messages(value: Any) -> Any:
+    return value.get("messages") if isinstance(value, Mapping) else None
+
+
+def _read_comparison(row: Mapping[str, Any]) -> FileRow | None:
+    comparison = row["comparison"]
+    if not isinstance(comparison, Mapping) or row.get("label") not in ("A", "B"):
+        return None
+    replies = [comparison.get("completion_A"), comparison.get("completion_B")]
+    chosen, rejected = replies if row["label"] == "A" else reversed(replies)
+    return FileRow(comparison.get("prompt_conversation"), chosen, rejected)
+
 
 Line = tuple[str, Mapping[str, Any]]
 """A line of the file, and its origin."""
@@ -54,30 +217,20 @@ def build_set(rows: Sequence[TrainingRow], shape: Shape, old: Sequence[Line], le
     """Return the lines of the files. `old` are lines to replay, in the same format. Counts the rows that are left out."""
     fitting = [row for row in rows if fits_format(row, shape.format, shape.task)]
     left_out[f"{shape.format} has no {shape.task} rows of longer conversations"] += len(rows) - len(fitting)
-    kept = _alike(drop_duplicates(fitting, left_out))
-    groups = held_out_groups(kept, shape.holdout, shape.seed)
+    unique = _alike(drop_duplicates(fitting, left_out))
+    groups = held_out_groups(unique, shape.holdout, shape.seed)
     write = find_format(shape.format, shape.task)
-    new = [_line(row, write) for row in kept if row.group not in groups]
-    held_out = [_line(row, write) for row in kept if row.group in groups]
+    lines = [(json_line(write(row)), row.origin) for row in unique]
+    new = [line for row, line in zip(unique, lines, strict=True) if row.group not in groups]
+    held_out = [line for row, line in zip(unique, lines, strict=True) if row.group in groups]
     replayed = _replay([*held_out, *new], old, len(new), shape, left_out) if shape.replay else []
-    lines = spread(new, replayed) if replayed else new
-    return TrainingSet(lines, held_out, len(replayed), left_out)
-
-
-def _line(row: TrainingRow, write: Callable[[TrainingRow], Any]) -> Line:
-    return json_line(write(row)), row.origin
+    return TrainingSet(spread(new, replayed) if replayed else new, held_out, len(replayed), left_out)
 
 
 def _alike(rows: list[TrainingRow]) -> list[TrainingRow]:
     """Return rows whose prompts are all texts or all messages: libraries read a column as one type."""
-    if all(isinstance(row.prompt, str) for row in rows):
-        return rows
-    return [as_messages(row) for row in rows]
-
-
-def as_messages(row: TrainingRow) -> TrainingRow:
-    """Return the row with its prompt as messages."""
-    return row._replace(prompt=with_messages(row.prompt)) if isinstance(row.prompt, str) else row
+    is_text = all(isinstance(row.prompt, str) for row in rows)
+    return rows if is_text else [row._replace(prompt=with_messages(row.prompt)) for row in rows]
 
 
 def _replay(new: Sequence[Line], old: Sequence[Line], count: int, shape: Shape, left_out: Counter[str]) -> list[Line]:
@@ -88,12 +241,14 @@ def _replay(new: Sequence[Line], old: Sequence[Line], count: int, shape: Shape, 
             "the old rows and the new ones differ in their prompts, texts in one and messages in the other: "
             "write the old file again, with prompts of the same type"
         )
-    repeats = repeats_of(rows, old_rows)
+    duplicates = find_duplicates([_file_texts(row) for row in (*rows, *old_rows)])[len(rows) :]
+    repeats = {position: _why(duplicate) for position, duplicate in enumerate(duplicates) if duplicate is not None}
     for reason in repeats.values():
         left_out[f"replayed row: {reason}"] += 1
     usable = [line for position, line in enumerate(old) if position not in repeats]
-    drawn = draw_replayed([text for text, _ in usable], count_replayed(count, shape.replay, len(usable)), shape.seed)
-    return [usable[position] for position in drawn]
+    order = sorted(range(len(usable)), key=lambda position: (draw_key(shape.seed, usable[position][0]), position))
+    # In their order in the file.
+    return [usable[position] for position in sorted(order[: count_replayed(count, shape.replay, len(usable))])]
 
 
 def _parse(lines: Sequence[Line]) -> list[FileRow]:
@@ -111,23 +266,17 @@ def drop_duplicates(rows: Sequence[TrainingRow], left_out: Counter[str]) -> list
         if row.template is not None:
             samples.setdefault(row.template, set()).add(row.own)
     shared = {template for template, texts in samples.items() if len(texts) > 1}
-    kept = []
+    unique = []
     for row, duplicate in zip(rows, find_duplicates([_texts(row, shared) for row in rows]), strict=True):
         if duplicate is None:
-            kept.append(row)
+            unique.append(row)
         else:
-            left_out[EQUAL if duplicate.is_equal else NEAR] += 1
-    return kept
+            left_out[_why(duplicate)] += 1
+    return unique
 
 
-def repeats_of(new: Sequence[FileRow], old: Sequence[FileRow]) -> dict[int, str]:
-    """Return the positions of old rows that repeat a new or an earlier old one, and why they do."""
-    duplicates = find_duplicates([_file_texts(row) for row in (*new, *old)])[len(new) :]
-    return {
-        position: EQUAL if duplicate.is_equal else NEAR
-        for position, duplicate in enumerate(duplicates)
-        if duplicate is not None
-    }
+def _why(duplicate: Duplicate) -> str:
+    return EQUAL if duplicate.is_equal else NEAR
 
 
 def _texts(row: TrainingRow, shared: set[int]) -> tuple[str, ...]:
@@ -166,12 +315,6 @@ def count_replayed(rows: int, share: float, available: int) -> int:
     return min(round(rows * share / (1 - share)), available)
 
 
-def draw_replayed(texts: Sequence[str], count: int, seed: int) -> list[int]:
-    """Return the positions of the drawn rows, in their order in the file."""
-    order = sorted(range(len(texts)), key=lambda position: (draw_key(seed, texts[position]), position))
-    return sorted(order[:count])
-
-
 def spread(new: Sequence[Item], old: Sequence[Item]) -> list[Item]:
     """Return the new rows with the old ones among them, at equal distances.
 
@@ -203,17 +346,12 @@ def json_line(row: Mapping[str, Any]) -> str:
     return text.encode("utf-8", "backslashreplace").decode() if not text.isascii() else text
 
 
-def file_sha256(text: str) -> str:
-    """Return the SHA-256 of a text as written to a file."""
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
-
-
 def describe_file(text: str, origins: Sequence[Mapping[str, Any]], origins_text: str) -> dict[str, Any]:
     """Return a card's facts about one file: rows, samples and hashes. Without a date, equal files have equal cards."""
     samples = {(origin.get("experiment"), origin.get("sample")) for origin in origins if "sample" in origin}
     return {
-        "sha256": file_sha256(text),
-        "origins_sha256": file_sha256(origins_text),
+        "sha256": hashlib.sha256(text.encode()).hexdigest(),
+        "origins_sha256": hashlib.sha256(origins_text.encode()).hexdigest(),
         "rows": len(origins),
         "samples": len(samples),
         "gate_rows": sum(bool(origin.get("gate")) for origin in origins),
@@ -221,23 +359,10 @@ def describe_file(text: str, origins: Sequence[Mapping[str, Any]], origins_text:
 
 
 def card_text(card: Mapping[str, Any]) -> str:
-    """Return the text of a card."""
     return json.dumps(to_plain(card), indent=1, ensure_ascii=False) + "\n"
 
 
-FIELDS: Mapping[tuple[str, TrainingTask], frozenset[str]] = {
-    ("trl", "sft"): frozenset({"prompt", "completion"}),
-    ("trl", "dpo"): frozenset({"prompt", "chosen", "rejected"}),
-    ("trl", "kto"): frozenset({"prompt", "completion", "label"}),
-    ("openai", "sft"): frozenset({"messages"}),
-    ("openai", "dpo"): frozenset({"input", "preferred_output", "non_preferred_output"}),
-    ("tinker", "sft"): frozenset({"messages"}),
-    ("tinker", "dpo"): frozenset({"comparison", "label"}),
-    ("axolotl", "sft"): frozenset({"messages"}),
-    ("axolotl", "dpo"): frozenset({"messages", "chosen", "rejected"}),
-    ("axolotl", "kto"): frozenset({"system", "prompt", "completion", "label"}),
-}
-"""The fields of a row in each format."""
+_EXAMPLE = TrainingRow("", None, "", "", "", True, "", {})
 
 
 def read_old_rows(path: Path, sha256: str, name: str, task: TrainingTask, origins: Sequence[str]) -> list[Line]:
@@ -245,36 +370,25 @@ def read_old_rows(path: Path, sha256: str, name: str, task: TrainingTask, origin
 
     Raises DatasetError for a row of another format.
     """
-    expected, lines = FIELDS[name, task], list[Line]()
+    expected, lines = set(find_format(name, task)(_EXAMPLE)), list[Line]()
     for number, row in read_rows(path, what="training data"):
-        if frozenset(row) != expected or not _is_readable(row):
+        if set(row) != expected or not _is_readable(row):
             raise DatasetError(
                 f"line {number} of {path} has {', '.join(sorted(row)) or 'nothing'}, and a {task} row of --format {name} has "
                 f"{', '.join(sorted(expected))}: replay a file of the same format"
             )
-        known = json.loads(origins[number - 1]) if number <= len(origins) else {}
-        lines.append((json_line(row), {**known, "file": path.name, "file_sha256": sha256, "line_of_file": number}))
+        origin = json.loads(origins[number - 1]) if number <= len(origins) else {}
+        lines.append((json_line(row), {**origin, "file": path.name, "file_sha256": sha256, "line_of_file": number}))
     return lines
 
 
 def prompts_of(lines: Sequence[Line]) -> list[str]:
-    """Return the text of each line's prompt."""
-    rows = (read_row(json.loads(text)) for text, _ in lines)
-    return [text_of(row.prompt) for row in rows if row is not None]
+    return [text_of(row.prompt) for row in _parse(lines)]
 
 
 def _is_readable(row: Mapping[str, Any]) -> bool:
     read = read_row(row)
-    return read is not None and all(map(_is_text, _replies(read))) and _is_text(read.prompt)
-
-
-def _replies(row: FileRow) -> list[Any]:
-    return [row.completion] if row.rejected is None else [row.completion, row.rejected]
-
-
-def _is_text(value: Any) -> bool:
     try:
-        text_of(value)
+        return read is not None and bool(_file_texts(read))
     except TypeError:
         return False
-    return True

@@ -6,24 +6,18 @@ import math
 import operator
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.training.set_attempts import Attempt
-from pytest_crucible.features.training.set_formats import TrainingRow, TrainingTask
+from pytest_crucible.features.training.set_rows import TrainingRow, TrainingTask
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 
 _LIMITED = re.compile(r"(?P<metric>.+?)\s*(?P<relation>>=|<=|==|>|<)\s*(?P<limit>[-+.\w]+)")
-_COMPARE: dict[str, Callable[[float, float], bool]] = {
-    ">=": operator.ge,
-    "<=": operator.le,
-    "==": operator.eq,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+_COMPARE = {">=": operator.ge, "<=": operator.le, "==": operator.eq, ">": operator.gt, "<": operator.lt}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +38,7 @@ class Criterion:
         return f"{self.metric} {self.relation} {self.limit:g}"
 
     def passes(self, value: float) -> bool:
-        """Return whether a reply with this value has passed."""
-        return _COMPARE[self.relation](value, self.limit)
+        return bool(_COMPARE[self.relation](value, self.limit))
 
     def gap(self, chosen: float, rejected: float) -> float:
         """Return the difference by which the chosen reply is better, in the metric's direction. NaN if a value is unknown."""
@@ -121,11 +114,8 @@ def select_rows(attempts: Iterable[Attempt], task: TrainingTask, criteria: Crite
         if task == "sft":
             selected.rows.extend(_supervised_rows(of_prompt, criteria, selected.left_out))
         else:
-            judged = [
-                outcome
-                for outcome in (_judge(attempt, criteria, selected.left_out) for attempt in of_prompt)
-                if outcome
-            ]
+            outcomes = [_judge(attempt, criteria, selected.left_out) for attempt in of_prompt]
+            judged = [outcome for outcome in outcomes if outcome is not None]
             choose = (
                 _preferences(judged, criteria, gap, selected.left_out) if task == "dpo" else map(_label_row, judged)
             )
@@ -157,9 +147,8 @@ def select_adversarial(attacked: Iterable[Attempt], clean: Iterable[Attempt], cr
                 selected.left_out["failed, and the sample has no answer that passed"] += 1
                 continue
             completion = gold or (other.reply if other else "") or ""
-            selected.rows.append(
-                _row(attempt, completion, {**_origin(attempt), "completion": "gold" if gold else "clean"})
-            )
+            origin = {**_origin(attempt), "completion": "gold" if gold else "clean"}
+            selected.rows.append(_row(attempt, completion, origin))
     return selected
 
 
@@ -193,10 +182,8 @@ def _judge(attempt: Attempt, criteria: Criteria, left_out: Counter[str]) -> _Jud
 
 
 def _why_not_judged(attempt: Attempt, criterion: Criterion | None) -> str:
-    if attempt.state == "lost":
-        return "lost"
-    if attempt.state == "skipped":
-        return "skipped"
+    if attempt.state in ("lost", "skipped"):
+        return attempt.state
     if not (attempt.reply or "").strip():
         return "the reply is empty"
     if criterion is None:

@@ -22,7 +22,6 @@ from pytest_crucible.features.training.set_attempts import (
     sample_inputs,
     stored_kinds,
 )
-from pytest_crucible.features.training.set_formats import find_format, with_messages
 from pytest_crucible.features.training.set_rows import (
     CARD,
     HOLDOUT,
@@ -33,9 +32,11 @@ from pytest_crucible.features.training.set_rows import (
     build_set,
     card_text,
     describe_file,
+    find_format,
     origin_lines,
     prompts_of,
     read_old_rows,
+    with_messages,
 )
 from pytest_crucible.features.training.set_selection import (
     Criterion,
@@ -203,7 +204,7 @@ def _load(
     total = 0
     metric = parse_on(request.on)[0]
     for part in parts:
-        is_gate = guard.is_gate if part.plan.purpose == "practice" else _always
+        is_gate = guard.is_gate if part.plan.purpose == "practice" else lambda _: True
         twins = _attacked_twins(part.plan) if request.attacked else [0]
         stored = [
             attempt
@@ -227,10 +228,6 @@ def _attacked_twins(plan: Plan) -> list[int]:
     return [number for number, variant in enumerate(plan.variants, start=1) if variant.name in attacked]
 
 
-def _always(_: Any) -> bool:
-    return True
-
-
 def _sends_messages(part: Part) -> bool:
     backend = part.plan.arms[part.number].adapter.partition(":")[0]
     return kind_of(Adapter(name="", backend=backend)).sends_messages
@@ -243,8 +240,8 @@ def _as_sent(attempt: Attempt) -> Attempt:
 
 
 def _explain_empty(request: TrainingSetRequest, left_out: Counter[str], *, has_attacks: bool) -> str:
+    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
     if request.attacked:
-        reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
         if has_attacks and not reasons:
             return "no attacked reply has a stored call: let the test send its requests through sampler"
         return f"no attacked reply failed: {reasons or 'these experiments have no attacks'}"
@@ -253,7 +250,6 @@ def _explain_empty(request: TrainingSetRequest, left_out: Counter[str], *, has_a
         if gap is not None:
             return f"no chosen and rejected reply are {request.gap:g} apart: lower --gap, or raise epochs"
         return "no sample has both a chosen and a rejected reply: raise epochs, or use --what kto"
-    reasons = ", ".join(f"{count:,} {reason}" for reason, count in left_out.most_common() if count)
     return f"no reply becomes a row of --what {request.shape.task}: {reasons or 'the experiments have no replies'}"
 
 
@@ -290,11 +286,9 @@ class _GateSamples:
         self._texts = frozenset(normalise(value) for value in inputs if isinstance(value, str))
 
     def is_gate(self, value: Any) -> bool:
-        """Return whether a sample with this input is one of a gate."""
         return bool(self._inputs) and _input_key(value) in self._inputs
 
     def is_gate_text(self, prompt: str) -> bool:
-        """Return whether a prompt is the input of a gate's sample."""
         return bool(self._texts) and normalise(prompt) in self._texts
 
 
@@ -377,12 +371,11 @@ def _datasets(parts: Sequence[Part]) -> Iterator[Mapping[str, Any]]:
         plan = part.plan
         if plan.dataset_sha256 not in digests:
             digests.add(plan.dataset_sha256)
-            licence = plan.origin.licence if plan.origin else None
             yield {
                 "name": plan.dataset,
                 "sha256": plan.dataset_sha256,
-                "licence": licence or "not declared",
-                "source": plan.origin.source if plan.origin else None,
+                "licence": (plan.origin and plan.origin.licence) or "not declared",
+                "source": plan.origin and plan.origin.source,
                 "purpose": plan.purpose,
             }
 

@@ -29,9 +29,10 @@ from pytest_crucible.features.training.log import (
     SaveWeights,
     TrainingLost,
     TrainingStopped,
+    Watch,
 )
-from pytest_crucible.features.training.losses import DPO, LOSS, Pass, Preference, read_beta, sides
-from pytest_crucible.features.training.recipe import Watch, find_function, hash_function
+from pytest_crucible.features.training.losses import DPO, LOSS, Pass, Preference, make_loss, read_beta, sides
+from pytest_crucible.features.training.recipe import find_function, hash_function
 from pytest_crucible.features.training.trainer import RecipeTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.config import Datum
@@ -99,10 +100,13 @@ class TinkerTrainer(RecipeTrainer):
         run = self.client.forward if batch.forward_only else self.client.forward_backward
         rows, settings = [self._sdk_datum(datum) for datum in batch.data], dict(batch.config) or None
         output = self._call("run forward and backward", lambda: run(rows, batch.loss, settings))
-        total = float(output.metrics["loss:sum"])
+        return self._read_output(output, batch.loss)
+
+    def _read_output(self, output: Any, loss: str) -> GradientResult:
+        total = float(output.metrics[LOSS])
         if not math.isfinite(total):
             self._has_failed = True
-            raise NotFinite(f"the {batch.loss} loss is {total}")
+            raise NotFinite(f"the {loss} loss is {total}")
         of_rows = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
         return GradientResult(total, of_rows, dict(output.metrics), {})
 
@@ -115,21 +119,15 @@ class TinkerTrainer(RecipeTrainer):
         """
         if forward_only or importlib.util.find_spec("torch") is None:
             return super()._pass_pairs(pairs, config, forward_only=forward_only)
-        from pytest_crucible.features.training.losses import make_loss
-
         loss = make_loss(pairs, read_beta(config))
         rows = [self._sdk_datum(datum) for datum in sides(pairs)]
         output = self._call("run forward and backward", lambda: self.client.forward_backward_custom(rows, loss))
-        metrics = dict(output.metrics)
-        total = float(metrics[LOSS])
-        if not math.isfinite(total):
-            self._has_failed = True
-            raise NotFinite(f"the {DPO} loss is {total}")
-        outputs = [{name: values.to_numpy() for name, values in row.items()} for row in output.loss_fn_outputs]
-        return GradientResult(total, outputs, metrics, {})
+        return self._read_output(output, DPO)
 
     def _move(self, params: AdamParams) -> dict[str, float]:
-        settings = {name: value for name, value in asdict(params).items() if name in _field_names(self._sdk.AdamParams)}
+        # Versions of the SDK differ in their fields.
+        fields = getattr(self._sdk.AdamParams, "model_fields", None) or self._sdk.AdamParams.__annotations__
+        settings = {name: value for name, value in asdict(params).items() if name in fields}
         output = self._call("make a step", lambda: self.client.optim_step(self._sdk.AdamParams(**settings)))
         return dict(output.metrics or {})
 
@@ -147,7 +145,7 @@ class TinkerTrainer(RecipeTrainer):
         self._good = saved.state
 
     def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
-        path = saved.kept[step]
+        path = saved.kept_steps[step]
         return lambda folder: path
 
     def _load(self, checkpoint: str | Path) -> str:
@@ -186,12 +184,6 @@ class TinkerTrainer(RecipeTrainer):
         return self._sdk.Datum(
             model_input=self._sdk.ModelInput.from_ints([int(token) for token in datum.tokens]), loss_fn_inputs=inputs
         )
-
-
-def _field_names(model: Any) -> set[str]:
-    """Return the field names that a type has in this version of the SDK."""
-    names = getattr(model, "model_fields", None) or getattr(model, "__annotations__", {})
-    return set(names)
 
 
 def _read_state(place: Path) -> str:
@@ -276,6 +268,7 @@ class ServiceBase:
         )
 
     def recover(self, wait_s: float) -> None:
+        """Open the service again after it was lost. Raises SpecError if it does not come back within some seconds."""
         self._service.recover(wait_s)
         self.is_recovered = True
 

@@ -1,13 +1,27 @@
-"""The trainer that a recipe gets as its argument. It logs each step."""
+"""The trainer that a recipe gets as its argument, which logs each step; that of the embedded model, in this process."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.features.training.encoding import LAST, Encoder, encode_rows
-from pytest_crucible.features.training.log import OpenStep, TrainingLog, TrainingStopped
+import numpy as np
+
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.local import check_local, option_path
+from pytest_crucible.backends.local import open_engine
+from pytest_crucible.features.training.encoding import LAST, EmbeddedEncoder, Encoder, encode_rows
+from pytest_crucible.features.training.log import (
+    OpenStep,
+    SavedTraining,
+    SavedWeights,
+    SaveWeights,
+    TrainingLog,
+    TrainingStopped,
+    Watch,
+)
 from pytest_crucible.features.training.losses import (
     Pass,
     Preference,
@@ -26,10 +40,14 @@ from pytest_crucible.features.training.losses import (
 )
 from pytest_crucible.features.training.regularizers import REFERENCE, Regularizer, drop_inputs
 from pytest_crucible.features.training.resumable import GRADIENT_NORM, Resumable, pass_digest
-from pytest_crucible.local_model.checkpoints import LoraSpec
+from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, Adapter, LoraSpec, load_sampler, save_sampler
 from pytest_crucible.local_model.config import Datum
+from pytest_crucible.local_model.engine import Engine, Sampler, Trainer
 from pytest_crucible.local_model.losses import AdamParams, NotFinite
 from pytest_crucible.local_model.training import GradientResult
+from pytest_crucible.records import Adapter as ConfiguredAdapter
+from pytest_crucible.records import Lineage
+from pytest_crucible.records.files import hash_file
 
 
 class RecipeTrainer(Resumable):
@@ -68,7 +86,6 @@ class RecipeTrainer(Resumable):
 
     @property
     def tokenizer(self) -> Any:
-        """The base model's tokenizer."""
         return self._encoder.tokenizer
 
     def datums(
@@ -112,7 +129,7 @@ class RecipeTrainer(Resumable):
         """Return the outputs of the starting model, which is a reference from now on."""
         self._has_reference = True
         try:
-            return self._pass(Pass(data, "cross_entropy", {}, forward_only=True)).outputs
+            return self._pass(Pass(data, forward_only=True)).outputs
         except ValueError as error:
             raise self._training_error(error) from None
 
@@ -169,7 +186,7 @@ class RecipeTrainer(Resumable):
             arguments = ", ".join(("batch", "loss", *AdamParams.__dataclass_fields__, "config", "regularizers"))
             raise TypeError(f"step has no argument {unknown[0]!r}: it takes {arguments}")
         # Only the loss of a step is read.
-        self._forward_backward(batch, loss, config or {}, regularizers, forward_only=False, outputs=False)
+        self._forward_backward(Pass(batch, loss, config or {}, outputs=False), regularizers)
         self.optim_step(AdamParams(learning_rate=learning_rate, **adam))
         return self.log.losses[-1]
 
@@ -186,69 +203,51 @@ class RecipeTrainer(Resumable):
 
         The gradients are those of the loss with its regularizers, whose weighted values are metrics; `loss` is without them.
         """
-        return self._forward_backward(data, loss, config or {}, regularizers, forward_only=forward_only, outputs=True)
+        return self._forward_backward(Pass(data, loss, config or {}, forward_only), regularizers)
 
-    def _forward_backward(
-        self,
-        data: Sequence[Datum] | Sequence[Preference],
-        loss: str,
-        config: Mapping[str, float],
-        regularizers: Sequence[Regularizer],
-        *,
-        forward_only: bool,
-        outputs: bool,
-    ) -> GradientResult:
+    def _forward_backward(self, batch: Pass, regularizers: Sequence[Regularizer]) -> GradientResult:
         check_regularizers(regularizers)
-        if not forward_only:
+        if not batch.forward_only:
             self._open_step.begin()
-        digest = pass_digest(data, loss, config, regularizers)
+        digest = pass_digest(batch.data, batch.loss, batch.config, regularizers)
         if self._replay is not None:
-            if forward_only:
+            if batch.forward_only:
                 raise self._replay.refuse("the recipe reads log-probabilities of a step that is not computed again")
             return self._replay.repeat_pass(digest, self.log)
-        if self._checked is not None and not forward_only:
+        if self._checked is not None and not batch.forward_only:
             self._checked.check_next(digest)
             self._checked = None
         try:
-            pairs = preferences_of(data, loss)
-            rows = sides(pairs) if pairs else datums_of(data)
-            output = self._run_pass(pairs, rows, loss, config, regularizers, forward_only=forward_only, outputs=outputs)
+            pairs = preferences_of(batch.data, batch.loss)
+            rows = sides(pairs) if pairs else datums_of(batch.data)
+            output = self._run_pass(pairs, replace(batch, data=rows), regularizers)
         except ValueError as error:
             raise self._training_error(error) from None
-        if not forward_only:
+        if not batch.forward_only:
             self._remember()
             self._save_state_if_due(digest)
             tokens = sum(len(datum.tokens) for datum in rows)
             self._open_step.add(digest, float(output.loss), len(pairs) or count_weights(rows), tokens)
-            for name, value in {"loss": loss, "rows": len(data), **config}.items():
+            for name, value in {"loss": batch.loss, "rows": len(batch.data), **batch.config}.items():
                 self.log.note(name, value)
             for regularizer in regularizers:
                 self.log.note("regularizers", repr(regularizer))
         return output
 
     def _run_pass(
-        self,
-        pairs: Sequence[Preference],
-        rows: Sequence[Datum],
-        loss: str,
-        config: Mapping[str, float],
-        regularizers: Sequence[Regularizer],
-        *,
-        forward_only: bool,
-        outputs: bool,
+        self, pairs: Sequence[Preference], batch: Pass, regularizers: Sequence[Regularizer]
     ) -> GradientResult:
-        """Return the loss of a batch of preferences, whose sides are the rows, or of rows alone. Raises as `_pass` does."""
+        """Return the loss of a batch of preferences, whose sides are its rows, or of rows alone. Raises as `_pass` does."""
         if regularizers:
-            return pass_regularized(self._pass, rows, loss, config, regularizers, forward_only=forward_only)
+            return pass_regularized(self._pass, batch, regularizers)
         if pairs:
-            return self._pass_pairs(pairs, config, forward_only=forward_only)
+            return self._pass_pairs(pairs, batch.config, forward_only=batch.forward_only)
         # Rows with a reference may also be trained on without a term that reads it.
-        return self._pass(Pass(drop_inputs(rows, (REFERENCE,)), loss, config, forward_only, outputs))
+        return self._pass(replace(batch, data=drop_inputs(batch.data, (REFERENCE,))))
 
     def _pass_pairs(
         self, pairs: Sequence[Preference], config: Mapping[str, float], *, forward_only: bool
     ) -> GradientResult:
-        """Return the loss of preferences. Raises as `_pass` does."""
         return pass_preferences(self._pass, pairs, config, forward_only=forward_only)
 
     def optim_step(self, params: AdamParams | None = None) -> dict[str, float]:
@@ -267,19 +266,17 @@ class RecipeTrainer(Resumable):
         return metrics
 
     def _keep_weights(self) -> None:
-        """Keep the current weights, if they are those of a step to keep."""
         step = len(self.log.losses)
         if step not in self._to_keep or step in self.kept:
             return
         if self._replay is None:
             self.kept[step] = self._keep(step)
-        elif step in self._replay.saved.kept:
+        elif step in self._replay.saved.kept_steps:
             self.kept[step] = self._restore_kept(self._replay.saved, step)
         elif step < self._replay.saved.step:
             raise self._replay.refuse(f"the weights of step {step} are kept now, and were not before")
 
     def sampler(self) -> Any:
-        """Return a sampler of the current adapter."""
         if self._replay is not None:
             raise self._replay.refuse("the recipe samples from the weights of a step that is not computed again")
         return self._sampler()
@@ -291,3 +288,136 @@ class RecipeTrainer(Resumable):
             return TrainingStopped(str(error))
         self.log.finite = False
         return TrainingStopped(f"{error} (a lower learning rate may help, or grad_clip_norm)")
+
+
+@dataclass(frozen=True)
+class EmbeddedBase:
+    """The embedded model as a base, a model without an adapter."""
+
+    engine: Engine
+    name: str
+    """The name in the lineage of an adapter."""
+
+    simulated = False
+    """True where another model is trained under this one's name, on a local server."""
+    is_recovered = False
+    """True once the service was lost and opened again: its other clients have to be opened again, too."""
+
+    @property
+    def words(self) -> str:
+        """The description on the terminal."""
+        return f"base of {self.engine.shape.parameters:,} parameters"
+
+    @property
+    def sha256(self) -> str:
+        return self.engine.base_sha256
+
+    identity = sha256
+    """A text that differs between bases and never changes for one base."""
+
+    def trainer(self, adapter: str, spec: LoraSpec, *, folder: Path, watch: Watch = lambda log: None) -> RecipeTrainer:
+        """Return a trainer of a new adapter. Paths of data are relative to `folder`; `watch` is called after each step."""
+        return EmbeddedTrainer(self.engine, spec, folder=folder, watch=watch)
+
+    def recover(self, wait_s: float) -> None:
+        """A training in this process ends with it: there is nothing to wait for."""
+
+    def holds_state(self, path: str) -> bool:
+        """Return whether a saved state still exists. States in a file were read before; a service names them by a path."""
+        return not path
+
+    def holds(self, lineage: Lineage) -> bool:
+        """Return whether an adapter's weights still exist: those in a file were found by their hash."""
+        return not lineage.checkpoint
+
+
+def open_local_base(adapter: ConfiguredAdapter, context: AdapterContext) -> EmbeddedBase:
+    """Open the base model that a recipe trains an adapter of. Raises SpecError."""
+    check_local(adapter)
+    base = option_path(adapter, "base", context.root)
+    return EmbeddedBase(open_engine(base), "packaged" if base is None else str(base))
+
+
+class EmbeddedTrainer(RecipeTrainer):
+    """Trains one adapter; `engine` and `adapter` are public for recipes that need them."""
+
+    def __init__(self, engine: Engine, spec: LoraSpec, *, folder: Path, watch: Watch = lambda log: None) -> None:
+        super().__init__(
+            spec, EmbeddedEncoder(engine.tokenizer), folder=folder, context=engine.shape.context, watch=watch
+        )
+        self.engine = engine
+        self._trainer = Trainer(engine, Adapter.initial(spec, engine.shape))
+        self._good = _copy(self.adapter)
+
+    @property
+    def adapter(self) -> Adapter:
+        """The current adapter; after a step that failed, the last one with a finite loss."""
+        return self._trainer.adapter
+
+    def _sampler(self) -> Sampler:
+        return self._trainer.sampler()
+
+    def save_sampler(self, path: Path) -> None:
+        """Write the current adapter, for sampling. Raises FileExistsError rather than change a file."""
+        self._trainer.save_sampler(path)
+
+    def save(self, folder: Path) -> SavedWeights:
+        return self._save(self.adapter, folder)
+
+    def _keep(self, step: int) -> SaveWeights:
+        adapter = _copy(self.adapter)
+        return lambda folder: self._save(adapter, folder)
+
+    def _save_state(self, folder: Path) -> str:
+        self._trainer.save_state(folder)
+        return ""
+
+    def _load_state(self, saved: SavedTraining) -> None:
+        self._trainer.load_state(saved.place)
+        self._remember()
+
+    def _restore_kept(self, saved: SavedTraining, step: int) -> SaveWeights:
+        # Read now: the next state takes the place of this one.
+        adapter = load_sampler(saved.place / f"kept-{step}", self.engine.shape, self.engine.base_sha256)
+        return lambda folder: self._save(adapter, folder)
+
+    def _save(self, adapter: Adapter, folder: Path) -> SavedWeights:
+        save_sampler(folder / SAMPLER_FILE, adapter, self.engine.base_sha256)
+        return SavedWeights(adapter_sha256=hash_file(folder / SAMPLER_FILE))
+
+    def _pass(self, batch: Pass) -> GradientResult:
+        try:
+            return self._trainer.forward_backward(
+                batch.data, batch.loss, batch.config, forward_only=batch.forward_only, outputs=batch.outputs
+            )
+        except ValueError:
+            # The weights that gave this loss must not be saved: go back to those of the last finite loss.
+            self._trainer.use(self._good)
+            raise
+
+    def _move(self, params: AdamParams) -> dict[str, float]:
+        # Overflow is reported below, with a sentence, instead of by numpy's warning.
+        with np.errstate(all="ignore"):
+            metrics = self._trainer.optim_step(params)
+        if not all(np.isfinite(values).all() for values in self.adapter.factors.values()):
+            self._trainer.use(self._good)
+            raise NotFinite("the step made weights that are not finite")
+        return metrics
+
+    def _remember(self) -> None:
+        self._good = _copy(self.adapter)
+
+    def _load(self, checkpoint: str | Path) -> str:
+        path = self._folder / Path(checkpoint).expanduser()
+        self._trainer.use(load_sampler(path, self.engine.shape, self.engine.base_sha256))
+        self._remember()
+        # The rank is the checkpoint's, not that of the configuration.
+        self.spec = self.adapter.spec
+        weights = path / SAMPLER_FILE if path.is_dir() else path
+        self.files.add(weights)
+        self.parent_place = path
+        return hash_file(weights)
+
+
+def _copy(adapter: Adapter) -> Adapter:
+    return Adapter(adapter.spec, {name: values.copy() for name, values in adapter.factors.items()})

@@ -24,7 +24,7 @@ from http import HTTPStatus
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from pytest_crucible.local_model.server.archive import MissingCheckpoint
-from pytest_crucible.local_model.server.transport import Refusal, Response, json_response
+from pytest_crucible.local_model.server.transport import Refusal, Response
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -64,7 +64,6 @@ class Worker:
         self._thread.start()
 
     def call(self, function: Callable[[], Result]) -> asyncio.Future[Result]:
-        """Run a function when its turn comes."""
         return self.share(Group(object(), lambda _: [function()]), None)
 
     def share(self, group: Group[Item, Result], item: Item, rows: int = 1) -> asyncio.Future[Result]:
@@ -72,7 +71,7 @@ class Worker:
         result: asyncio.Future[Result] = self._loop.create_future()
         if self._stopped:
             # Its thread has ended: the future would wait for ever.
-            result.set_exception(Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "the server was stopped"))
+            result.set_exception(Refusal("the server was stopped", HTTPStatus.SERVICE_UNAVAILABLE))
             return result
         self._waiting.append(_Task(group, item, rows, result))
         self._start_next()
@@ -172,23 +171,22 @@ class Futures:
         result.add_done_callback(lambda done: self._on_finished(request_id, done))
 
     def check_capacity(self) -> None:
-        """Refuse if no more requests can wait."""
         if self._unfinished >= self._capacity.unfinished:
             sentence = f"{self._unfinished} requests are waiting; fetch or cancel some before sending more"
-            raise Refusal(HTTPStatus.TOO_MANY_REQUESTS, sentence)
+            raise Refusal(sentence, HTTPStatus.TOO_MANY_REQUESTS)
 
     async def fetch(self, request_id: str, patience_s: float) -> Response:
         """Wait for a result: 408 if it is not finished in time, 410 if the id is unknown or no longer kept."""
         result = self._results.get(request_id)
         if result is None:
             raise Refusal(
-                HTTPStatus.GONE, f"request {request_id!r} is unknown, or its result is no longer kept: send it again"
+                f"request {request_id!r} is unknown, or its result is no longer kept: send it again", HTTPStatus.GONE
             )
         if not result.done():
             await asyncio.wait((result,), timeout=patience_s)
         if not result.done():
             waiting = {"type": "try_again", "request_id": request_id, "queue_state": "active"}
-            return json_response(waiting, HTTPStatus.REQUEST_TIMEOUT)
+            return Response.of_json(waiting, HTTPStatus.REQUEST_TIMEOUT)
         self._move_to_fetched(request_id)
         return result.result()
 
@@ -204,7 +202,6 @@ class Futures:
             self._drop([request_id])
 
     def fail_all(self, sentence: str) -> None:
-        """Fail all unfinished requests, because they will not be computed any more."""
         for result in tuple(self._results.values()):
             if not result.done():
                 result.set_result(failure_response(sentence, "server"))
@@ -229,7 +226,7 @@ class Futures:
 
 def failure_response(sentence: str, category: str) -> Response:
     """Return a failed result: the SDK raises RequestFailedError. Category is user, server or unknown."""
-    return json_response({"error": sentence, "category": category})
+    return Response.of_json({"error": sentence, "category": category})
 
 
 class _SizeQueue:
@@ -250,7 +247,6 @@ class _SizeQueue:
         self._total += size + self._PER_RESULT
 
     def pop(self, request_id: str) -> None:
-        """Remove an id, if it is here."""
         self._total -= self._sizes.pop(request_id, 0)
 
     def overflow(self, limit: int) -> list[str]:
@@ -273,8 +269,12 @@ def to_response(computed: asyncio.Future[T], make_response: Callable[[T], Respon
     answer: asyncio.Future[Response] = computed.get_loop().create_future()
 
     def settle(done: asyncio.Future[T]) -> None:
-        if not (done.cancelled() or answer.done()):
-            answer.set_result(_response(done, make_response))
+        if done.cancelled() or answer.done():
+            return
+        try:
+            answer.set_result(make_response(done.result()))
+        except Exception as error:
+            answer.set_result(error_response(error))
 
     computed.add_done_callback(settle)
     # A client that cancels spares the computation, or what is left of a reply.
@@ -282,15 +282,7 @@ def to_response(computed: asyncio.Future[T], make_response: Callable[[T], Respon
     return answer
 
 
-def _response(done: asyncio.Future[T], make_response: Callable[[T], Response]) -> Response:
-    try:
-        return make_response(done.result())
-    except Exception as error:
-        return error_response(error)
-
-
 def error_response(error: BaseException) -> Response:
-    """Return the failure response for an exception."""
     if isinstance(error, Refusal):
         return failure_response(error.sentence, "user")
     if isinstance(error, _USERS_ERRORS):
@@ -328,7 +320,6 @@ class Completions:
         self._logs: dict[str, _Log] = {}
 
     def record(self, sampler: str, request_id: str, size: int | None) -> None:
-        """Record that a request has finished."""
         log = self._log(sampler)
         log.last += 1
         log.done.append(Completion(log.last, request_id, size))

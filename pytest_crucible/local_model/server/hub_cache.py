@@ -48,7 +48,7 @@ class Sum:
     @property
     def messages(self) -> list[dict[str, str]]:
         """A conversation: the sum as the user's question, and the assistant's right answer."""
-        return [_message("user", self.question), _message("assistant", f"The answer is {self.answer}.")]
+        return [_message("user", self.question), _message("assistant", _reply(self.answer))]
 
 
 def make_sums(count: int, seed: int) -> list[Sum]:
@@ -71,67 +71,64 @@ def recipe_data() -> list[DataSet]:
     """Return all data sets, in the schemas that recipes of tinker-cookbook 0.5 and 0.6 read."""
     train, test, large = make_sums(512, 0), make_sums(64, 1), make_sums(1536, 2)
     return [
-        _data_set("HuggingFaceH4/no_robots", "default", _instruction, train=train, test=test),
+        _data_set("HuggingFaceH4/no_robots", "default", "instruction", train=train, test=test),
         # The recipes keep 1,024 rows of these for testing.
-        _data_set("allenai/tulu-3-sft-mixture", "default", _instruction, train=large),
-        _data_set("allenai/llama-3.1-tulu-3-8b-preference-mixture", "default", _preference, train=large),
-        _data_set("argilla/ultrafeedback-binarized-preferences", "default", _feedback, train=large),
-        _data_set("openai/gsm8k", "main", _gsm8k, train=train, test=test),
-        _data_set("HuggingFaceH4/MATH-500", "default", _problem, test=test),
-        _data_set("EleutherAI/hendrycks_math", "default", _problem, train=train, test=test),
-        _data_set("POLARIS-Project/Polaris-Dataset-53K", "default", _problem, train=train),
-        _data_set("zwhe99/DeepMath-103K", "default", _deep_math, train=train),
-        _data_set("Anthropic/hh-rlhf", "default", _dialogues, train=train, test=test),
-        _data_set("nvidia/HelpSteer3", "preference", _comparison, train=train, validation=test),
+        _data_set("allenai/tulu-3-sft-mixture", "default", "instruction", train=large),
+        _data_set("allenai/llama-3.1-tulu-3-8b-preference-mixture", "default", "preference", train=large),
+        _data_set("argilla/ultrafeedback-binarized-preferences", "default", "feedback", train=large),
+        _data_set("openai/gsm8k", "main", "gsm8k", train=train, test=test),
+        _data_set("HuggingFaceH4/MATH-500", "default", "problem", test=test),
+        _data_set("EleutherAI/hendrycks_math", "default", "problem", train=train, test=test),
+        _data_set("POLARIS-Project/Polaris-Dataset-53K", "default", "problem", train=train),
+        _data_set("zwhe99/DeepMath-103K", "default", "deep_math", train=train),
+        _data_set("Anthropic/hh-rlhf", "default", "dialogue", train=train, test=test),
+        _data_set("nvidia/HelpSteer3", "preference", "comparison", train=train, validation=test),
     ]
 
 
-def _data_set(name: str, config: str, row: Callable[[Sum], dict[str, Any]], **splits: list[Sum]) -> DataSet:
-    return DataSet(name, config, {split: [row(item) for item in sums] for split, sums in splits.items()})
+def _data_set(name: str, config: str, form: str, **splits: list[Sum]) -> DataSet:
+    return DataSet(name, config, {split: [_ROWS[form](item) for item in sums] for split, sums in splits.items()})
 
 
-def _instruction(item: Sum) -> dict[str, Any]:
-    return {"prompt": item.question, "messages": item.messages, "category": "Sums"}
-
-
-def _preference(item: Sum) -> dict[str, Any]:
-    rejected = [item.messages[0], _message("assistant", f"The answer is {item.wrong}.")]
-    return {"prompt": item.question, "chosen": item.messages, "rejected": rejected}
-
-
-def _feedback(item: Sum) -> dict[str, Any]:
-    return {
+_ROWS: Mapping[str, Callable[[Sum], dict[str, Any]]] = {
+    "instruction": lambda item: {"prompt": item.question, "messages": item.messages, "category": "Sums"},
+    "preference": lambda item: {
+        "prompt": item.question,
+        "chosen": item.messages,
+        "rejected": [item.messages[0], _message("assistant", _reply(item.wrong))],
+    },
+    "feedback": lambda item: {
         "instruction": item.question,
-        "chosen_response": f"The answer is {item.answer}.",
-        "rejected_response": f"The answer is {item.wrong}.",
-    }
-
-
-def _gsm8k(item: Sum) -> dict[str, Any]:
-    return {"question": item.question, "answer": f"It is a sum.\n#### {item.answer}"}
-
-
-def _problem(item: Sum) -> dict[str, Any]:
-    solution = f"The sum is $\\boxed{{{item.answer}}}$."
-    return {"problem": item.question, "solution": solution, "answer": str(item.answer), "subject": "Algebra"}
-
-
-def _deep_math(item: Sum) -> dict[str, Any]:
-    return {"question": item.question, "final_answer": str(item.answer)}
-
-
-def _dialogues(item: Sum) -> dict[str, Any]:
-    start = f"\n\nHuman: {item.question}\n\nAssistant: The answer is"
-    return {"chosen": f"{start} {item.answer}.", "rejected": f"{start} {item.wrong}."}
-
-
-def _comparison(item: Sum) -> dict[str, Any]:
-    replies = {"response1": f"The answer is {item.answer}.", "response2": f"The answer is {item.wrong}."}
-    return {"context": item.messages[:1], **replies, "overall_preference": -2}
+        "chosen_response": _reply(item.answer),
+        "rejected_response": _reply(item.wrong),
+    },
+    "gsm8k": lambda item: {"question": item.question, "answer": f"It is a sum.\n#### {item.answer}"},
+    "problem": lambda item: {
+        "problem": item.question,
+        "solution": f"The sum is $\\boxed{{{item.answer}}}$.",
+        "answer": str(item.answer),
+        "subject": "Algebra",
+    },
+    "deep_math": lambda item: {"question": item.question, "final_answer": str(item.answer)},
+    "dialogue": lambda item: {
+        name: f"\n\nHuman: {item.question}\n\nAssistant: {_reply(number)}"
+        for name, number in (("chosen", item.answer), ("rejected", item.wrong))
+    },
+    "comparison": lambda item: {
+        "context": item.messages[:1],
+        "response1": _reply(item.answer),
+        "response2": _reply(item.wrong),
+        "overall_preference": -2,
+    },
+}
 
 
 def _message(role: str, content: str) -> dict[str, str]:
     return {"role": role, "content": content}
+
+
+def _reply(number: int) -> str:
+    return f"The answer is {number}."
 
 
 # A revision on a hub is a hash of 40 digits; these files have none.

@@ -21,7 +21,7 @@ from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.config import Floats, Integers
 from pytest_crucible.local_model.engine import Engine, Sampler, Scored, make_stand_in
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams
-from pytest_crucible.local_model.server.transport import Json, bad_request
+from pytest_crucible.local_model.server.transport import Json, Refusal
 
 _NAME = re.compile(r"[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*")
 
@@ -70,7 +70,6 @@ class BaseModels:
         self._models = {BASE_MODEL: self.own, self.own.directory: self.own, **self.stand_ins}
 
     def get(self, name: str) -> BaseModel | None:
-        """Return the model of a name; None for any other name."""
         # A name may have a suffix for a variant, such as "Qwen/Qwen3-8B:peft:32k".
         return self._models.get(name) or self._models.get(name.partition(":")[0])
 
@@ -79,7 +78,7 @@ class BaseModels:
         if model := self.get(name):
             return model
         names = [f"{BASE_MODEL}, which is {self.own.directory}", *self.stand_ins]
-        raise bad_request(
+        raise Refusal(
             f"base model {name[:200]!r} is not here; this server has {', '.join(names)}. "
             f"To let it stand in for another model: crucible tinker server --as {name[:200] or 'NAME'}"
         )
@@ -94,7 +93,7 @@ class BaseModels:
             hashes = {BASE_MODEL: own.engine.base_sha256}
             hashes |= {name: stand_in.engine.base_sha256 for name, stand_in in self.stand_ins.items()}
             bases = ", ".join(f"{name} ({sha256[:8]})" for name, sha256 in hashes.items())
-            raise bad_request(
+            raise Refusal(
                 f"{path} belongs to another base model, {base_model} ({base_sha256[:8]}); this server has {bases}"
             )
         return model
@@ -175,8 +174,6 @@ class SampleRequest:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of a sample request."""
-
     replies: Sequence[Sampled]
     scored: Scored | None = None
     alternatives: tuple[Integers, Floats] | None = None
@@ -199,7 +196,6 @@ class Samplers:
         return [_answer(sampler, request, own) for request, own in zip(requests, of_each, strict=True)]
 
     def embed(self, weights: Weights, prompts: Sequence[Sequence[int]]) -> list[Floats]:
-        """Return a vector for each prompt."""
         sampler = self._sampler(weights)
         return [sampler.embed(prompt) for prompt in prompts]
 

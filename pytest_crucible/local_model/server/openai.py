@@ -14,24 +14,20 @@ import asyncio
 import base64
 import functools
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from http import HTTPStatus
 
 from pytest_crucible.local_model.config import Floats
 from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, TextPieces, check_request
-from pytest_crucible.local_model.server import request_fields
 from pytest_crucible.local_model.server.models import SampleRequest, Weights
 from pytest_crucible.local_model.server.openai_formats import (
     MAX_TOP_LOGPROBS,
     chat_logprobs,
     completion_logprobs,
-    compute_replies,
-    count_usage,
     encode_prompt,
     find_weights,
     fingerprint,
-    long_prompt_refusal,
-    make_response,
     read_body,
     read_prompts,
     read_sample_request,
@@ -40,113 +36,115 @@ from pytest_crucible.local_model.server.openai_formats import (
     split_calls,
     with_tools,
 )
-from pytest_crucible.local_model.server.request_fields import Body
+from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service
-from pytest_crucible.local_model.server.transport import Json, Request, Response, bad_request, json_response
+from pytest_crucible.local_model.server.transport import Body, Json, Refusal, Request, Response
 from pytest_crucible.local_model.tokens import Tokenizer, render_prompt
 
-Token = tuple[int, int]
-"""Number of the choice and a token of it."""
-Send = Callable[[int, int], None]
+Piece = Callable[[int, str, Sampled | None], dict[str, Json]]
+"""Returns an event's choice from its number and a text, which has the reply when it is the last."""
 
 
-async def open_stream(
-    service: Service,
-    weights: Weights,
-    body: Body,
-    sample_requests: Sequence[SampleRequest],
-    kind: str,
-    prefix: str,
-    piece: Callable[[int, str, Sampled | None], dict[str, Json]],
-) -> Response:
-    """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
-    _check_stream(weights, body, sample_requests)
-    with_usage = request_fields.boolean(request_fields.json_object(body, "stream_options", {}), "include_usage", False)
-    base: dict[str, Json] = {"id": f"{prefix}-{next(service.numbers)}", "object": kind, "created": int(service.clock())}
-    base |= {"model": request_fields.text(body, "model"), **fingerprint(weights)}
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """The replies to one request: the weights that give them, and a sample request for each prompt."""
 
-    def event(choices: list[Json], usage: Json = None) -> dict[str, Json]:
-        return {**base, "choices": choices, **({"usage": usage} if with_usage else {})}
+    service: Service
+    body: Body
+    weights: Weights
+    requests: Sequence[SampleRequest]
 
-    events = stream_events(
-        lambda send: compute_replies(service, weights, _with_watch(sample_requests, send)),
-        weights.base.engine.tokenizer,
-        read_stops(body),
-        lambda choice, text, reply: event([piece(choice, text, reply)]),
-        lambda replies: event([], count_usage(sample_requests, replies)) if with_usage else None,
-    )
-    return Response(body=b"", kind="text/event-stream", events=events)
-
-
-def _check_stream(weights: Weights, body: Body, sample_requests: Sequence[SampleRequest]) -> None:
-    if (wanted := body.get("logprobs")) is not None and wanted is not False:
-        raise bad_request("logprobs are not streamed by this server: leave out stream or logprobs")
-    for sample_request in sample_requests:
+    async def replies(self) -> list[Sampled]:
+        """Return the replies to all prompts, in order. Refuses a prompt that fills the context."""
+        tasks = [sample(self.service, self.weights, request) for request in self.requests]
         try:
-            check_request(sample_request.prompt, sample_request.params, weights.base.engine.shape)
+            return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
         except PromptTooLong as error:
-            raise long_prompt_refusal(weights, error) from None
+            raise self._refuse_length(error) from None
+        # If one request fails or the client leaves, the others need not be computed.
+        finally:
+            for task in tasks:
+                task.cancel()
 
+    def respond(self, kind: str, prefix: str, choices: list[Json], replies: Sequence[Sampled]) -> Response:
+        """Return the response with all choices; the id starts with `prefix`."""
+        content = {**self._head(kind, prefix), "choices": choices, "usage": self.count_usage(replies)}
+        return Response.of_json({**content, **fingerprint(self.weights)})
 
-def _with_watch(sample_requests: Sequence[SampleRequest], send: Send) -> list[SampleRequest]:
-    """Return the requests with a watch that sends each token with the number of its choice."""
-    watches = [
-        functools.partial(_send_from, send, position * request.params.num_samples)
-        for position, request in enumerate(sample_requests)
-    ]
-    pairs = zip(sample_requests, watches, strict=True)
-    return [replace(request, params=replace(request.params, watch=watch)) for request, watch in pairs]
+    def stream(self, kind: str, prefix: str, piece: Piece) -> Response:
+        """Return a response whose body comes in pieces. Refuses first what could not be refused any more once they are sent."""
+        if (logprobs := self.body.get("logprobs")) is not None and logprobs is not False:
+            raise Refusal("logprobs are not streamed by this server: leave out stream or logprobs")
+        for request in self.requests:
+            try:
+                check_request(request.prompt, request.params, self.weights.base.engine.shape)
+            except PromptTooLong as error:
+                raise self._refuse_length(error) from None
+        with_usage = self.body.part("stream_options", {}).boolean("include_usage", False)
+        head = {**self._head(kind, prefix), **fingerprint(self.weights)}
 
+        def write(choices: list[Json], usage: Json = None) -> bytes:
+            return _event({**head, "choices": choices, **({"usage": usage} if with_usage else {})})
 
-def _send_from(send: Send, first: int, number: int, token: int) -> None:
-    send(first + number, token)
+        return Response(body=b"", kind="text/event-stream", events=self._events(piece, write, with_usage=with_usage))
 
+    async def _events(
+        self, piece: Piece, write: Callable[..., bytes], *, with_usage: bool
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the events of a request; a computation that fails is an event with an error."""
+        loop, queue = asyncio.get_running_loop(), asyncio.Queue[tuple[int, int] | None]()
+        tokenizer, stops = self.weights.base.engine.tokenizer, read_stops(self.body)
+        texts: dict[int, TextPieces] = {}
 
-async def stream_events(
-    start: Callable[[Send], Awaitable[Sequence[Sampled]]],
-    tokenizer: Tokenizer,
-    stops: Sequence[str],
-    piece: Callable[[int, str, Sampled | None], Mapping[str, Json]],
-    end: Callable[[Sequence[Sampled]], Mapping[str, Json] | None],
-) -> AsyncGenerator[bytes, None]:
-    """Yield the events of a request.
+        def send(first: int, number: int, token: int) -> None:
+            # Called in the thread that samples.
+            loop.call_soon_threadsafe(queue.put_nowait, (first + number, token))
 
-    `start` computes replies and calls the function it gets for each token, from any thread. `piece` makes an event of a choice's
-    text, which has the reply when it is the last, and `end` an event after all choices, or None. A computation that fails is an
-    event with an error.
-    """
-    loop, queue = asyncio.get_running_loop(), asyncio.Queue[Token | None]()
-    texts: dict[int, TextPieces] = {}
+        task = asyncio.ensure_future(self._with_watch(send).replies())
+        task.add_done_callback(lambda _: queue.put_nowait(None))
+        try:
+            while (item := await queue.get()) is not None:
+                choice, token = item
+                texts.setdefault(choice, TextPieces(tokenizer, stops))
+                if text := texts[choice].add(token):
+                    yield write([piece(choice, text, None)])
+            if error := task.exception():
+                problem = {"message": str(error), "type": "invalid_request_error", "param": None, "code": None}
+                yield _event({"error": problem})
+                return
+            replies = task.result()
+            for choice, reply in enumerate(replies):
+                rest = texts[choice].rest(reply.text) if choice in texts else reply.text
+                yield write([piece(choice, rest, reply)])
+            if with_usage:
+                yield write([], self.count_usage(replies))
+            yield b"data: [DONE]\n\n"
+        finally:
+            task.cancel()
 
-    def send(choice: int, token: int) -> None:
-        loop.call_soon_threadsafe(queue.put_nowait, (choice, token))
+    def _with_watch(self, send: Callable[[int, int, int], None]) -> Generation:
+        """Return the same with requests that send each token, with the number of its choice."""
+        requests = []
+        for position, request in enumerate(self.requests):
+            watch = functools.partial(send, position * request.params.num_samples)
+            requests.append(replace(request, params=replace(request.params, watch=watch)))
+        return replace(self, requests=requests)
 
-    task = asyncio.ensure_future(start(send))
-    task.add_done_callback(lambda _: queue.put_nowait(None))
-    try:
-        while (item := await queue.get()) is not None:
-            choice, token = item
-            texts.setdefault(choice, TextPieces(tokenizer, stops))
-            if text := texts[choice].add(token):
-                yield _event(piece(choice, text, None))
-        if error := task.exception():
-            problem: dict[str, Json] = {
-                "message": str(error),
-                "type": "invalid_request_error",
-                "param": None,
-                "code": None,
-            }
-            yield _event({"error": problem})
-            return
-        replies = task.result()
-        for choice, reply in enumerate(replies):
-            rest = texts[choice].rest(reply.text) if choice in texts else reply.text
-            yield _event(piece(choice, rest, reply))
-        if (last := end(replies)) is not None:
-            yield _event(last)
-        yield b"data: [DONE]\n\n"
-    finally:
-        task.cancel()
+    def count_usage(self, replies: Sequence[Sampled]) -> dict[str, int]:
+        """Return the numbers of tokens read and written."""
+        prompt = sum(len(request.prompt) for request in self.requests)
+        completion = sum(len(reply.tokens) for reply in replies)
+        return {"prompt_tokens": prompt, "completion_tokens": completion, "total_tokens": prompt + completion}
+
+    def _head(self, kind: str, prefix: str) -> dict[str, Json]:
+        service, number = self.service, next(self.service.numbers)
+        head: dict[str, Json] = {"id": f"{prefix}-{number}", "object": kind, "created": int(service.clock())}
+        return {**head, "model": self.body.text("model")}
+
+    def _refuse_length(self, error: PromptTooLong) -> Refusal:
+        """Return the refusal of a prompt that fills the context, with the code that clients know."""
+        most = f"this model's maximum context length is {self.weights.base.engine.shape.context} tokens"
+        return Refusal(f"{most}: {error}", HTTPStatus.BAD_REQUEST, "context_length_exceeded")
 
 
 def _event(content: Mapping[str, Json]) -> bytes:
@@ -161,32 +159,29 @@ _DEFAULT_MAX_TOKENS = 16
 async def completions(service: Service, request: Request) -> Response:
     """Complete one prompt or several: texts or lists of token ids."""
     body = read_body(request, "tools", "response_format")
-    weights = find_weights(service, request_fields.text(body, "model"))
+    weights = find_weights(service, body.text("model"))
     tokenizer = weights.base.engine.tokenizer
     prompts = [encode_prompt(tokenizer, prompt, "prompt") for prompt in read_prompts(body.get("prompt"))]
-    top = request_fields.optional_whole(body, "logprobs", most=MAX_TOP_LOGPROBS)
-    sample_requests = [
+    top = body.optional_whole("logprobs", most=MAX_TOP_LOGPROBS)
+    requests = [
         read_sample_request(service, tokenizer, body, prompt, "max_tokens", _DEFAULT_MAX_TOKENS, top or 0)
         for prompt in prompts
     ]
-    if request_fields.boolean(body, "stream", False):
-        return await open_stream(service, weights, body, sample_requests, "text_completion", "cmpl", _text_piece)
-    replies = await compute_replies(service, weights, sample_requests)
+    generation = Generation(service, body, weights, requests)
+    if body.boolean("stream", False):
+        return generation.stream("text_completion", "cmpl", _text_choice)
+    replies = await generation.replies()
     choices: list[Json] = [
         {
-            "index": index,
-            "text": reply.text,
+            **_text_choice(index, reply.text, reply),
             "logprobs": None if top is None else completion_logprobs(tokenizer, reply),
-            "finish_reason": reply.stop_reason,
         }
         for index, reply in enumerate(replies)
     ]
-    return make_response(
-        service, weights, "text_completion", "cmpl", body, choices, count_usage(sample_requests, replies)
-    )
+    return generation.respond("text_completion", "cmpl", choices, replies)
 
 
-def _text_piece(choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
+def _text_choice(choice: int, text: str, reply: Sampled | None) -> dict[str, Json]:
     finish = None if reply is None else reply.stop_reason
     return {"index": choice, "text": text, "logprobs": None, "finish_reason": finish}
 
@@ -194,50 +189,37 @@ def _text_piece(choice: int, text: str, reply: Sampled | None) -> dict[str, Json
 async def chat_completions(service: Service, request: Request) -> Response:
     """Reply to a conversation."""
     body = read_body(request)
-    weights, sample_request = _chat_request(service, body)
-    tokenizer = weights.base.engine.tokenizer
-    if request_fields.boolean(body, "stream", False):
-        piece = functools.partial(_delta_piece, read_tools(body), f"call-{next(service.numbers)}")
-        return await open_stream(service, weights, body, [sample_request], "chat.completion.chunk", "chatcmpl", piece)
-    replies = await compute_replies(service, weights, [sample_request])
-    with_logprobs = request_fields.boolean(body, "logprobs", False)
+    generation = _read_chat(service, body)
+    if body.boolean("stream", False):
+        piece = functools.partial(_delta_choice, read_tools(body), f"call-{next(service.numbers)}")
+        return generation.stream("chat.completion.chunk", "chatcmpl", piece)
+    replies = await generation.replies()
+    with_logprobs = body.boolean("logprobs", False)
     has_tools = bool(read_tools(body))
-    choices: list[Json] = [
-        {
-            "index": index,
-            "message": message,
-            "logprobs": chat_logprobs(tokenizer, reply) if with_logprobs else None,
-            "finish_reason": "tool_calls" if "tool_calls" in message else reply.stop_reason,
-        }
-        for index, reply in enumerate(replies)
-        if (message := _chat_message(reply, f"call-{next(service.numbers)}", has_tools=has_tools))
-    ]
-    return make_response(
-        service, weights, "chat.completion", "chatcmpl", body, choices, count_usage([sample_request], replies)
-    )
+    choices: list[Json] = []
+    for index, reply in enumerate(replies):
+        message = _chat_message(reply, f"call-{next(service.numbers)}", has_tools=has_tools)
+        tokenizer = generation.weights.base.engine.tokenizer
+        logprobs = chat_logprobs(tokenizer, reply) if with_logprobs else None
+        finish = "tool_calls" if "tool_calls" in message else reply.stop_reason
+        choices.append({"index": index, "message": message, "logprobs": logprobs, "finish_reason": finish})
+    return generation.respond("chat.completion", "chatcmpl", choices, replies)
 
 
-async def answer_chat(service: Service, body: Body) -> tuple[Weights, list[Sampled], dict[str, int]]:
-    """Return the replies to a chat request's body, with the weights that gave them and the usage."""
-    weights, sample_request = _chat_request(service, body)
-    replies = await compute_replies(service, weights, [sample_request])
-    return weights, replies, count_usage([sample_request], replies)
-
-
-def _chat_request(service: Service, body: Body) -> tuple[Weights, SampleRequest]:
-    weights = find_weights(service, request_fields.text(body, "model"))
+def _read_chat(service: Service, body: Body) -> Generation:
+    weights = find_weights(service, body.text("model"))
     tokenizer = weights.base.engine.tokenizer
     prompt = _chat_prompt(tokenizer, with_tools(body.get("messages"), body))
-    top = request_fields.whole(body, "top_logprobs", 0, most=MAX_TOP_LOGPROBS)
+    top = body.whole("top_logprobs", 0, most=MAX_TOP_LOGPROBS)
     limit = "max_tokens" if body.get("max_completion_tokens") is None else "max_completion_tokens"
-    return weights, read_sample_request(service, tokenizer, body, prompt, limit, None, top)
+    return Generation(service, body, weights, [read_sample_request(service, tokenizer, body, prompt, limit, None, top)])
 
 
 def _chat_prompt(tokenizer: Tokenizer, messages: Json) -> list[int]:
     try:
         return tokenizer.encode(render_prompt(messages)) or [tokenizer.eos]
     except TypeError as error:
-        raise bad_request(f"messages cannot be read: {error}") from None
+        raise Refusal(f"messages cannot be read: {error}") from None
 
 
 def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, Json]:
@@ -247,7 +229,7 @@ def _chat_message(reply: Sampled, prefix: str, *, has_tools: bool) -> dict[str, 
     return {**message, "tool_calls": calls} if calls else message
 
 
-def _delta_piece(
+def _delta_choice(
     tools: Sequence[object], prefix: str, choice: int, text: str, reply: Sampled | None
 ) -> dict[str, Json]:
     """Return a piece of a message. With tools, the text comes whole at its end, where its calls can be told from text."""
@@ -255,25 +237,14 @@ def _delta_piece(
     finish: str | None = None if reply is None else reply.stop_reason
     if tools and reply is not None:
         content, calls = split_calls(reply.text, f"{prefix}-{choice}")
-        numbered: list[Json] = [
-            {"index": number, **call} for number, call in enumerate(calls) if isinstance(call, dict)
-        ]
+        numbered: list[Json] = [{"index": number, **call} for number, call in enumerate(calls)]
         delta = {"role": "assistant", "content": content, **({"tool_calls": numbered} if calls else {})}
         finish = "tool_calls" if calls else finish
     return {"index": choice, "delta": delta, "logprobs": None, "finish_reason": finish}
 
 
 _USED = {
-    "model",
-    "input",
-    "instructions",
-    "max_output_tokens",
-    "temperature",
-    "top_p",
-    "text",
-    "seed",
-    "metadata",
-    "user",
+    *("model", "input", "instructions", "max_output_tokens", "temperature", "top_p", "text", "seed", "metadata", "user")
 }
 # Fields that mean nothing here, or that have their default: ignoring another one would return a wrong reply.
 _HARMLESS: Mapping[str, Json] = {
@@ -299,37 +270,37 @@ async def responses(service: Service, request: Request) -> Response:
     chat |= {"messages": _messages(body), "response_format": _format(body)}
     if body.get("max_output_tokens") is not None:
         chat["max_tokens"] = body["max_output_tokens"]
-    weights, (reply,), usage = await answer_chat(service, chat)
+    generation = _read_chat(service, Body(chat))
+    (reply,) = await generation.replies()
+    usage = generation.count_usage([reply])
     number, is_whole = next(service.numbers), reply.stop_reason == "stop"
+    status = "completed" if is_whole else "incomplete"
     text: dict[str, Json] = {"type": "output_text", "text": reply.text, "annotations": []}
     message: dict[str, Json] = {"type": "message", "id": f"msg-{number}", "role": "assistant", "content": [text]}
-    return json_response(
+    return Response.of_json(
         {
             "id": f"resp-{number}",
             "object": "response",
             "created_at": int(service.clock()),
-            "model": request_fields.text(body, "model"),
-            "status": "completed" if is_whole else "incomplete",
+            "model": body.text("model"),
+            "status": status,
             "incomplete_details": None if is_whole else {"reason": "max_output_tokens"},
             "error": None,
-            "output": [{**message, "status": "completed" if is_whole else "incomplete"}],
+            "output": [{**message, "status": status}],
             "usage": {
                 "input_tokens": usage["prompt_tokens"],
                 "output_tokens": usage["completion_tokens"],
                 "total_tokens": usage["total_tokens"],
             },
-            **fingerprint(weights),
+            **fingerprint(generation.weights),
         }
     )
 
 
 def _check(body: Body) -> None:
-    """Refuse fields that this server would have to ignore."""
     for name in set(body) - _USED:
         if body[name] is not None and name != "store" and body[name] != _HARMLESS.get(name):
-            raise bad_request(
-                f"{name} is not supported by this server's responses: leave it out, or use chat/completions"
-            )
+            raise Refusal(f"{name} is not supported by this server's responses: leave it out, or use chat/completions")
 
 
 def _messages(body: Body) -> Json:
@@ -338,8 +309,8 @@ def _messages(body: Body) -> Json:
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     if not isinstance(messages, Sequence) or not messages:
-        raise bad_request("input must be a text or a list of messages")
-    instructions = request_fields.optional_text(body, "instructions")
+        raise Refusal("input must be a text or a list of messages")
+    instructions = body.optional_text("instructions")
     first: list[Json] = [] if instructions is None else [{"role": "system", "content": instructions}]
     return [*first, *map(_plain, messages)]
 
@@ -360,21 +331,19 @@ def _plain(message: Json) -> Json:
 
 def _format(body: Body) -> Json:
     """Return `text.format` as `response_format` of chats."""
-    form = request_fields.json_object(request_fields.json_object(body, "text", {}), "format", {})
-    kind = request_fields.text(form, "type", "text")
+    form = body.part("text", {}).part("format", {})
+    kind = form.text("type", "text")
     return {"type": "text"} if kind == "text" else {"type": kind, "json_schema": {**form}}
 
 
 async def embeddings(service: Service, request: Request) -> Response:
     """Return a vector for each input: a text, a list of token ids, or a list of either."""
     body = request.object()
-    weights = find_weights(service, request_fields.text(body, "model"))
+    weights = find_weights(service, body.text("model"))
     if body.get("dimensions") not in (None, weights.base.engine.shape.width):
-        raise bad_request(
-            f"dimensions must be {weights.base.engine.shape.width}, the width of this model: leave it out"
-        )
-    if (form := request_fields.text(body, "encoding_format", "float")) not in ("float", "base64"):
-        raise bad_request(f"encoding_format is {form!r}; expected float or base64")
+        raise Refusal(f"dimensions must be {weights.base.engine.shape.width}, the width of this model: leave it out")
+    if (form := body.text("encoding_format", "float")) not in ("float", "base64"):
+        raise Refusal(f"encoding_format is {form!r}; expected float or base64")
     prompts = [
         encode_prompt(weights.base.engine.tokenizer, prompt, "input") for prompt in read_prompts(body.get("input"))
     ]
@@ -385,7 +354,7 @@ async def embeddings(service: Service, request: Request) -> Response:
     ]
     count = sum(map(len, prompts))
     usage: Json = {"prompt_tokens": count, "total_tokens": count}
-    return json_response({"object": "list", "data": rows, "model": request_fields.text(body, "model"), "usage": usage})
+    return Response.of_json({"object": "list", "data": rows, "model": body.text("model"), "usage": usage})
 
 
 def _write(vector: Floats, form: str) -> Json:

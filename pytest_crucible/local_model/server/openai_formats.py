@@ -6,7 +6,6 @@ call is written as `<tool_call>{"name": ..., "arguments": {...}}</tool_call>`, i
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import re
@@ -17,22 +16,11 @@ from typing import Any
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.grammar import Language, Node, choice, literal, sequence
 from pytest_crucible.local_model.json_schema import json_node, object_node
-from pytest_crucible.local_model.sampling import PromptTooLong, Sampled, SamplingParams
-from pytest_crucible.local_model.server import request_fields
+from pytest_crucible.local_model.sampling import Sampled, SamplingParams
 from pytest_crucible.local_model.server.archive import SAMPLER, SCHEME
 from pytest_crucible.local_model.server.models import SampleRequest, Weights
-from pytest_crucible.local_model.server.request_fields import Body, json_object, text
-from pytest_crucible.local_model.server.sampling import sample
 from pytest_crucible.local_model.server.state import Endpoints, Service, derive_seed
-from pytest_crucible.local_model.server.transport import (
-    Json,
-    Refusal,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-    not_found,
-)
+from pytest_crucible.local_model.server.transport import Body, Json, NotFound, Refusal, Request, Response, whole_numbers
 from pytest_crucible.local_model.tokens import Tokenizer, message_text
 
 _OPEN, _CLOSE = "<tool_call>", "</tool_call>"
@@ -46,20 +34,18 @@ def read_language(body: Body, tokenizer: Tokenizer) -> Language | None:
     if required is not None:
         named = [tool for tool in tools if required in ("", tool["name"])]
         if not named:
-            raise bad_request(
+            raise Refusal(
                 f"tool_choice names {required!r}, which is not in tools" if required else "tool_choice needs tools"
             )
         return _compile(json.dumps([[tool["name"], tool.get("parameters", {})] for tool in named]), True, tokenizer)
-    form = json_object(body, "response_format", {})
-    if (kind := text(form, "type", "text")) == "text":
+    form = body.part("response_format", {})
+    if (kind := form.text("type", "text")) == "text":
         return None
     if kind == "json_object":
         return _compile(json.dumps(None), False, tokenizer)
     if kind != "json_schema":
-        raise bad_request(
-            f"response_format {kind!r} is not supported by this server: use text, json_object or json_schema"
-        )
-    schema = json_object(json_object(form, "json_schema"), "schema")
+        raise Refusal(f"response_format {kind!r} is not supported by this server: use text, json_object or json_schema")
+    schema = form.part("json_schema").part("schema")
     return _compile(json.dumps(schema), False, tokenizer)
 
 
@@ -67,14 +53,12 @@ def read_tools(body: Body) -> list[Mapping[str, Any]]:
     """Return the functions of `tools`, which are not used where tool_choice is "none"."""
     tools = body.get("tools") or []
     if not isinstance(tools, Sequence) or isinstance(tools, str):
-        raise bad_request("tools must be a list")
+        raise Refusal("tools must be a list")
     functions = []
     for tool in tools:
         function = tool.get("function") if isinstance(tool, Mapping) and tool.get("type") == "function" else None
         if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-            raise bad_request(
-                "each of tools must be {'type': 'function', 'function': {'name': ..., 'parameters': ...}}"
-            )
+            raise Refusal("each of tools must be {'type': 'function', 'function': {'name': ..., 'parameters': ...}}")
         functions.append(function)
     return [] if body.get("tool_choice") == "none" else functions
 
@@ -95,9 +79,9 @@ def with_tools(messages: Json, body: Body) -> Json:
     return [{"role": "system", "content": system}, *written]
 
 
-def split_calls(reply: str, prefix: str) -> tuple[str | None, list[Json]]:
+def split_calls(reply: str, prefix: str) -> tuple[str | None, list[dict[str, Json]]]:
     """Return a reply's text and its tool calls in OpenAI's format; a call that cannot be read stays text."""
-    calls: list[Json] = []
+    calls: list[dict[str, Json]] = []
     texts, position = list[str](), 0
     # No call can follow the last end of one. Searching there, too, a reply of openings alone would take quadratic time.
     for opening in _OPENING.finditer(reply, 0, max(0, reply.rfind(_CLOSE))):
@@ -141,7 +125,7 @@ def _required_tool(body: Body) -> str | None:
         return ""
     function = choice.get("function") if isinstance(choice, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise bad_request(f"tool_choice is {choice!r}; {_EXPECTED_CHOICE}")
+        raise Refusal(f"tool_choice is {choice!r}; {_EXPECTED_CHOICE}")
     return str(function["name"])
 
 
@@ -181,7 +165,7 @@ def _write_calls(message: Any) -> Any:
             content = {"name": function["name"], "arguments": json.loads(function["arguments"])}
             texts.append(f"{_OPEN}{json.dumps(content)}{_CLOSE}")
     except (TypeError, KeyError, ValueError):
-        raise bad_request(
+        raise Refusal(
             "a tool call in messages must have a function with a name, and its arguments as JSON, beside text alone"
         ) from None
     return {"role": message.get("role"), "content": "".join(texts)}
@@ -203,7 +187,7 @@ def read_body(request: Request, *of_chats: str) -> Body:
     if unsupported := [
         name for name in (*_UNSUPPORTED, *of_chats) if body.get(name) and body[name] != _DEFAULTS.get(name)
     ]:
-        raise bad_request(f"{', '.join(unsupported)} is not supported by this server: leave it out")
+        raise Refusal(f"{', '.join(unsupported)} is not supported by this server: leave it out")
     return body
 
 
@@ -218,7 +202,7 @@ def encode_prompt(tokenizer: Tokenizer, prompt: Json, name: str) -> list[int]:
     """Return the tokens of a text, or the tokens that are given."""
     if isinstance(prompt, str):
         return tokenizer.encode(prompt) or [tokenizer.eos]
-    return request_fields.whole_numbers(prompt, name)
+    return whole_numbers(prompt, name)
 
 
 def read_sample_request(
@@ -226,24 +210,23 @@ def read_sample_request(
 ) -> SampleRequest:
     """Return a sample request. Stop texts are added to the end token; in Tinker's format they replace it."""
     params = SamplingParams(
-        max_tokens=default if body.get(limit) is None else request_fields.whole(body, limit),
-        seed=request_fields.whole(body, "seed", derive_seed("openai", next(service.numbers)), least=-(2**63)),
-        temperature=request_fields.number(body, "temperature", 1.0),
-        top_k=request_fields.whole(body, "top_k", -1, least=-1),
-        top_p=request_fields.number(body, "top_p", 1.0),
+        max_tokens=default if body.get(limit) is None else body.whole(limit),
+        seed=body.whole("seed", derive_seed("openai", next(service.numbers)), least=-(2**63)),
+        temperature=body.number("temperature", 1.0),
+        top_k=body.whole("top_k", -1, least=-1),
+        top_p=body.number("top_p", 1.0),
         stop=(*read_stops(body), tokenizer.eos),
-        num_samples=request_fields.whole(body, "n", 1, least=1, most=MAX_CHOICES),
+        num_samples=body.whole("n", 1, least=1, most=MAX_CHOICES),
         language=read_language(body, tokenizer),
     )
     return SampleRequest(prompt, params, top)
 
 
 def read_stops(body: Body) -> list[str]:
-    """Return the texts that end a reply."""
     stop = body.get("stop")
     stops = [] if stop is None else [stop] if isinstance(stop, str) else stop
     if not isinstance(stops, list) or not all(isinstance(text, str) and text for text in stops):
-        raise bad_request("stop must be a text or a list of texts")
+        raise Refusal("stop must be a text or a list of texts")
     return [text for text in stops if isinstance(text, str)]
 
 
@@ -254,22 +237,17 @@ STAND_IN = f"stand-in:{BASE_MODEL}"
 
 def models(service: Service, request: Request) -> Response:
     """Return the base model and all sampler weights."""
-    saved = [checkpoint for checkpoint in service.archive.all() if checkpoint.path.kind == SAMPLER]
-    rows: list[Json] = [{"id": BASE_MODEL, "object": "model", "created": 0, "owned_by": "local"}]
-    rows += [
-        {"id": name, "object": "model", "created": 0, "owned_by": "local", "stand_in": BASE_MODEL}
-        for name in service.models.stand_ins
+    names = [(BASE_MODEL, 0.0, True), *((name, 0.0, False) for name in service.models.stand_ins)]
+    names += [
+        (str(checkpoint.path), checkpoint.info.created, checkpoint.info.base_sha256 == service.engine.base_sha256)
+        for checkpoint in service.archive.all()
+        if checkpoint.path.kind == SAMPLER
     ]
-    for checkpoint in saved:
-        row: dict[str, Json] = {
-            "id": str(checkpoint.path),
-            "object": "model",
-            "created": int(checkpoint.info.created),
-            "owned_by": "local",
-        }
-        is_own = checkpoint.info.base_sha256 == service.engine.base_sha256
+    rows: list[Json] = []
+    for name, created, is_own in names:
+        row: dict[str, Json] = {"id": name, "object": "model", "created": int(created), "owned_by": "local"}
         rows.append(row if is_own else {**row, "stand_in": BASE_MODEL})
-    return json_response({"object": "list", "data": rows})
+    return Response.of_json({"object": "list", "data": rows})
 
 
 def find_weights(service: Service, model: str) -> Weights:
@@ -283,7 +261,7 @@ def find_weights(service: Service, model: str) -> Weights:
         if (checkpoint.path.kind, checkpoint.path.name) == (SAMPLER, name):
             return service.weights_at(str(checkpoint.path))
     names = ", ".join((BASE_MODEL, *service.models.stand_ins))
-    raise not_found(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
+    raise NotFound(f"unknown model {model!r}; expected {names}, a tinker:// path, or a name of sampler weights")
 
 
 def fingerprint(weights: Weights) -> dict[str, Json]:
@@ -295,7 +273,6 @@ ENDPOINTS: Endpoints = {("GET", "/models"): models}
 
 
 def completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
-    """Return log-probabilities in the format of /completions."""
     texts = [tokenizer.decode([token]) for token in reply.tokens]
     tops: list[Json] = [{tokenizer.decode([token]): logprob for token, logprob in row} for row in _tops(reply)]
     return {
@@ -307,7 +284,6 @@ def completion_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
 
 
 def chat_logprobs(tokenizer: Tokenizer, reply: Sampled) -> Json:
-    """Return log-probabilities in the format of /chat/completions."""
 
     def token_entry(token: int, logprob: float) -> dict[str, Json]:
         content = tokenizer.bytes_of([token])
@@ -335,54 +311,6 @@ _ERROR_TYPES = {
 }
 
 
-async def compute_replies(
-    service: Service, weights: Weights, sample_requests: Sequence[SampleRequest]
-) -> list[Sampled]:
-    """Return the replies to all requests, in order. Refuses a prompt that fills the context."""
-    tasks = [sample(service, weights, sample_request) for sample_request in sample_requests]
-    try:
-        return [reply for answer in await asyncio.gather(*tasks) for reply in answer.replies]
-    except PromptTooLong as error:
-        raise long_prompt_refusal(weights, error) from None
-    # If one request fails or the client leaves, the others need not be computed.
-    finally:
-        for task in tasks:
-            task.cancel()
-
-
-def make_response(
-    service: Service, weights: Weights, kind: str, prefix: str, body: Body, choices: list[Json], usage: Json
-) -> Response:
-    """Return the response with all choices; the id starts with `prefix`."""
-    return json_response(
-        {
-            "id": f"{prefix}-{next(service.numbers)}",
-            "object": kind,
-            "created": int(service.clock()),
-            "model": request_fields.text(body, "model"),
-            "choices": choices,
-            "usage": usage,
-            **fingerprint(weights),
-        }
-    )
-
-
-def count_usage(sample_requests: Sequence[SampleRequest], replies: Sequence[Sampled]) -> dict[str, int]:
-    """Return the numbers of tokens read and written."""
-    read, written = (
-        sum(len(sample_request.prompt) for sample_request in sample_requests),
-        sum(len(reply.tokens) for reply in replies),
-    )
-    return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
-
-
-def long_prompt_refusal(weights: Weights, error: PromptTooLong) -> Refusal:
-    """Return the refusal of a prompt that fills the context, with the code that clients know."""
-    most = f"this model's maximum context length is {weights.base.engine.shape.context} tokens"
-    return Refusal(HTTPStatus.BAD_REQUEST, f"{most}: {error}", "context_length_exceeded")
-
-
 def write_error(refusal: Refusal) -> Json:
-    """Return a refusal in OpenAI's format."""
     kind, code = _ERROR_TYPES.get(refusal.status, ("invalid_request_error", None))
     return {"error": {"message": refusal.sentence, "type": kind, "param": None, "code": refusal.code or code}}

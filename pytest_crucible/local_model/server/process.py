@@ -26,8 +26,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from pytest_crucible.local_model.engine import Engine
@@ -48,8 +47,6 @@ def new_key() -> str:
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """Options of a server."""
-
     directory: Path
     """Directory for checkpoints."""
     base: Path | None = None
@@ -114,10 +111,8 @@ def _announce(url: str, options: ServerOptions) -> None:
     if options.ready_file:
         _write_ready_file(options.ready_file, ready_info)
     variables = {"TINKER_BASE_URL": url, "TINKER_API_KEY": options.key, **options.environment}
-    text = (
-        json.dumps(ready_info) if options.as_json else " ".join(f"{name}={value}" for name, value in variables.items())
-    )
-    print(text, flush=True)
+    assignments = " ".join(f"{name}={value}" for name, value in variables.items())
+    print(json.dumps(ready_info) if options.as_json else assignments, flush=True)
 
 
 def _explain(service: Service) -> None:
@@ -221,14 +216,9 @@ class LocalServer:
         command += ["--directory", str(directory), "--ready-file", str(ready)]
         command += [*(["--base", str(base)] if base else []), *options]
         with log.open("wb") as log_file:
-            process = subprocess.Popen(
-                # A session of its own: Ctrl-C in the terminal must not reach the server before its client.
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=log_file,
-                start_new_session=True,
-            )
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": log_file}
+            # A session of its own: Ctrl-C in the terminal must not reach the server before its client.
+            process = subprocess.Popen(command, **pipes, start_new_session=True)
         try:
             ready_info = _wait_until_ready(process, ready, time.monotonic() + ready_s)
         except BaseException as error:
@@ -266,9 +256,7 @@ class LocalServer:
     def __enter__(self) -> LocalServer:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
 

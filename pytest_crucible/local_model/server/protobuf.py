@@ -1,6 +1,7 @@
-"""The subset of the Protocol Buffers wire format that Tinker's messages use: varints, doubles and bytes.
+"""Tinker's protobuf messages: forward_backward requests and outputs, sample responses, and tensors.
 
-A message is read as its fields, `{number: [values]}`, and written as the concatenated bytes of its fields.
+Of the wire format of Protocol Buffers, the part that these messages use: varints, doubles and bytes. A message is read as its
+fields, `{number: [values]}`, and written as the concatenated bytes of its fields.
 https://protobuf.dev/programming-guides/encoding
 """
 
@@ -8,10 +9,22 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_crucible.local_model.config import Floats, Integers
+from pytest_crucible.local_model.sampling import Sampled
+from pytest_crucible.local_model.server.models import Answer, Scoring
 
 Value: TypeAlias = int | bytes | memoryview
 Fields: TypeAlias = Mapping[int, Sequence[Value]]
+Array: TypeAlias = NDArray[np.float32] | NDArray[np.int64]
+Numbers: TypeAlias = NDArray[np.number]
+
+PROTOBUF = "application/x-protobuf"
 
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 _DOUBLE = struct.Struct("<d")
@@ -35,9 +48,7 @@ def last_int(fields: Fields, number: int, *, bits: int = 64) -> int:
     value = fields.get(number, (0,))[-1]
     if not isinstance(value, int):
         raise ValueError(f"field {number} must be a varint")
-    # Negative numbers arrive as 64-bit two's complement, whatever the field's width.
-    value &= (1 << bits) - 1
-    return value - (1 << bits) if value >> (bits - 1) else value
+    return _to_signed(value, bits)
 
 
 def last_bytes(fields: Fields, number: int) -> memoryview:
@@ -75,8 +86,8 @@ def all_ints(fields: Fields, number: int) -> list[int]:
             continue
         start = 0
         while start < len(value):
-            number_read, start = _varint(memoryview(value), start)
-            integers.append(_to_signed(number_read))
+            packed, start = _varint(memoryview(value), start)
+            integers.append(_to_signed(packed))
     return integers
 
 
@@ -97,7 +108,6 @@ def integer(number: int, value: int) -> bytes:
 
 
 def double(number: int, value: float) -> bytes:
-    """Encode a 64-bit field."""
     return _tag(number, _FIXED64) + _DOUBLE.pack(value)
 
 
@@ -107,7 +117,6 @@ def data(number: int, value: bytes) -> bytes:
 
 
 def text(number: int, value: str) -> bytes:
-    """Encode text."""
     return data(number, value.encode("utf-8"))
 
 
@@ -142,23 +151,17 @@ def _fields(message: memoryview) -> Iterator[tuple[int, Value]]:
         number, wire = tag >> 3, tag & 7
         if not number:
             raise ValueError("a field has number 0")
+        if wire not in (_VARINT, _FIXED64, _BYTES, _FIXED32):
+            raise ValueError(f"wire type {wire} does not exist")
+        # A varint is the value, or the length of bytes.
+        size, start = _varint(message, start) if wire in (_VARINT, _BYTES) else (8 if wire == _FIXED64 else 4, start)
         if wire == _VARINT:
-            value, start = _varint(message, start)
-            yield number, value
+            yield number, size
             continue
-        length, start = (
-            (8, start) if wire == _FIXED64 else (4, start) if wire == _FIXED32 else _length(message, start, wire)
-        )
-        if start + length > end:
+        if start + size > end:
             raise ValueError(f"field {number} is cut off")
-        yield number, message[start : start + length]
-        start += length
-
-
-def _length(message: memoryview, start: int, wire: int) -> tuple[int, int]:
-    if wire != _BYTES:
-        raise ValueError(f"wire type {wire} does not exist")
-    return _varint(message, start)
+        yield number, message[start : start + size]
+        start += size
 
 
 def _varint(message: memoryview, start: int) -> tuple[int, int]:
@@ -171,6 +174,180 @@ def _varint(message: memoryview, start: int) -> tuple[int, int]:
     raise ValueError("a number is cut off or too long")
 
 
-def _to_signed(value: int) -> int:
-    value &= (1 << 64) - 1
-    return value - (1 << 64) if value >> 63 else value
+def _to_signed(value: int, bits: int = 64) -> int:
+    # Negative numbers arrive as 64-bit two's complement, whatever the field's width.
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if value >> (bits - 1) else value
+
+
+_STOP_REASONS = {"stop": 0, "length": 1}
+# Fillers of an empty cell of a top-k table.
+_NO_TOKEN, _NO_LOGPROB = 0, -99999.0
+
+
+@dataclass(frozen=True, slots=True)
+class ForwardBackwardRequest:
+    """A request to compute a loss and, unless `forward_only`, its gradient."""
+
+    model_id: str
+    seq_id: int
+    data: Sequence[tuple[list[int], dict[str, Array]]]
+    """The tokens of each datum's model input, and the arrays that its loss needs."""
+    loss: str
+    loss_config: Mapping[str, float | str]
+    forward_only: bool
+
+
+def read_forward_backward(message: bytes) -> ForwardBackwardRequest:
+    """Read a ForwardBackwardRequest. Raises ValueError for an invalid message."""
+    try:
+        return _read_forward_backward(read_fields(message))
+    except ValueError as error:
+        raise ValueError(f"the body is not a ForwardBackwardRequest: {error}") from None
+
+
+def write_forward_backward(outputs: Sequence[Mapping[str, Numbers]], metrics: Mapping[str, float]) -> bytes:
+    """Write a ForwardBackwardOutput: the arrays of each datum, and metrics named `name:reduction`."""
+    columns = {name: _write_batched([output[name] for output in outputs]) for name in (outputs[0] if outputs else ())}
+    fields = b"".join(data(2, text(1, name) + data(2, column)) for name, column in columns.items())
+    record = text(1, "ArrayRecord") + fields + integer(3, len(outputs))
+    numbers = [data(3, text(1, name) + double(2, value)) for name, value in metrics.items()]
+    return text(1, "ArrayRecord") + data(2, record) + b"".join(numbers)
+
+
+def write_sample_response(answer: Answer, scoring: Scoring | None = None) -> bytes:
+    """Write a SampleResponse, with what `scoring` requested of the prompt."""
+    parts = [data(1, _write_sequence(reply)) for reply in answer.replies]
+    if scoring and (scored := answer.scored):
+        parts.append(data(2, _floats(scored.logprobs)))
+        if scored.topk_tokens is not None:
+            parts.append(data(3, _write_top(scored.topk_tokens, scored.topk_logprobs)))
+        if scored.of_targets is not None:
+            parts.append(data(5, _write_targets(scoring, scored.of_targets)))
+        if answer.alternatives is not None:
+            tensors = enumerate(map(write_tensor, answer.alternatives), start=1)
+            parts.append(data(6, b"".join(data(number, tensor) for number, tensor in tensors)))
+    return b"".join(parts)
+
+
+def _read_forward_backward(fields: Fields) -> ForwardBackwardRequest:
+    config: dict[str, float | str] = {name: last_double(entry, 2) for name, entry in read_mapping(fields, 5)}
+    for name, entry in read_mapping(fields, 7):
+        value = read_fields(last_bytes(entry, 2))
+        config[name] = last_text(value, 2) if 2 in value else last_double(value, 1)
+    return ForwardBackwardRequest(
+        model_id=last_text(fields, 1),
+        seq_id=last_int(fields, 2, bits=32),
+        data=[_read_datum(read_fields(datum)) for datum in all_bytes(fields, 3)],
+        loss=last_text(fields, 4),
+        loss_config=config,
+        forward_only=bool(last_int(fields, 6)),
+    )
+
+
+def _read_datum(fields: Fields) -> tuple[list[int], dict[str, Array]]:
+    tokens: list[int] = []
+    for chunk in map(read_fields, all_bytes(fields, 1)):
+        if set(chunk) != {1}:
+            raise ValueError("a chunk of a model input is not text; this model reads only text")
+        encoded = read_fields(last_bytes(chunk, 1))
+        tokens += _read_array(last_bytes(encoded, 1), np.dtype("<i4")).tolist()
+    inputs = {name: read_tensor(read_fields(last_bytes(entry, 2))) for name, entry in read_mapping(fields, 2)}
+    return tokens, inputs
+
+
+def _write_batched(arrays: Sequence[Numbers]) -> bytes:
+    contents = [_to_bytes(array) for array in arrays]
+    offsets = np.cumsum([0, *map(len, contents)], dtype="<i8").tobytes()
+    trailing = packed_integers(4, arrays[0].shape[1:])
+    return data(1, b"".join(contents)) + data(2, offsets) + integer(3, _type_code(arrays[0])) + trailing
+
+
+def _write_sequence(reply: Sampled) -> bytes:
+    tokens = np.asarray(reply.tokens, "<i4").tobytes()
+    top = b"" if reply.topk_tokens is None else data(4, _write_top(reply.topk_tokens, reply.topk_logprobs))
+    return integer(1, _STOP_REASONS[reply.stop_reason]) + data(2, tokens) + data(3, _floats(reply.logprobs)) + top
+
+
+def _write_top(tokens: Integers, logprobs: Floats | None) -> bytes:
+    """Write the best tokens at each position, the most likely first, (positions, k). A position with NaN has none."""
+    assert logprobs is not None
+    empty, (length, k) = np.isnan(logprobs), tokens.shape
+    ids = np.where(empty, _NO_TOKEN, tokens).astype("<i4").tobytes()
+    return data(1, ids) + data(2, _floats(np.where(empty, _NO_LOGPROB, logprobs))) + integer(3, k) + integer(4, length)
+
+
+def _write_targets(scoring: Scoring, logprobs: Floats) -> bytes:
+    """Write log-probabilities of targets in the layout of the request's: dense, or compressed rows."""
+    if scoring.sparse is None:
+        return write_tensor(logprobs)
+    starts, columns = scoring.sparse
+    values = logprobs[np.repeat(np.arange(len(logprobs)), np.diff(starts)), columns]
+    places = data(2, _to_bytes(starts)) + data(3, _to_bytes(columns))
+    sparse = data(2, data(1, _to_bytes(values)) + places)
+    return sparse + integer(3, _type_code(values)) + packed_integers(4, logprobs.shape)
+
+
+def _floats(values: ArrayLike) -> bytes:
+    return np.asarray(values, "<f4").tobytes()
+
+
+_FLOAT32, _INT64 = 1, 2
+_DTYPES: dict[int, np.dtype[np.number]] = {_FLOAT32: np.dtype("<f4"), _INT64: np.dtype("<i8"), 3: np.dtype("<i4")}
+# 256 MiB of float32: a shape is a few bytes and could ask for any amount of memory.
+_MAX_CELLS = 1 << 26
+
+
+def read_tensor(fields: Fields) -> Array:
+    """Read a Tensor: float32 or int64; a sparse one (compressed rows) is filled with zeros."""
+    code = last_int(fields, 3)
+    if code not in _DTYPES:
+        raise ValueError(f"a tensor has type {code}; expected float32 (1), int64 (2) or int32 (3)")
+    shape = all_ints(fields, 4)
+    if 2 in fields:
+        sparse = read_fields(last_bytes(fields, 2))
+        starts, columns = (_read_array(last_bytes(sparse, number), np.dtype(np.int64)) for number in (2, 3))
+        array = fill_sparse(_read_array(last_bytes(sparse, 1), _DTYPES[code]), starts, columns, shape, fill=0)
+    else:
+        array = _read_array(last_bytes(fields, 1), _DTYPES[code])
+        array = array.reshape(shape) if shape else array
+    return array.astype(np.float32) if code == _FLOAT32 else array.astype(np.int64)
+
+
+def write_tensor(array: Numbers) -> bytes:
+    return data(1, _to_bytes(array)) + integer(3, _type_code(array)) + packed_integers(4, array.shape)
+
+
+def fill_sparse(values: Numbers, starts: Integers, columns: Integers, shape: Sequence[int], *, fill: int) -> Numbers:
+    """Fill compressed rows. Raises ValueError if their parts do not fit together.
+
+    >>> fill_sparse(np.array([7, 8]), np.array([0, 1, 2]), np.array([1, 0]), (2, 2), fill=-1).tolist()
+    [[-1, 7], [8, -1]]
+    """
+    if len(shape) != 2 or min(shape) < 0 or shape[0] * shape[1] > _MAX_CELLS:
+        raise ValueError(
+            f"a sparse tensor has shape {list(shape)}; expected two dimensions of at most {_MAX_CELLS} cells in all"
+        )
+    # Checked before use: an index out of range would write into other rows.
+    counts = starts[1:] - starts[:-1]
+    fits = len(starts) == shape[0] + 1 and starts[0] == 0 and bool((counts >= 0).all()) and starts[-1] == len(values)
+    if not fits or len(columns) != len(values) or (len(columns) and not 0 <= columns.min() <= columns.max() < shape[1]):
+        raise ValueError("the parts of a sparse tensor do not fit together")
+    dense = np.full(shape, fill, values.dtype)
+    dense[np.repeat(np.arange(shape[0]), counts), columns] = values
+    return dense
+
+
+def _read_array(content: memoryview, dtype: np.dtype[np.number]) -> Numbers:
+    """Read bytes as a flat array. Raises ValueError unless they are a whole number of values."""
+    if len(content) % dtype.itemsize:
+        raise ValueError(f"{len(content)} bytes are not a whole number of values of {dtype.itemsize} bytes")
+    return np.frombuffer(content, dtype)
+
+
+def _type_code(array: Numbers) -> int:
+    return _FLOAT32 if array.dtype.kind == "f" else _INT64
+
+
+def _to_bytes(array: Numbers) -> bytes:
+    return array.astype(_DTYPES[_type_code(array)], copy=False).tobytes()

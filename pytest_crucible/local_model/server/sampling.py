@@ -11,20 +11,13 @@ from typing import cast
 
 import numpy as np
 
-from pytest_crucible.local_model.config import Floats, Integers
+from pytest_crucible.local_model.config import Integers
 from pytest_crucible.local_model.sampling import SamplingParams, Stop, check_request
-from pytest_crucible.local_model.server import request_fields, tinker_messages
 from pytest_crucible.local_model.server.futures import Completion, Group
 from pytest_crucible.local_model.server.models import Answer, SampleRequest, Scoring, Weights
-from pytest_crucible.local_model.server.request_fields import Body
+from pytest_crucible.local_model.server.protobuf import PROTOBUF, fill_sparse, write_sample_response
 from pytest_crucible.local_model.server.state import FETCH_S, Endpoints, Sampling, Service, derive_seed
-from pytest_crucible.local_model.server.tinker_messages import (
-    SampledSequence,
-    SampleResponse,
-    TopLogprobs,
-    write_sample_response,
-)
-from pytest_crucible.local_model.server.transport import PROTOBUF, Json, Request, Response, bad_request, json_response
+from pytest_crucible.local_model.server.transport import Body, Json, Refusal, Request, Response, whole_numbers
 
 # Requests of the n-th copy of a sampling client are numbered from n times this number, by the SDK.
 CLONE = 1_000_000_000
@@ -32,24 +25,18 @@ MAX_SAMPLES, MAX_ALTERNATIVES = 1024, 1024
 
 
 def create_sampling_session(service: Service, request: Request) -> Response:
-    """Open a sampling session on the base model or on a checkpoint."""
     body = request.object()
-    session = service.session(request_fields.text(body, "session_id"))
-    number = request_fields.whole(body, "sampling_session_seq_id")
+    session = service.session(body.text("session_id"))
+    number = body.whole("sampling_session_seq_id")
     sampling = service.open_sampling(session, number, _read_weights(service, body))
-    return json_response({"type": "create_sampling_session", "sampling_session_id": sampling.id})
+    return Response.of_json({"type": "create_sampling_session", "sampling_session_id": sampling.id})
 
 
 def get_sampler(service: Service, request: Request) -> Response:
-    """Return what a sampling session samples from."""
     sampling = service.sampling(request.parameters["sampler"])
-    return json_response(
-        {
-            "sampler_id": sampling.id,
-            "base_model": sampling.weights.base.sampler_name,
-            "model_path": sampling.weights.model_path,
-        }
-    )
+    weights = sampling.weights
+    described = {"base_model": weights.base.sampler_name, "model_path": weights.model_path}
+    return Response.of_json({"sampler_id": sampling.id, **described})
 
 
 def asample(service: Service, request: Request) -> Response:
@@ -57,9 +44,9 @@ def asample(service: Service, request: Request) -> Response:
     body = request.object()
     sampling = None
     if body.get("sampling_session_id") is not None:
-        sampling = service.sampling(request_fields.text(body, "sampling_session_id"))
+        sampling = service.sampling(body.text("sampling_session_id"))
     weights = sampling.weights if sampling else _read_weights(service, body)
-    number = request_fields.whole(body, "seq_id") if sampling else next(service.numbers)
+    number = body.whole("seq_id") if sampling else next(service.numbers)
     request_id = f"{sampling.id if sampling else 'sample'}:{number}"
     sample_request = _read_request(weights, body, _seed_parts(service, sampling, number))
     watched = _clone_name(sampling.id, number // CLONE) if sampling else None
@@ -67,28 +54,28 @@ def asample(service: Service, request: Request) -> Response:
         request_id, lambda: sample(service, weights, sample_request), partial(_sample_response, sample_request), watched
     )
     sequences: list[Json] = [f"{request_id}:{seed_parts}" for seed_parts in range(sample_request.params.num_samples)]
-    return json_response({"request_id": request_id, "sample_sequence_ids": sequences})
+    return Response.of_json({"request_id": request_id, "sample_sequence_ids": sequences})
 
 
 def join(service: Service, request: Request) -> Response:
     """Give a copy of a sampling client, in another process, a number of its own; the original is 0."""
-    sampling = service.sampling(request_fields.text(request.object(), "sampling_session_id"))
+    sampling = service.sampling(request.object().text("sampling_session_id"))
     service.clones[sampling.id] += 1
-    return json_response({"type": "join_sampling_session", "client_counter": service.clones[sampling.id]})
+    return Response.of_json({"type": "join_sampling_session", "client_counter": service.clones[sampling.id]})
 
 
 async def retrieve_futures(service: Service, request: Request) -> Response:
     """Return the requests of a sampling client that have finished since its last poll; wait for the first if there are none."""
     body = request.object()
-    target = request_fields.json_object(body, "target")
-    sampling = service.sampling(request_fields.text(target, "sampling_session_id"))
-    watched = _clone_name(sampling.id, request_fields.whole(target, "cloned_sampler_id", 0))
-    for request_id in request_fields.texts(body, "retrieved_request_ids"):
+    target = body.part("target")
+    sampling = service.sampling(target.text("sampling_session_id"))
+    watched = _clone_name(sampling.id, target.whole("cloned_sampler_id", 0))
+    for request_id in body.texts("retrieved_request_ids"):
         if request_id.startswith(f"{sampling.id}:"):
             service.futures.forget(request_id)
-    patience_s = min(request_fields.number(body, "timeout", FETCH_S, least=0.0), FETCH_S)
-    done, cursor = await service.completions.after(watched, request_fields.whole(body, "prev_cursor", 0), patience_s)
-    return json_response({"completions": [_completion(completion) for completion in done], "cursor": cursor})
+    patience_s = min(body.number("timeout", FETCH_S, least=0.0), FETCH_S)
+    done, cursor = await service.completions.after(watched, body.whole("prev_cursor", 0), patience_s)
+    return Response.of_json({"completions": [_completion(completion) for completion in done], "cursor": cursor})
 
 
 def sample(service: Service, weights: Weights, sample_request: SampleRequest) -> asyncio.Future[Answer]:
@@ -119,23 +106,16 @@ def _clone_name(sampling: str, number: int) -> str:
 def _completion(completion: Completion) -> Json:
     if completion.size is None:
         return {"state": "failed", "request_id": completion.request_id}
-    return {
-        "state": "finished",
-        "request_id": completion.request_id,
-        "response_payload_uncompressed_size": completion.size,
-    }
-
-
-def _top(tokens: Integers | None, logprobs: Floats | None) -> TopLogprobs | None:
-    return None if tokens is None or logprobs is None else TopLogprobs(tokens, logprobs)
+    size: Json = {"response_payload_uncompressed_size": completion.size}
+    return {"state": "finished", "request_id": completion.request_id, **size}
 
 
 def _read_weights(service: Service, body: Body) -> Weights:
     if body.get("model_path") is not None:
-        return service.weights_at(request_fields.text(body, "model_path"))
+        return service.weights_at(body.text("model_path"))
     if body.get("base_model") is None:
-        raise bad_request("neither base_model nor model_path is given: set one of them to choose what to sample from")
-    return Weights(service.models.find(request_fields.text(body, "base_model")))
+        raise Refusal("neither base_model nor model_path is given: set one of them to choose what to sample from")
+    return Weights(service.models.find(body.text("base_model")))
 
 
 def _seed_parts(service: Service, sampling: Sampling | None, number: int) -> tuple[int | str, ...]:
@@ -146,44 +126,44 @@ def _seed_parts(service: Service, sampling: Sampling | None, number: int) -> tup
 
 
 def _read_request(weights: Weights, body: Body, seed_parts: Sequence[int | str]) -> SampleRequest:
-    sampling_params = request_fields.json_object(body, "sampling_params")
+    sampling_params = body.part("sampling_params")
     vocabulary = weights.base.engine.shape.vocabulary
     params = SamplingParams(
-        max_tokens=request_fields.optional_whole(sampling_params, "max_tokens"),
-        seed=request_fields.whole(sampling_params, "seed", derive_seed(*seed_parts), least=-(2**63)),
-        temperature=request_fields.number(sampling_params, "temperature", 1.0),
-        top_k=request_fields.whole(sampling_params, "top_k", -1, least=-1),
-        top_p=request_fields.number(sampling_params, "top_p", 1.0),
+        max_tokens=sampling_params.optional_whole("max_tokens"),
+        seed=sampling_params.whole("seed", derive_seed(*seed_parts), least=-(2**63)),
+        temperature=sampling_params.number("temperature", 1.0),
+        top_k=sampling_params.whole("top_k", -1, least=-1),
+        top_p=sampling_params.number("top_p", 1.0),
         stop=_read_stops(sampling_params.get("stop")),
-        num_samples=request_fields.whole(body, "num_samples", 1, least=1, most=MAX_SAMPLES),
+        num_samples=body.whole("num_samples", 1, least=1, most=MAX_SAMPLES),
     )
-    prompt = _read_prompt(request_fields.json_object(body, "prompt"))
-    topk = request_fields.whole(body, "topk_sample_logprobs", 0, most=vocabulary)
+    prompt = _read_prompt(body.part("prompt"))
+    topk = body.whole("topk_sample_logprobs", 0, most=vocabulary)
     return SampleRequest(prompt, params, topk, _read_scoring(body, prompt, vocabulary))
 
 
 def _read_scoring(body: Body, prompt: list[int], vocabulary: int) -> Scoring | None:
-    targets, sparse = _read_targets(request_fields.json_object(body, "target_prompt_logprobs", {}))
+    targets, sparse = _read_targets(body.part("target_prompt_logprobs", {}))
     scoring = Scoring(
-        topk=request_fields.whole(body, "topk_prompt_logprobs", 0, most=vocabulary),
-        last=request_fields.optional_whole(body, "prompt_logprobs_last_n", least=1, most=max(1, len(prompt) - 1)),
+        topk=body.whole("topk_prompt_logprobs", 0, most=vocabulary),
+        last=body.optional_whole("prompt_logprobs_last_n", least=1, most=max(1, len(prompt) - 1)),
         targets=targets,
         sparse=sparse,
-        alternatives=request_fields.whole(body, "prompt_alt_tokens_k", 0, most=MAX_ALTERNATIVES),
+        alternatives=body.whole("prompt_alt_tokens_k", 0, most=MAX_ALTERNATIVES),
     )
-    is_scored = request_fields.boolean(body, "prompt_logprobs", False) or scoring.topk or scoring.alternatives
+    is_scored = body.boolean("prompt_logprobs", False) or scoring.topk or scoring.alternatives
     return scoring if is_scored or scoring.targets is not None else None
 
 
 def _read_prompt(prompt: Body) -> list[int]:
     chunks = prompt.get("chunks")
     if not isinstance(chunks, list):
-        raise bad_request("prompt.chunks must be a list")
+        raise Refusal("prompt.chunks must be a list")
     tokens: list[int] = []
     for chunk in chunks:
         if not isinstance(chunk, dict) or chunk.get("type", "encoded_text") != "encoded_text":
-            raise bad_request("a chunk of the prompt is not an encoded_text; this model reads only text")
-        tokens += request_fields.whole_numbers(chunk.get("tokens"), "tokens")
+            raise Refusal("a chunk of the prompt is not an encoded_text; this model reads only text")
+        tokens += whole_numbers(chunk.get("tokens"), "tokens")
     return tokens
 
 
@@ -192,9 +172,9 @@ def _read_stops(stop: Json) -> tuple[Stop, ...] | None:
         return None
     stops = [stop] if isinstance(stop, str) else stop
     if not isinstance(stops, list) or not {type(stop_item) for stop_item in stops} <= {str, int}:
-        raise bad_request("stop must be a text, or a list of texts or of token ids")
+        raise Refusal("stop must be a text, or a list of texts or of token ids")
     if empty := [stop_item for stop_item in stops if stop_item == ""]:
-        raise bad_request(f"{empty[0]!r} cannot be a stop: it is empty")
+        raise Refusal(f"{empty[0]!r} cannot be a stop: it is empty")
     return tuple(cast(list[Stop], stops))
 
 
@@ -202,40 +182,17 @@ def _read_targets(targets: Body) -> tuple[Integers | None, tuple[Integers, Integ
     """Return ids to score, -1 for none, and the positions of their cells if they came as compressed rows."""
     if not targets:
         return None, None
-    data, shape = (request_fields.whole_numbers(targets.get(name), name) for name in ("data", "shape"))
+    data, shape = (whole_numbers(targets.get(name), name) for name in ("data", "shape"))
     values = np.array(data, np.int64)
     if targets.get("sparse_crow_indices") is None:
         return values.reshape(shape), None
     names = ("sparse_crow_indices", "sparse_col_indices")
-    starts, columns = (np.array(request_fields.whole_numbers(targets.get(name), name), np.int64) for name in names)
-    return cast(Integers, tinker_messages.fill_sparse(values, starts, columns, shape, fill=-1)), (starts, columns)
+    starts, columns = (np.array(whole_numbers(targets.get(name), name), np.int64) for name in names)
+    return cast(Integers, fill_sparse(values, starts, columns, shape, fill=-1)), (starts, columns)
 
 
 def _sample_response(sample_request: SampleRequest, answer: Answer) -> Response:
-    sequences = [
-        SampledSequence(reply.tokens, reply.logprobs, reply.stop_reason, _top(reply.topk_tokens, reply.topk_logprobs))
-        for reply in answer.replies
-    ]
-    response = SampleResponse(sequences)
-    if sample_request.scoring and (scored := answer.scored):
-        response = SampleResponse(
-            sequences,
-            prompt_logprobs=scored.logprobs,
-            top_prompt=_top(scored.topk_tokens, scored.topk_logprobs),
-            target_prompt_logprobs=_write_targets(sample_request.scoring, scored.of_targets),
-            alternatives=None if answer.alternatives is None else TopLogprobs(*answer.alternatives),
-        )
-    return Response(body=write_sample_response(response), kind=PROTOBUF)
-
-
-def _write_targets(scoring: Scoring, logprobs: Floats | None) -> bytes | None:
-    if logprobs is None:
-        return None
-    if scoring.sparse is None:
-        return tinker_messages.write_tensor(logprobs)
-    starts, columns = scoring.sparse
-    rows = np.repeat(np.arange(len(logprobs)), np.diff(starts))
-    return tinker_messages.write_sparse(logprobs[rows, columns], starts, columns, logprobs.shape)
+    return Response(body=write_sample_response(answer, sample_request.scoring), kind=PROTOBUF)
 
 
 ENDPOINTS: Endpoints = {

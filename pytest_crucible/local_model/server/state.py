@@ -24,7 +24,8 @@ from pytest_crucible.local_model.engine import Engine, Trainer
 from pytest_crucible.local_model.server.archive import EXTERNAL, SAMPLER, Archive, Checkpoint, CheckpointPath
 from pytest_crucible.local_model.server.futures import Completions, Futures, Worker, to_response
 from pytest_crucible.local_model.server.models import BaseModel, BaseModels, Samplers, Weights
-from pytest_crucible.local_model.server.transport import PROTOBUF, Refusal, Request, Response, bad_request, not_found
+from pytest_crucible.local_model.server.protobuf import PROTOBUF
+from pytest_crucible.local_model.server.transport import NotFound, Refusal, Request, Response
 
 T = TypeVar("T")
 
@@ -71,8 +72,6 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """A sampling session."""
-
     id: str
     session: str
     number: int
@@ -128,9 +127,9 @@ class Service:
         """Return an open session: 404 for an unknown one, 410 for a finished one."""
         session = self.sessions.get(session_id)
         if session is None:
-            raise not_found(f"unknown session {session_id!r}")
+            raise NotFound(f"unknown session {session_id!r}")
         if session.finished:
-            raise Refusal(HTTPStatus.GONE, f"session {session_id} is finished")
+            raise Refusal(f"session {session_id} is finished", HTTPStatus.GONE)
         session.last_seen = self.clock()
         return session
 
@@ -138,7 +137,7 @@ class Service:
         """Return a training run; 404 for an unknown one."""
         run = self.runs.get(model_id)
         if run is None:
-            raise not_found(f"unknown model {model_id!r}")
+            raise NotFound(f"unknown model {model_id!r}")
         run.last_request = self.clock()
         self.session(run.session)
         return run
@@ -147,7 +146,7 @@ class Service:
         """Return a sampling session; 404 for an unknown one."""
         sampling = self.samplings.get(sampling_session_id)
         if sampling is None:
-            raise not_found(f"unknown sampling session {sampling_session_id!r}")
+            raise NotFound(f"unknown sampling session {sampling_session_id!r}")
         self.session(sampling.session)
         return sampling
 
@@ -156,7 +155,7 @@ class Service:
         sampling = Sampling(f"{session.id}:sample:{number}", session.id, number, weights)
         existing = self.samplings.setdefault(sampling.id, sampling)
         if existing != sampling:
-            raise bad_request(f"sampling session {sampling.id} exists already, with other weights")
+            raise Refusal(f"sampling session {sampling.id} exists already, with other weights")
         return existing
 
     def finish(self, session: Session) -> None:
@@ -188,7 +187,7 @@ class Service:
         """Return sampler weights at a `tinker://` path: 400 for an invalid path, 404 if there is nothing."""
         path = CheckpointPath.parse(model_path)
         if path.kind == EXTERNAL:
-            raise bad_request(f"{path} is for download; sample from tinker://RUN/{SAMPLER}/NAME")
+            raise Refusal(f"{path} is for download; sample from tinker://RUN/{SAMPLER}/NAME")
         checkpoint = self.archive.find(path)
         return Weights(self.base_of(checkpoint), checkpoint.directory, model_path, checkpoint.info.created)
 
@@ -208,7 +207,14 @@ class Service:
         self.futures.check_capacity()
         result = to_response(compute(), make_response)
         if sampler is not None:
-            result.add_done_callback(lambda done: self.completions.record(sampler, request_id, _size(done.result())))
+
+            def record(done: asyncio.Future[Response]) -> None:
+                response = done.result()
+                # A failure is JSON, and has no size.
+                size = len(response.body) if response.kind == PROTOBUF else None
+                self.completions.record(sampler, request_id, size)
+
+            result.add_done_callback(record)
         self.futures.add(request_id, result)
 
 
@@ -216,11 +222,6 @@ Endpoint: TypeAlias = Callable[[Service, Request], Response | Awaitable[Response
 """Answers one kind of request."""
 Endpoints: TypeAlias = Mapping[tuple[str, str], Endpoint]
 """Endpoints by method and path."""
-
-
-def _size(response: Response) -> int | None:
-    """Return the size of a sampled result; None for a failure."""
-    return len(response.body) if response.kind == PROTOBUF else None
 
 
 def derive_seed(*place: int | str) -> int:

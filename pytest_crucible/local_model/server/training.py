@@ -18,9 +18,11 @@ from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.checkpoints import ALPHA, EXTERNAL_FILE, LARGEST_RANK, LoraSpec
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import AdamParams, find_loss
-from pytest_crucible.local_model.server import request_fields, tinker_messages
+from pytest_crucible.local_model.server import protobuf
 from pytest_crucible.local_model.server.archive import (
+    CONFIG_FILE,
     EXTERNAL,
+    FILES,
     SAMPLER,
     TRAINING,
     Checkpoint,
@@ -30,32 +32,22 @@ from pytest_crucible.local_model.server.archive import (
 )
 from pytest_crucible.local_model.server.models import BaseModel, Weights
 from pytest_crucible.local_model.server.state import Endpoints, Run, Service
-from pytest_crucible.local_model.server.transport import (
-    PROTOBUF,
-    Json,
-    Request,
-    Response,
-    bad_request,
-    json_response,
-    not_found,
-)
+from pytest_crucible.local_model.server.transport import Body, Json, NotFound, Refusal, Request, Response
 
-# A larger one would take memory without end, and is beyond the width of any matrix here.
 # The metric of a step whose model or loss is not the one that was named.
 SIMULATED = "simulated:max"
 
 
 def create_model(service: Service, request: Request) -> Response:
-    """Create an adapter on the base model."""
     body = request.object()
-    base_model = request_fields.text(body, "base_model")
+    base_model = body.text("base_model")
     base = service.models.find(base_model)
-    run = new_run(service, body, _read_lora(request_fields.json_object(body, "lora_config", {})), base, base_model)
+    run = new_run(service, body, _read_lora(body.part("lora_config", {})), base, base_model)
     request_id = f"{run.id}:create"
 
     def create() -> Response:
         run.trainer = base.engine.trainer(run.lora)
-        return json_response({"type": "create_model", "model_id": run.id})
+        return Response.of_json({"type": "create_model", "model_id": run.id})
 
     return submit(service, request_id, create, run)
 
@@ -66,43 +58,32 @@ def get_info(service: Service, request: Request) -> Response:
     The name in `model_data` is the long one: the SDK makes sampling clients of it, which load their tokenizer by that name
     (`TrainingClient.save_weights_and_get_sampling_client` and `SamplingClient.get_tokenizer` in 0.38).
     """
-    run = service.run(request_fields.text(request.object(), "model_id"))
-    return json_response(
-        {
-            "type": "get_info",
-            "model_id": run.id,
-            "model_data": {
-                "arch": BASE_MODEL,
-                "model_name": run.base.sampler_name,
-                "tokenizer_id": run.base.directory,
-            },
-            "is_lora": True,
-            "lora_rank": run.lora.rank,
-            "model_name": run.base_model,
-        }
-    )
+    run = service.run(request.object().text("model_id"))
+    names = {"arch": BASE_MODEL, "model_name": run.base.sampler_name, "tokenizer_id": run.base.directory}
+    described: Json = {"type": "get_info", "model_id": run.id, "model_data": names}
+    return Response.of_json({**described, "is_lora": True, "lora_rank": run.lora.rank, "model_name": run.base_model})
 
 
 def unload_model(service: Service, request: Request) -> Response:
     """Unload a model; its checkpoints stay."""
-    run = service.run(request_fields.text(request.object(), "model_id"))
+    run = service.run(request.object().text("model_id"))
 
     def unload() -> Response:
         run.trainer = None
-        return json_response({"type": "unload_model", "model_id": run.id})
+        return Response.of_json({"type": "unload_model", "model_id": run.id})
 
     return submit(service, f"{run.id}:unload", unload, run)
 
 
 def forward_backward(service: Service, request: Request) -> Response:
     """Compute the loss of a batch and, unless forward only, gradients, which add up until the next optimiser step."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != PROTOBUF:
-        raise bad_request(f"the body must be {PROTOBUF}, which the tinker SDK sends since 0.25: upgrade it")
+    if request.headers.get("content-type", "").partition(";")[0].strip() != protobuf.PROTOBUF:
+        raise Refusal(f"the body must be {protobuf.PROTOBUF}, which the tinker SDK sends since 0.25: upgrade it")
     if request.headers.get("content-encoding", "identity") != "identity":
-        raise bad_request("the body is compressed, which this server does not accept: send it uncompressed")
-    batch = tinker_messages.read_forward_backward(request.body)
+        raise Refusal("the body is compressed, which this server does not accept: send it uncompressed")
+    batch = protobuf.read_forward_backward(request.body)
     if batch.seq_id < 1:
-        raise bad_request(f"seq_id is {batch.seq_id}; expected the number of the model's request, from 1")
+        raise Refusal(f"seq_id is {batch.seq_id}; expected the number of the model's request, from 1")
     run = service.run(batch.model_id)
     data = [Datum(tokens, inputs) for tokens, inputs in batch.data]
 
@@ -112,53 +93,53 @@ def forward_backward(service: Service, request: Request) -> Response:
         config = _numbers(find_loss(loss).name, batch.loss_config)
         result = run.model.forward_backward(data, loss, config, forward_only=batch.forward_only)
         simulated = {} if loss == batch.loss and not run.base.stand_in else {SIMULATED: 1.0}
-        metrics = {**result.metrics, **simulated}
-        return Response(body=tinker_messages.write_forward_backward(result.outputs, metrics), kind=PROTOBUF)
+        output = protobuf.write_forward_backward(result.outputs, {**result.metrics, **simulated})
+        return Response(body=output, kind=protobuf.PROTOBUF)
 
     return submit(service, f"{run.id}:{batch.seq_id}", compute, run)
 
 
 def optim_step(service: Service, request: Request) -> Response:
-    """Apply the gradients."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
+    run = service.run(body.text("model_id"))
     if body.get("optimizer_params") is not None:
-        raise bad_request("optimizer_params are not supported: models here are trained with AdamW, set adam_params")
-    values = request_fields.json_object(body, "adam_params")
+        raise Refusal("optimizer_params are not supported: models here are trained with AdamW, set adam_params")
+    values = body.part("adam_params")
     defaults = asdict(AdamParams())
     params = AdamParams(**{name: _adam_number(values, name, default) for name, default in defaults.items()})
 
     def step() -> Response:
-        return json_response({"metrics": _finite(run.model.optim_step(params))})
+        metrics = run.model.optim_step(params)
+        return Response.of_json(
+            {"metrics": {name: float(value) for name, value in metrics.items() if np.isfinite(value)}}
+        )
 
     return submit(service, request_id_of(run, body), step, run)
 
 
-def _adam_number(values: request_fields.Body, name: str, default: float) -> float:
+def _adam_number(values: Body, name: str, default: float) -> float:
     # The SDK writes NaN and infinity as null, where the default would train with another value than was asked for.
     if name in values and values[name] is None:
-        raise bad_request(f"{name} must be a finite number, not null, as which the SDK sends NaN and infinity")
-    return request_fields.number(values, name, default)
+        raise Refusal(f"{name} must be a finite number, not null, as which the SDK sends NaN and infinity")
+    return values.number(name, default)
 
 
-def new_run(service: Service, body: request_fields.Body, lora: LoraSpec, base: BaseModel, base_model: str) -> Run:
+def new_run(service: Service, body: Body, lora: LoraSpec, base: BaseModel, base_model: str) -> Run:
     """Return the training run with the id that the SDK derives too; the existing one if it was created before."""
-    session = service.session(request_fields.text(body, "session_id"))
-    if (
-        optimizer := request_fields.text(request_fields.json_object(body, "optimizer_config", {}), "type", "adamw")
-    ) != "adamw":
-        raise bad_request(f"optimizer {optimizer!r} is not supported here; models are trained with adamw")
-    run_id = f"{session.id}:train:{request_fields.whole(body, 'model_seq_id')}"
-    metadata = request_fields.texts_by_name(body, "user_metadata")
+    session = service.session(body.text("session_id"))
+    if (optimizer := body.part("optimizer_config", {}).text("type", "adamw")) != "adamw":
+        raise Refusal(f"optimizer {optimizer!r} is not supported here; models are trained with adamw")
+    run_id = f"{session.id}:train:{body.whole('model_seq_id')}"
+    metadata = body.texts_by_name("user_metadata")
     # The SDK repeats requests after a broken connection: the second one must find the same run.
     return service.runs.setdefault(run_id, Run(run_id, session.id, lora, service.clock(), base, base_model, metadata))
 
 
-def _read_lora(values: request_fields.Body) -> LoraSpec:
-    parts = {name: request_fields.boolean(values, name, True) for name in ("train_attn", "train_mlp", "train_unembed")}
+def _read_lora(values: Body) -> LoraSpec:
+    parts = {name: values.boolean(name, True) for name in ("train_attn", "train_mlp", "train_unembed")}
     return LoraSpec(
-        rank=request_fields.whole(values, "rank", 32, least=1, most=LARGEST_RANK),
-        seed=request_fields.whole(values, "seed", 0),
+        rank=values.whole("rank", 32, least=1, most=LARGEST_RANK),
+        seed=values.whole("seed", 0),
         **parts,
     )
 
@@ -166,22 +147,18 @@ def _read_lora(values: request_fields.Body) -> LoraSpec:
 def submit(service: Service, request_id: str, compute: Callable[[], Response], run: Run) -> Response:
     """Submit a computation, and return the id under which its result will be."""
     service.submit(request_id, lambda: service.work.call(compute), lambda response: response)
-    return json_response({"request_id": request_id, "model_id": run.id})
+    return Response.of_json({"request_id": request_id, "model_id": run.id})
 
 
-def request_id_of(run: Run, body: request_fields.Body) -> str:
+def request_id_of(run: Run, body: Body) -> str:
     """Return the id of a request about a model: the same if the request is repeated."""
-    return f"{run.id}:{request_fields.whole(body, 'seq_id')}"
+    return f"{run.id}:{body.whole('seq_id')}"
 
 
 def _numbers(loss: str, config: Mapping[str, float | str]) -> dict[str, float]:
     if texts := [name for name, value in config.items() if isinstance(value, str)]:
         raise ValueError(f"{loss} has a text as {', '.join(texts)}; expected a number")
     return {name: value for name, value in config.items() if not isinstance(value, str)}
-
-
-def _finite(metrics: Mapping[str, float]) -> dict[str, Json]:
-    return {name: float(value) for name, value in metrics.items() if np.isfinite(value)}
 
 
 # Bounds of a checkpoint's time to live.
@@ -191,89 +168,96 @@ HOUR_S, TEN_YEARS_S = 3600, 3653 * 24 * 3600
 def save_weights(service: Service, request: Request) -> Response:
     """Save a checkpoint from which training can resume: adapter and optimiser."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
-    request_id = request_id_of(run, body)
-    path = CheckpointPath(run.id, TRAINING, request_fields.text(body, "path", request_id.rpartition(":")[2]))
-    overwrite = request_fields.boolean(body, "overwrite", False)
-    info = checkpoint_info(service, run, body)
-
-    def save() -> Response:
-        with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
-            run.model.save_state(directory)
-        return json_response({"type": "save_weights", "path": str(path)})
-
-    return submit(service, request_id, save, run)
+    run = service.run(body.text("model_id"))
+    path = CheckpointPath(run.id, TRAINING, body.text("path", request_id_of(run, body).rpartition(":")[2]))
+    overwrite = body.boolean("overwrite", False)
+    return _save(
+        service, run, body, path, "save_weights", lambda place: run.model.save_state(place), overwrite=overwrite
+    )
 
 
 def save_weights_for_sampler(service: Service, request: Request) -> Response:
     """Save weights to sample from: permanently under a name; without one for the session, which gets a sampler."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
-    if (kind := request_fields.text(body, "kind", "snapshot")) != "snapshot":
-        raise bad_request(f"kind {kind!r} is not supported here; sampler weights are snapshots")
+    run = service.run(body.text("model_id"))
+    if (kind := body.text("kind", "snapshot")) != "snapshot":
+        raise Refusal(f"kind {kind!r} is not supported here; sampler weights are snapshots")
     request_id = request_id_of(run, body)
     if body.get("path") is None:
         return submit(service, request_id, _snapshot(service, run, body), run)
-    path = CheckpointPath(run.id, SAMPLER, request_fields.text(body, "path"))
-    info = checkpoint_info(service, run, body)
+    path = CheckpointPath(run.id, SAMPLER, body.text("path"))
+    return _save(service, run, body, path, "save_weights_for_sampler", lambda place: run.model.save_sampler(place))
+
+
+def _save(
+    service: Service,
+    run: Run,
+    body: Body,
+    path: CheckpointPath,
+    kind: str,
+    write: Callable[[Path], None],
+    describe: Callable[[], dict[str, Json]] = dict,
+    *,
+    overwrite: bool = False,
+) -> Response:
+    """Submit the writing of a checkpoint; `describe` returns further fields of the result."""
+    info = _describe_checkpoint(service, run, body)
 
     def save() -> Response:
-        with service.archive.write_checkpoint(path, info) as directory:
-            run.model.save_sampler(directory)
-        return json_response({"type": "save_weights_for_sampler", "path": str(path)})
+        with service.archive.write_checkpoint(path, info, overwrite=overwrite) as directory:
+            write(directory)
+        return Response.of_json({"type": kind, "path": str(path), **describe()})
 
-    return submit(service, request_id, save, run)
+    return submit(service, request_id_of(run, body), save, run)
 
 
 def load_weights(service: Service, request: Request) -> Response:
     """Load a checkpoint into an existing model (`model_id`), or into a new one (`session_id` and `model_seq_id`)."""
     body = request.object()
-    checkpoint = _training_checkpoint(service, request_fields.text(body, "path"))
-    with_optimizer = request_fields.boolean(body, "optimizer", False)
-    base_model = request_fields.optional_text(body, "base_model") or service.base_model_of(checkpoint)
+    checkpoint = _training_checkpoint(service, body.text("path"))
+    with_optimizer = body.boolean("optimizer", False)
+    base_model = body.optional_text("base_model") or service.base_model_of(checkpoint)
     base = service.models.find(base_model)
     if base != service.base_of(checkpoint):
-        raise bad_request(f"{checkpoint.path} was trained on {checkpoint.info.base_model}, not on {base_model}")
+        raise Refusal(f"{checkpoint.path} was trained on {checkpoint.info.base_model}, not on {base_model}")
     new = body.get("model_id") is None
     lora = LoraSpec(**checkpoint.info.lora)
-    run = new_run(service, body, lora, base, base_model) if new else service.run(request_fields.text(body, "model_id"))
+    run = new_run(service, body, lora, base, base_model) if new else service.run(body.text("model_id"))
 
     def load() -> Response:
         trainer = base.engine.trainer(run.lora) if new else run.model
         trainer.load_state(checkpoint.directory, optimizer=with_optimizer)
         run.trainer = trainer
-        return json_response({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})
+        return Response.of_json({"type": "load_weights", "path": str(checkpoint.path), "model_id": run.id})
 
     return submit(service, f"{run.id}:create" if new else request_id_of(run, body), load, run)
 
 
 def weights_info(service: Service, request: Request) -> Response:
-    """Return the base model and the LoRA settings of a checkpoint."""
-    checkpoint = service.archive.find(CheckpointPath.parse(request_fields.text(request.object(), "tinker_path")))
+    checkpoint = service.archive.find(CheckpointPath.parse(request.object().text("tinker_path")))
     lora = LoraSpec(**checkpoint.info.lora)
     parts = {name: getattr(lora, name) for name in ("train_attn", "train_mlp", "train_unembed")}
-    return json_response(
+    return Response.of_json(
         {"base_model": service.base_model_of(checkpoint), "is_lora": True, "lora_rank": lora.rank, **parts}
     )
 
 
-def checkpoint_info(service: Service, run: Run, body: request_fields.Body) -> CheckpointInfo:
-    """Return the description of a checkpoint that a run saves now."""
+def _describe_checkpoint(service: Service, run: Run, body: Body) -> CheckpointInfo:
     created = service.clock()
     expires = None if (seconds := read_time_to_live(body)) is None else created + seconds
-    metadata = request_fields.texts_by_name(body, "user_metadata")
+    metadata = body.texts_by_name("user_metadata")
     return CheckpointInfo(
         run.base_model, run.base.engine.base_sha256, asdict(run.lora), created, expires, user_metadata=metadata
     )
 
 
-def read_time_to_live(body: request_fields.Body) -> int | None:
+def read_time_to_live(body: Body) -> int | None:
     """Read `ttl_seconds` of a checkpoint; None if it never expires."""
-    return request_fields.optional_whole(body, "ttl_seconds", least=HOUR_S, most=TEN_YEARS_S)
+    return body.optional_whole("ttl_seconds", least=HOUR_S, most=TEN_YEARS_S)
 
 
-def _snapshot(service: Service, run: Run, body: request_fields.Body) -> Callable[[], Response]:
-    number = request_fields.whole(body, "sampling_session_seq_id")
+def _snapshot(service: Service, run: Run, body: Body) -> Callable[[], Response]:
+    number = body.whole("sampling_session_seq_id")
     session = service.session(run.session)
     # Outside the archive: it lasts as long as the session and is never listed.
     directory = service.snapshots / session.id / str(number)
@@ -282,7 +266,7 @@ def _snapshot(service: Service, run: Run, body: request_fields.Body) -> Callable
     def save() -> Response:
         directory.mkdir(parents=True)
         run.model.save_sampler(directory)
-        return json_response({"type": "save_weights_for_sampler", "sampling_session_id": sampling.id})
+        return Response.of_json({"type": "save_weights_for_sampler", "sampling_session_id": sampling.id})
 
     return save
 
@@ -290,13 +274,11 @@ def _snapshot(service: Service, run: Run, body: request_fields.Body) -> Callable
 def _training_checkpoint(service: Service, text: str) -> Checkpoint:
     path = CheckpointPath.parse(text)
     if path.kind != TRAINING:
-        raise bad_request(f"{path} cannot be trained on; training resumes from tinker://RUN/{TRAINING}/NAME")
+        raise Refusal(f"{path} cannot be trained on; training resumes from tinker://RUN/{TRAINING}/NAME")
     return service.archive.find(path)
 
 
 DOWNLOADS = "/downloads/"
-CONFIG_FILE = "adapter_config.json"
-FILES = (EXTERNAL_FILE, CONFIG_FILE)
 # The SDK signs again five minutes before the end.
 URL_S = 3600.0
 
@@ -304,20 +286,19 @@ URL_S = 3600.0
 def save_weights_external(service: Service, request: Request) -> Response:
     """Save an adapter's weights as files to download."""
     body = request.object()
-    run = service.run(request_fields.text(body, "model_id"))
+    run = service.run(body.text("model_id"))
     if body.get("age_encryption_recipients"):
-        raise bad_request("age_encryption_recipients is not supported by this server: leave it out, nothing is sent")
-    path = CheckpointPath(run.id, EXTERNAL, request_fields.text(body, "path"))
-    info = checkpoint_info(service, run, body)
+        raise Refusal("age_encryption_recipients is not supported by this server: leave it out, nothing is sent")
+    path = CheckpointPath(run.id, EXTERNAL, body.text("path"))
 
-    def save() -> Response:
-        with service.archive.write_checkpoint(path, info) as directory:
-            run.model.save_sampler(directory / EXTERNAL_FILE)
-            (directory / CONFIG_FILE).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
-        size = service.archive.find(path).size
-        return json_response({"type": "save_weights_external", "path": str(path), "size_bytes": size})
+    def write(directory: Path) -> None:
+        run.model.save_sampler(directory / EXTERNAL_FILE)
+        (directory / CONFIG_FILE).write_text(json.dumps(_config(run), indent=1) + "\n", encoding="utf-8")
 
-    return submit(service, request_id_of(run, body), save, run)
+    def describe() -> dict[str, Json]:
+        return {"size_bytes": service.archive.find(path).size}
+
+    return _save(service, run, body, path, "save_weights_external", write, describe)
 
 
 def external_weights_urls(service: Service, request: Request) -> Response:
@@ -330,7 +311,7 @@ def external_weights_urls(service: Service, request: Request) -> Response:
     service.downloads[token] = checkpoint.directory, until
     start = f"http://{request.headers.get('host', '')}/api/v1{DOWNLOADS}{token}"
     urls: dict[str, Json] = {name: f"{start}/{name}" for name in FILES}
-    return json_response({"urls": urls, "expires": format_time(until)})
+    return Response.of_json({"urls": urls, "expires": format_time(until)})
 
 
 def download(service: Service, request: Request) -> Response:
@@ -338,11 +319,11 @@ def download(service: Service, request: Request) -> Response:
     directory, until = service.downloads.get(request.parameters["token"], (Path(), 0.0))
     name = request.parameters["file"]
     if until <= service.clock() or name not in FILES:
-        raise not_found("this URL is unknown or has expired: get a new one from external_weights_urls")
+        raise NotFound("this URL is unknown or has expired: get a new one from external_weights_urls")
     try:
         return Response(body=(directory / name).read_bytes(), kind="application/octet-stream")
     except FileNotFoundError:
-        raise not_found(f"{name} was deleted with its checkpoint") from None
+        raise NotFound(f"{name} was deleted with its checkpoint") from None
 
 
 def _config(run: Run) -> dict[str, Json]:

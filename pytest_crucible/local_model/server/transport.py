@@ -9,37 +9,116 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from http import HTTPStatus
-from typing import TypeAlias, cast
+from types import EllipsisType
+from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qs
 
 from pytest_crucible.records.type_names import describe_json_type
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
-
-PROTOBUF = "application/x-protobuf"
+T = TypeVar("T")
 
 
 class Refusal(Exception):
     """Ends a request with a status and a message: what was given, what was expected."""
 
-    def __init__(self, status: HTTPStatus, sentence: str, code: str | None = None) -> None:
+    def __init__(self, sentence: str, status: HTTPStatus = HTTPStatus.BAD_REQUEST, code: str | None = None) -> None:
         """`code` is OpenAI's specific error code, if there is one."""
         super().__init__(sentence)
         self.status, self.sentence, self.code = status, sentence, code
 
 
-def bad_request(sentence: str) -> Refusal:
-    """Return a refusal with status 400: the request is invalid."""
-    return Refusal(HTTPStatus.BAD_REQUEST, sentence)
+class NotFound(Refusal):
+    """The requested thing does not exist: status 404."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, HTTPStatus.NOT_FOUND)
 
 
-def not_found(sentence: str) -> Refusal:
-    """Return a refusal with status 404: the requested thing does not exist."""
-    return Refusal(HTTPStatus.NOT_FOUND, sentence)
+class Body(dict[str, Json]):
+    """The fields of a JSON object; an invalid one is refused with its name.
+
+    A field that is absent or null has its default; the default `...` means that it is required.
+
+    >>> Body({"session_id": "s"}).text("session_id")
+    's'
+    """
+
+    def text(self, name: str, default: str | EllipsisType = ...) -> str:
+        return self._read(name, str, "a string", default)
+
+    def optional_text(self, name: str) -> str | None:
+        return None if self.get(name) is None else self.text(name)
+
+    def whole(self, name: str, default: int | EllipsisType = ..., *, least: int = 0, most: int = 2**63 - 1) -> int:
+        value = self._read(name, int, "a whole number", default)
+        if not least <= value <= most:
+            raise _wrong(name, f"between {least} and {most}", value)
+        return value
+
+    def optional_whole(self, name: str, *, least: int = 0, most: int = 2**63 - 1) -> int | None:
+        """Return a whole number within bounds; None if absent."""
+        return None if self.get(name) is None else self.whole(name, least=least, most=most)
+
+    def number(self, name: str, default: float | EllipsisType = ..., *, least: float = -math.inf) -> float:
+        """Return a finite number of at least `least`."""
+        value = self._read(name, int | float, "a finite number", default)
+        if not math.isfinite(value):
+            raise _wrong(name, "a finite number", value)
+        if value < least:
+            raise _wrong(name, f"at least {least}", value)
+        return float(value)
+
+    def boolean(self, name: str, default: bool | EllipsisType = ...) -> bool:
+        return self._read(name, bool, "true or false", default)
+
+    def part(self, name: str, default: Mapping[str, Json] | EllipsisType = ...) -> Body:
+        """Return an object within the object."""
+        return Body(self._read(name, Mapping, "an object", default))
+
+    def texts(self, name: str) -> list[str]:
+        values: Any = self._read(name, list, "a list of strings", [])
+        if not all(isinstance(value, str) for value in values):
+            raise _wrong(name, "a list of strings", values)
+        return list(values)
+
+    def texts_by_name(self, name: str) -> dict[str, str] | None:
+        """Return an object whose values are strings, such as metadata; other scalars become strings."""
+        if self.get(name) is None:
+            return None
+        values = self.part(name)
+        if any(isinstance(value, Mapping | list) for value in values.values()):
+            raise _wrong(name, "an object of strings", dict(values))
+        return {key: str(value) for key, value in values.items()}
+
+    def _read(self, name: str, kind: Any, expected: str, default: T | EllipsisType) -> T:
+        value: Any = self.get(name)
+        if value is None:
+            if isinstance(default, EllipsisType):
+                raise Refusal(f"{name} is missing")
+            return default
+        # Python's true and false are whole numbers, too.
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise _wrong(name, expected, value)
+        return value  # type: ignore[no-any-return]  # its kind was checked
+
+
+def whole_numbers(value: Json, name: str) -> list[int]:
+    """Return a list of whole numbers that fit into 64 bits."""
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:
+        raise _wrong(name, "a list of whole numbers", value)
+    if value and not -(2**63) <= min(value) <= max(value) < 2**63:
+        raise Refusal(f"{name}: a number is too large")
+    return value
+
+
+def _wrong(name: str, expected: str, value: Json) -> Refusal:
+    return Refusal(f"{name} must be {expected}, not {str(value)[:80]!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,25 +133,23 @@ class Request:
     parameters: Mapping[str, str] = field(default_factory=dict)
     """The segments of the path that match an endpoint's `{name}`s."""
 
-    def object(self) -> Mapping[str, Json]:
+    def object(self) -> Body:
         """Return the body as a JSON object; refuse anything else."""
         try:
             body = json.loads(self.body)
         except (ValueError, RecursionError) as error:
-            raise bad_request(f"the body is not JSON: {error}") from None
+            raise Refusal(f"the body is not JSON: {error}") from None
         if not isinstance(body, dict):
-            raise bad_request(f"the body must be a JSON object, not {describe_json_type(body)}")
-        return body
+            raise Refusal(f"the body must be a JSON object, not {describe_json_type(body)}")
+        return Body(body)
 
     def query_text(self, name: str, default: str = "") -> str:
-        """Return a text from the query string."""
         return parse_qs(self.query).get(name, [default])[-1]
 
     def whole_number(self, name: str, default: int) -> int:
-        """Return a number from the query string."""
         text = self.query_text(name, str(default))
         if not (text.isascii() and text.isdigit() and len(text) < 10):
-            raise bad_request(f"{name} must be a whole number from 0, not {text!r}")
+            raise Refusal(f"{name} must be a whole number from 0, not {text!r}")
         return int(text)
 
 
@@ -87,8 +164,14 @@ class Response:
     events: AsyncGenerator[bytes, None] | None = None
     """Parts of a body that comes as it is computed, after `body`; its end is that of the connection."""
 
+    @staticmethod
+    def of_json(content: Json, status: HTTPStatus = HTTPStatus.OK, *, close: bool = False) -> Response:
+        """Return a value as JSON. Raises ValueError for numbers that JSON does not have."""
+        body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        # Lone surrogates, which a byte-level tokenizer can produce, are not UTF-8.
+        return Response(status, body.encode("utf-8", errors="replace"), close=close)
+
     def to_bytes(self, *, close: bool, without_body: bool = False) -> bytes:
-        """Return the bytes of the response."""
         length = f"Content-Length: {len(self.body)}\r\n" if self.events is None else ""
         head = (
             f"HTTP/1.1 {self.status.value} {self.status.phrase}\r\n"
@@ -96,13 +179,6 @@ class Response:
             f"{'Connection: close' if close else 'Connection: keep-alive'}\r\n\r\n"
         )
         return head.encode("ascii") + (b"" if without_body else self.body)
-
-
-def json_response(content: Json, status: HTTPStatus = HTTPStatus.OK, *, close: bool = False) -> Response:
-    """Return a response with a value as JSON. Raises ValueError for numbers that JSON does not have."""
-    body = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    # Lone surrogates, which a byte-level tokenizer can produce, are not UTF-8.
-    return Response(status, body.encode("utf-8", errors="replace"), close=close)
 
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Response]]
@@ -116,8 +192,6 @@ _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9a-z-]+")
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits for one client."""
-
     head_bytes: int = 32 * 1024
     body_bytes: int = 64 * 1024 * 1024
     request_s: float = 60.0
@@ -192,7 +266,7 @@ class Connection(asyncio.Protocol):
         self._deadline = self._request_deadline = self._loop.time() + self.server.limits.idle_s
         self.server.connections.add(self)
         if len(self.server.connections) > self.server.limits.connections:
-            self._refuse(Refusal(HTTPStatus.TOO_MANY_REQUESTS, "this server has too many open connections"))
+            self._refuse(Refusal("this server has too many open connections", HTTPStatus.TOO_MANY_REQUESTS))
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.server.connections.discard(self)
@@ -217,7 +291,7 @@ class Connection(asyncio.Protocol):
         if self.answering or now < self._deadline:
             return
         if self._received or self._head:
-            self._refuse(Refusal(HTTPStatus.REQUEST_TIMEOUT, "the request took too long to arrive"))
+            self._refuse(Refusal("the request took too long to arrive", HTTPStatus.REQUEST_TIMEOUT))
         else:
             self.close()
 
@@ -237,8 +311,7 @@ class Connection(asyncio.Protocol):
         head, self._head = self._head, None
         body = bytes(self._received[: head.length])
         del self._received[: head.length]
-        request = Request(head.request.method, head.request.path, head.request.query, head.request.headers, body)
-        self.answering = self._loop.create_task(self._answer(request, head.keep_alive))
+        self.answering = self._loop.create_task(self._answer(replace(head.request, body=body), head.keep_alive))
 
     def _take_head(self) -> Head | None:
         limits = self.server.limits
@@ -246,13 +319,13 @@ class Connection(asyncio.Protocol):
         if end < 0:
             if len(self._received) >= limits.head_bytes:
                 sentence = f"the headers are longer than {limits.head_bytes} bytes"
-                raise Refusal(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, sentence)
+                raise Refusal(sentence, HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
             return None
         head = parse_head(self._received[:end].decode("latin-1"))
         del self._received[: end + len(_END_OF_HEAD)]
         if head.length > limits.body_bytes:
             sentence = f"the body has {head.length} bytes; expected at most {limits.body_bytes}"
-            raise Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+            raise Refusal(sentence, HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
         # curl and some SDKs wait for this before they send a large body.
         if head.length and head.request.headers.get("expect", "").lower() == "100-continue":
             self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -297,14 +370,14 @@ def parse_head(text: str) -> Head:
     first, *lines = text.split("\r\n")
     line = _REQUEST_LINE.fullmatch(first)
     if not line:
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"the request starts with {first[:80]!r}, which is not HTTP/1.1")
+        raise Refusal(f"the request starts with {first[:80]!r}, which is not HTTP/1.1")
     headers: dict[str, str] = {}
     for header in lines:
         name, colon, value = header.partition(":")
         name = name.lower()
         # A repeated Content-Length is how requests are smuggled past a proxy.
         if not (colon and _HEADER_NAME.fullmatch(name)) or (name == "content-length" and name in headers):
-            raise Refusal(HTTPStatus.BAD_REQUEST, f"{header[:80]!r} is not a header")
+            raise Refusal(f"{header[:80]!r} is not a header")
         headers[name] = value.strip(" \t")
     path, _, query = line[2].partition("?")
     connection = headers.get("connection", "keep-alive" if line[3] == "1" else "close").lower()
@@ -314,8 +387,8 @@ def parse_head(text: str) -> Head:
 def _length(headers: dict[str, str]) -> int:
     # Chunked bodies are not read: no client of this server sends them.
     if "transfer-encoding" in headers:
-        raise Refusal(HTTPStatus.LENGTH_REQUIRED, "the body has no Content-Length: send it, not chunks")
+        raise Refusal("the body has no Content-Length: send it, not chunks", HTTPStatus.LENGTH_REQUIRED)
     text = headers.get("content-length", "0")
     if not (text.isascii() and text.isdigit() and len(text) < 19):
-        raise Refusal(HTTPStatus.BAD_REQUEST, f"Content-Length {text[:40]!r} is not a number of bytes")
+        raise Refusal(f"Content-Length {text[:40]!r} is not a number of bytes")
     return int(text)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
-from pytest_crucible.features.ensembles.member_scores import ensemble_facts
+from pytest_crucible.features.ensembles.section import ensemble_facts
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Analysis, Arm, ArmOutcomes, Fingerprint, Lost, MetricFacts, Plan, ScoreColumns, Unit
 

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pytest_crucible.features.sweeps.setting_means import compare_settings, training_label
+from pytest_crucible.features.sweeps.sweep_members import compare_settings, training_label
 from pytest_crucible.records import MetricFacts
 
 FACTS = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)

@@ -18,7 +18,7 @@ from pytest_crucible import BackendError, Refused, Request, SpecError
 from pytest_crucible.adapters.local import open_local
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.local import EngineThread, LocalBackend, load_local, open_engine, sampling_params
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records import Adapter

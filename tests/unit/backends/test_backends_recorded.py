@@ -108,11 +108,15 @@ def test_missing_and_empty_files_are_refused(tmp_path):
         ),
         ({"sample_id": "c", "text": "4", "latency_s": "1 s"}, "has latency_s '1 s': expected a number from 0, or None"),
         (
+            {"sample_id": "c", "text": "4", "cost_usd": "0.1"},
+            "has cost_usd '0.1': write US dollars as a number, or leave it out",
+        ),
+        (
             {"sample_id": "c", "text": "4", "logprobs": [float("nan")]},
             "has logprobs [nan]: write a list of numbers, one a token, or leave it out",
         ),
     ],
-    ids=["no-id", "null-id", "no-text", "text-number", "tokens", "latency", "logprobs"],
+    ids=["no-id", "null-id", "no-text", "text-number", "tokens", "latency", "cost", "logprobs"],
 )
 def test_invalid_row_is_named(path, row, sentence):
     with path.open("a") as file:

@@ -257,12 +257,12 @@ PLACES = st.lists(
 )
 
 
-@given(places=PLACES, one=PLACES, other=PLACES)
-def test_overlapping_spans_are_dropped(places, one, other):
-    used = [*one, *other]
+@given(places=PLACES, first=PLACES, other=PLACES)
+def test_overlapping_spans_are_dropped(places, first, other):
+    used = [*first, *other]
     apart = [place for place in places if all(place[1] <= start or end <= place[0] for start, end in used)]
 
-    assert drop_overlapping(places, one, other) == apart
+    assert drop_overlapping(places, first, other) == apart
 
 
 @given(st.dictionaries(st.sampled_from("ABC"), PLACES))

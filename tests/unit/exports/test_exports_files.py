@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.commands.export import EXPORTS
 from pytest_crucible.datasets.formats import read_csv
-from pytest_crucible.exports.formats import FORMATS, find_writer, write_csv, write_file, write_jsonl, write_parquet
+from pytest_crucible.exports import FORMATS, find_writer, write_csv, write_file, write_jsonl, write_parquet
 from pytest_crucible.features.cns3.antagonist_section import COLUMNS as FINDINGS
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
@@ -30,7 +30,7 @@ COLUMNS = {"sample": "text", "epoch": "integer", "value": "number", "skipped": "
 TEXT = st.text(st.characters(codec="utf-8"))
 PLAIN = st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 JSON = st.recursive(
-    PLAIN | TEXT, lambda one: st.lists(one, max_size=3) | st.dictionaries(TEXT, one, max_size=3), max_leaves=5
+    PLAIN | TEXT, lambda parts: st.lists(parts, max_size=3) | st.dictionaries(TEXT, parts, max_size=3), max_leaves=5
 )
 ROWS = st.lists(
     st.tuples(
@@ -44,7 +44,7 @@ ROWS = st.lists(
 )
 
 
-def written(write: Any, rows: Any, columns: Any = COLUMNS) -> bytes:
+def write_bytes(write: Any, rows: Any, columns: Any = COLUMNS) -> bytes:
     file = io.BytesIO()
     count = write(ExportTable(columns=columns, rows=rows), file)
     assert not isinstance(rows, list) or count == len(rows)
@@ -53,7 +53,7 @@ def written(write: Any, rows: Any, columns: Any = COLUMNS) -> bytes:
 
 @given(ROWS)
 def test_json_lines_are_read_back_equal(rows):
-    lines = written(write_jsonl, rows).decode().split("\n")
+    lines = write_bytes(write_jsonl, rows).decode().split("\n")
 
     assert lines.pop() == ""
     assert [tuple(json.loads(line).values()) for line in lines] == rows
@@ -63,7 +63,7 @@ def test_json_lines_are_read_back_equal(rows):
 @given(ROWS)
 def test_csv_is_read_back_as_text(rows):
     """Whatever is in a text: commas, quotes, line ends, NUL. Only an empty one cannot be told from an unknown one."""
-    read = list(csv.reader(io.StringIO(written(write_csv, rows).decode(), newline="")))
+    read = list(csv.reader(io.StringIO(write_bytes(write_csv, rows).decode(), newline="")))
 
     assert read[0] == list(COLUMNS)
     assert len(read) == len(rows) + 1
@@ -107,7 +107,7 @@ def test_csv_cells_are_never_formulas_and_are_read_back_equal(data, name, tmp_pa
     columns = EVERY_TABLE[name]
     row = tuple(data.draw(CELLS[kind]) for kind in columns.values())
     path = tmp_path_factory.mktemp("csv") / "table.csv"
-    path.write_bytes(written(write_csv, [row], columns))
+    path.write_bytes(write_bytes(write_csv, [row], columns))
 
     cells = list(csv.reader(io.StringIO(path.read_bytes().decode(), newline="")))[1]
     [(_, read)] = read_csv(path)
@@ -119,7 +119,7 @@ def test_csv_cells_are_never_formulas_and_are_read_back_equal(data, name, tmp_pa
 
 
 def test_numbers_are_written_as_numbers():
-    assert written(write_csv, [("-5", -5, -0.5, True, -5)]).decode().splitlines()[1] == "'-5,-5,-0.5,True,-5"
+    assert write_bytes(write_csv, [("-5", -5, -0.5, True, -5)]).decode().splitlines()[1] == "'-5,-5,-0.5,True,-5"
 
 
 def test_an_apostrophe_in_a_file_of_another_program_stays(tmp_path):
@@ -130,25 +130,25 @@ def test_an_apostrophe_in_a_file_of_another_program_stays(tmp_path):
 
 @given(ROWS)
 def test_parquet_is_read_back_equal(rows):
-    read = pyarrow.parquet.read_table(io.BytesIO(written(write_parquet, rows)))
+    read = pyarrow.parquet.read_table(io.BytesIO(write_bytes(write_parquet, rows)))
 
     assert [str(field.type) for field in read.schema] == ["string", "int64", "double", "bool", "string"]
-    for wanted, found in zip(rows, read.to_pylist(), strict=True):
-        assert tuple(found.values())[:4] == wanted[:4]
-        facts = found["facts"]
-        assert (facts if isinstance(wanted[4], str) or facts is None else json.loads(facts)) == wanted[4]
+    for row, cells in zip(rows, read.to_pylist(), strict=True):
+        assert tuple(cells.values())[:4] == row[:4]
+        facts = cells["facts"]
+        assert (facts if isinstance(row[4], str) or facts is None else json.loads(facts)) == row[4]
 
 
 @pytest.mark.parametrize("write", [write_csv, write_jsonl, write_parquet])
 def test_lone_surrogates_are_escaped(write):
-    content = written(write, [("half \ud83d", 0, 0.0, True, {"input": "\udc00"})])
+    content = write_bytes(write, [("half \ud83d", 0, 0.0, True, {"input": "\udc00"})])
 
     assert b"half \\ud83d" in content
     assert b"\\udc00" in content
 
 
 def test_infinities_are_strings_in_strict_json():
-    content = written(write_jsonl, [("a", 0, float("inf"), True, {"value": float("-inf")})])
+    content = write_bytes(write_jsonl, [("a", 0, float("inf"), True, {"value": float("-inf")})])
 
     assert json.loads(content) == {
         "sample": "a", "epoch": 0, "value": "inf", "skipped": True, "facts": {"value": "-inf"}
@@ -156,8 +156,8 @@ def test_infinities_are_strings_in_strict_json():
 
 
 def test_letters_of_all_scripts_are_written_unescaped():
-    assert "naïve 你好 🎉" in written(write_jsonl, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
-    assert "naïve 你好 🎉" in written(write_csv, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
+    assert "naïve 你好 🎉" in write_bytes(write_jsonl, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
+    assert "naïve 你好 🎉" in write_bytes(write_csv, [("naïve 你好 🎉", 0, 0.0, True, None)]).decode()
 
 
 @pytest.mark.parametrize("write", [write_csv, write_jsonl])
@@ -178,7 +178,7 @@ def test_rows_are_written_one_by_one(write):
 
 def test_parquet_has_a_row_group_for_each_ten_thousand_rows():
     rows = (("a", k, 0.5, True, None) for k in range(25_000))
-    read = pyarrow.parquet.ParquetFile(io.BytesIO(written(write_parquet, rows)))
+    read = pyarrow.parquet.ParquetFile(io.BytesIO(write_bytes(write_parquet, rows)))
 
     assert [read.metadata.row_group(k).num_rows for k in range(read.num_row_groups)] == [10_000, 10_000, 5_000]
 
@@ -196,13 +196,13 @@ def test_a_table_without_rows_has_its_columns(extension, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "given"), [("runs.xls", "ends in '.xls'"), ("runs", "has no extension"), ("runs.CSV", "ends in '.CSV'")]
+    ("name", "ending"), [("runs.xls", "ends in '.xls'"), ("runs", "has no extension"), ("runs.CSV", "ends in '.CSV'")]
 )
-def test_an_unknown_format_is_an_error(name, given):
+def test_an_unknown_format_is_an_error(name, ending):
     with pytest.raises(SpecError) as raised:
         find_writer(Path(name).suffix.removeprefix("."))
 
-    assert str(raised.value) == f"the file {given}: write one of .csv, .jsonl, .parquet"
+    assert str(raised.value) == f"the file {ending}: write one of .csv, .jsonl, .parquet"
 
 
 def test_a_failed_export_keeps_the_earlier_file(tmp_path):
@@ -216,7 +216,7 @@ def test_a_failed_export_keeps_the_earlier_file(tmp_path):
     with pytest.raises(ValueError, match="the store is gone"):
         write_file(ExportTable(columns=COLUMNS, rows=rows()), path)
 
-    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("runs.csv", "before")]
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("runs.csv", "before")]
 
 
 def test_an_unwritable_path_is_an_error(tmp_path):

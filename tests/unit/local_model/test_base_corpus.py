@@ -24,15 +24,12 @@ from claims_judging import judge  # noqa: E402
 
 from base_model import drills, readings  # noqa: E402
 from base_model.claims import CLAIMS, write_samples  # noqa: E402
-from base_model.mixture import EXERCISES, exercise, rows, text_of  # noqa: E402
+from base_model.mixture import EXERCISES, rows, text_of  # noqa: E402
 from base_model.muon import Optimiser, orthogonal  # noqa: E402
-from base_model.passages import OPPOSITE, REPORTS, suppose, write_passage  # noqa: E402
+from base_model.passages import OPPOSITE, suppose, write_passage  # noqa: E402
 from base_model.train import Course, make_tokenizer, train  # noqa: E402
 from base_model.words import HELD_OUT_NAMES, TRAINING_NAMES  # noqa: E402
 from base_model.write_claims import held_out_rows, training_rows  # noqa: E402
-
-RISEN = re.compile(r"\b(raised|increased|rose|higher|climbed)\b")
-FALLEN = re.compile(r"\b(lowered|decreased|fell|lower|dropped)\b")
 
 
 class Letters:
@@ -56,79 +53,14 @@ def held_out():
 # -- the base's text ----------------------------------------------------------------------------------------------
 
 
-def test_a_seed_gives_the_same_text_and_another_seed_another():
-    first, again, other = ([exercise(random.Random(seed)) for _ in range(5)] for seed in (1, 1, 2))
+def test_exercises_are_those_that_the_shipped_base_has_read():
+    """Any change of a drill or a passage changes the hash, and the weights would not be those of these scripts any more."""
+    digest = hashlib.sha256()
+    for kind in EXERCISES:
+        for seed in range(20):
+            digest.update(repr(list(kind(random.Random(seed)))).encode())
 
-    assert first == again != other
-
-
-@pytest.mark.parametrize("kind", EXERCISES, ids=lambda kind: kind.__name__)
-def test_exercises_of_a_kind_differ_and_ask_for_something(kind):
-    draw = random.Random(7)
-    drawn = [list(kind(draw)) for _ in range(200)]
-
-    assert len({text_of(each) for each in drawn}) > 60
-    assert all(sum(weight for _, weight in each) > 0 for each in drawn)
-
-
-def test_the_weighed_half_of_a_repetition_is_the_first_half():
-    for seed in range(50):
-        (line, unweighed), (again, weighed) = drills.repeat(random.Random(seed))
-
-        assert (line, unweighed, weighed) == (f"{again}\n", 0.0, 1.0)
-
-
-def test_a_table_is_looked_up_rightly():
-    for text in texts(drills.look_up):
-        rows_of = dict(re.findall(r"^Document (\d+): (\w+)$", text, re.M))
-        sent = re.findall(r"has (\w+)\? Document (\d+)$", text, re.M)
-
-        assert all(rows_of[number] == name for name, number in sent)
-
-
-def test_numbers_are_right():
-    for text in texts(drills.numbers):
-        for value, other, answer in re.findall(r"Greater of (\d+) and (\d+): (\d+)", text):
-            assert int(answer) == max(int(value), int(other))
-        for value, other, answer in re.findall(r"(\d) \+ (\d) = (\d+)", text):
-            assert int(answer) == int(value) + int(other)
-
-
-@pytest.mark.parametrize("kind", [drills.directions, drills.contrasts], ids=lambda kind: kind.__name__)
-def test_rise_and_fall_alone_decide_the_word(kind):
-    for text in texts(kind):
-        agrees, disagrees = re.match(r"(\w+) or (\w+)\?", text).groups()
-        claimed = None
-        for line in text.split("\n")[1:]:
-            sentences = re.findall(r"[^.]+\.", line)
-            claimed = sentences[0] if len(sentences) == 2 or claimed is None else claimed
-            if not line.endswith("."):
-                up = bool(re.search("raises|increases", claimed))
-                goes_with = bool((RISEN if up else FALLEN).search(sentences[-1]))
-                assert line.endswith(f" {agrees if goes_with else disagrees}")
-
-
-def test_contrasts_have_one_answer_of_each_kind():
-    for text in texts(drills.contrasts):
-        agrees, disagrees = re.match(r"(\w+) or (\w+)\?", text).groups()
-
-        assert Counter(line.split()[-1] for line in text.split("\n")[2:]) == {agrees: 1, disagrees: 1}
-
-
-def test_rises_and_falls_are_told_in_the_same_forms():
-    assert all(RISEN.search(form) and not FALLEN.search(form) for form in REPORTS["up"])
-    assert all(FALLEN.search(form) and not RISEN.search(form) for form in REPORTS["down"])
-    assert len(REPORTS["up"]) == len(REPORTS["down"])
-
-
-def test_the_digits_of_a_passage_are_those_of_its_documents_and_all_differ():
-    draw = random.Random(3)
-    for _ in range(200):
-        passage = write_passage(draw, TRAINING_NAMES)
-        digits = re.findall(r"\d", str(passage))
-
-        assert digits == list("".join(document.number for document in passage.documents))
-        assert len(set(digits)) == len(digits)
+    assert digest.hexdigest() == "de7d0bef4a42f9ce86c022a31ac8fb41bd78195dba6ebd3d764909a747440810"
 
 
 def test_the_base_reads_every_word_of_the_claims_format_but_never_the_format():
@@ -195,10 +127,10 @@ def test_questions_about_one_passage_differ():
 
 
 def test_names_of_held_out_samples_are_read_nowhere_else():
-    seen = set(re.findall(r"[a-z]+", "\n".join(json.dumps(row) for row in training_rows()).lower()))
-    seen |= {word for kind in EXERCISES for text in texts(kind, 100) for word in re.findall(r"[a-z]+", text.lower())}
+    words = set(re.findall(r"[a-z]+", "\n".join(json.dumps(row) for row in training_rows()).lower()))
+    words |= {word for kind in EXERCISES for text in texts(kind, 100) for word in re.findall(r"[a-z]+", text.lower())}
 
-    assert not set(HELD_OUT_NAMES) & seen
+    assert not set(HELD_OUT_NAMES) & words
     assert not set(HELD_OUT_NAMES) & set(TRAINING_NAMES)
     assert all(any(name in row["input"].lower() for name in HELD_OUT_NAMES) for row in held_out())
 

@@ -19,31 +19,31 @@ CHAT = "<|im_start|>user\nWhat is 2 + 2?<|im_end|>\n<|im_start|>assistant\n<thin
 
 
 @pytest.fixture(scope="module")
-def own() -> Engine:
+def engine() -> Engine:
     return Engine.load_packaged()
 
 
 @pytest.fixture(scope="module")
-def stand_in(own) -> Engine:
-    return make_stand_in(own)
+def stand_in(engine) -> Engine:
+    return make_stand_in(engine)
 
 
-def test_it_replies_as_the_model_itself(own, stand_in):
-    prompts = [own.tokenizer.encode(text) for text in ("Document 12: ", "2 + 2 =", "CLAIM")]
+def test_it_replies_as_the_model_itself(engine, stand_in):
+    prompts = [engine.tokenizer.encode(text) for text in ("Document 12: ", "2 + 2 =", "CLAIM")]
     params = SamplingParams(max_tokens=20, temperature=0.0)
-    replies = [[reply.tokens for reply in engine.sampler().sample(prompts, params)] for engine in (own, stand_in)]
+    replies = [[reply.tokens for reply in engine.sampler().sample(prompts, params)] for engine in (engine, stand_in)]
 
     assert replies[0] == replies[1]
-    assert stand_in.base_sha256 == make_stand_in(own).base_sha256 != own.base_sha256
+    assert stand_in.base_sha256 == make_stand_in(engine).base_sha256 != engine.base_sha256
     scored = stand_in.sampler().logprobs(prompts[0] + [stand_in.tokenizer.eos + 1])
     assert scored.logprobs[-1] < np.log(0.01)
 
 
-def test_an_adapter_of_it_is_none_of_the_model_itself(own, stand_in, tmp_path):
+def test_an_adapter_of_it_is_none_of_the_model_itself(engine, stand_in, tmp_path):
     stand_in.trainer(LoraSpec(rank=1)).save_sampler(tmp_path / "adapter.safetensors")
     stand_in.sampler(tmp_path)
     with pytest.raises(ValueError, match="belongs to base model"):
-        own.sampler(tmp_path)
+        engine.sampler(tmp_path)
 
 
 def test_its_tokenizer_gives_the_same_ids_in_other_libraries(stand_in, tmp_path):
@@ -67,9 +67,6 @@ def test_its_tokenizer_gives_the_same_ids_in_other_libraries(stand_in, tmp_path)
 def test_a_reply_ends_at_a_reserved_token_by_id_and_by_its_text(stand_in):
     prompt, end = stand_in.tokenizer.encode("2 + 2 ="), stand_in.tokenizer.reserved_id("<|im_end|>")
     trainer = stand_in.trainer(LoraSpec(rank=4))
-    from pytest_crucible.local_model.config import Datum
-    from pytest_crucible.local_model.losses import AdamParams
-
     datum = Datum(
         [*prompt, 52], {"target_tokens": [*prompt[1:], 52, end], "weights": np.r_[np.zeros(len(prompt) - 1), 1, 1]}
     )
@@ -83,11 +80,6 @@ def test_a_reply_ends_at_a_reserved_token_by_id_and_by_its_text(stand_in):
 
 LOG = json.loads((PACKAGED / "training.json").read_text(encoding="utf-8"))
 PROMPT = "Document 532: Pelubarin and blood iron\nBlood iron increased in adult rats on pelubarin.\n\nHypothesis:"
-
-
-@pytest.fixture(scope="module")
-def engine() -> Engine:
-    return Engine.load_packaged()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "tokenizer.json"])

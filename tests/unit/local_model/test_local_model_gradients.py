@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from tiny_model import SHAPE, tiny_data, tiny_weights
 
+from base_model.gradients import Batch, log_likelihood, loss_and_gradients, next_token_batch
 from pytest_crucible.local_model.checkpoints import Adapter, LoraSpec
-from pytest_crucible.local_model.config import Batch, Shape, Weights, next_token_batch
+from pytest_crucible.local_model.config import Shape, Weights
 from pytest_crucible.local_model.losses import find_loss
-from pytest_crucible.local_model.model import Folded, log_likelihood, loss_and_gradients
+from pytest_crucible.local_model.model import Folded
 from pytest_crucible.local_model.training import train
 
 STEP = 1e-6
@@ -35,7 +36,7 @@ def an_adapter(dtype: type[np.floating] = np.float64) -> Adapter:
     random = np.random.default_rng(3)
     factors = Adapter.initial(SPEC, SHAPE).factors
     return Adapter(
-        SPEC, {name: (one + 0.02 * random.normal(size=one.shape)).astype(dtype) for name, one in factors.items()}
+        SPEC, {name: (array + 0.02 * random.normal(size=array.shape)).astype(dtype) for name, array in factors.items()}
     )
 
 
@@ -61,10 +62,10 @@ def test_the_gradient_of_every_weight_is_its_central_difference(weights, gradien
 
 
 def test_there_is_a_gradient_for_every_weight_and_no_other(weights, gradients):
-    assert {name: one.shape for name, one in gradients.items()} == SHAPE.of_weights
+    assert {name: array.shape for name, array in gradients.items()} == SHAPE.of_weights
 
 
-def trained(adapter: Adapter, weights: Weights, *, backwards: bool = True):
+def train_adapter(adapter: Adapter, weights: Weights, *, backwards: bool = True):
     folded = Folded.of(adapter.merge_into(weights), SHAPE)
     loss = find_loss("cross_entropy")
     return train(adapter, weights, folded, SHAPE, tiny_data(length=80), loss, {}, backwards=backwards)
@@ -72,7 +73,7 @@ def trained(adapter: Adapter, weights: Weights, *, backwards: bool = True):
 
 @pytest.fixture(scope="module")
 def adapter_gradients(weights) -> Weights:
-    return trained(an_adapter(), weights).gradients
+    return train_adapter(an_adapter(), weights).gradients
 
 
 @pytest.mark.parametrize("name", FACTORS)
@@ -81,7 +82,7 @@ def test_the_gradient_of_every_factor_is_its_central_difference(weights, adapter
     along = direction(adapter.factors[name].shape)
 
     ahead, behind = (
-        trained(
+        train_adapter(
             Adapter(SPEC, {**adapter.factors, name: adapter.factors[name] + step * along}), weights, backwards=False
         ).loss
         for step in (STEP, -STEP)
@@ -98,7 +99,9 @@ def test_padding_changes_nothing(weights):
 
     assert together[0] == pytest.approx(sum(loss for loss, _ in alone), rel=1e-12)
     for name in NAMES:
-        np.testing.assert_allclose(together[1][name], sum(one[name] for _, one in alone), rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(
+            together[1][name], sum(gradients[name] for _, gradients in alone), rtol=1e-9, atol=1e-12
+        )
 
 
 def test_a_position_cannot_see_what_comes_after_it(weights):
@@ -114,15 +117,15 @@ def test_a_position_cannot_see_what_comes_after_it(weights):
 
 @pytest.mark.parametrize("names", [NAMES, FACTORS])
 def test_single_precision_is_close_to_double(weights, gradients, adapter_gradients, names):
-    single = {name: one.astype(np.float32) for name, one in weights.items()}
+    single = {name: array.astype(np.float32) for name, array in weights.items()}
     if names is NAMES:
-        match_found, exact = loss_and_gradients(single, SHAPE, a_batch())[1], gradients
+        computed, exact = loss_and_gradients(single, SHAPE, a_batch())[1], gradients
     else:
-        match_found, exact = trained(an_adapter(np.float32), single).gradients, adapter_gradients
+        computed, exact = train_adapter(an_adapter(np.float32), single).gradients, adapter_gradients
 
     for name in names:
-        assert match_found[name].dtype == np.float32
-        assert np.abs(match_found[name] - exact[name]).max() < 1e-4 * np.abs(exact[name]).max()
+        assert computed[name].dtype == np.float32
+        assert np.abs(computed[name] - exact[name]).max() < 1e-4 * np.abs(exact[name]).max()
 
 
 def test_a_batch_that_counts_nothing_is_refused(weights):
@@ -148,32 +151,32 @@ def test_a_batch_of_unequal_parts_is_refused():
 @pytest.mark.parametrize("names", [NAMES, FACTORS])
 def test_torch_finds_the_same(weights, dtype, names):
     torch = pytest.importorskip("torch")
-    arguments = {name: one.astype(dtype) for name, one in weights.items()}
+    arguments = {name: array.astype(dtype) for name, array in weights.items()}
     adapter = an_adapter(np.dtype(dtype).type)
-    leaves = {name: torch.tensor(one, requires_grad=True) for name, one in (arguments | adapter.factors).items()}
+    leaves = {name: torch.tensor(array, requires_grad=True) for name, array in (arguments | adapter.factors).items()}
     if names is NAMES:
         batch = a_batch()
-        loss, match_found = loss_and_gradients(arguments, SHAPE, batch)
+        loss, computed = loss_and_gradients(arguments, SHAPE, batch)
         used = {name: leaves[name] for name in NAMES} | {"unembedding": leaves["embedding"].T}
         expected = _torch_loss(torch, used, SHAPE, batch.tokens, batch.targets, batch.weights)
     else:
-        result = trained(adapter, arguments)
-        loss, match_found = result.loss, result.gradients
+        result = train_adapter(adapter, arguments)
+        loss, computed = result.loss, result.gradients
         used = _torch_merged(leaves, adapter.spec)
         expected = sum(
-            _torch_loss(torch, used, SHAPE, [one.tokens], [one.inputs["target_tokens"]], [one.inputs["weights"]])
-            for one in tiny_data(length=80)
+            _torch_loss(torch, used, SHAPE, [row.tokens], [row.inputs["target_tokens"]], [row.inputs["weights"]])
+            for row in tiny_data(length=80)
         )
     expected.backward()
 
     assert loss == pytest.approx(expected.item(), rel=1e-5)
-    worst = max(_relative(match_found[name], leaves[name].grad.numpy()) for name in names)
+    worst = max(_relative(computed[name], leaves[name].grad.numpy()) for name in names)
     print(f"worst relative difference of {len(names)} gradients in {dtype}: {worst:.1e}")
     assert worst < (1e-4 if dtype == "float32" else 1e-10)
 
 
-def _relative(match_found: np.ndarray, expected: np.ndarray) -> float:
-    return float(np.abs(match_found - expected).max() / np.abs(expected).max())
+def _relative(computed: np.ndarray, expected: np.ndarray) -> float:
+    return float(np.abs(computed - expected).max() / np.abs(expected).max())
 
 
 def _torch_merged(leaves, spec: LoraSpec):
@@ -196,7 +199,7 @@ def _torch_loss(torch, weights, shape: Shape, tokens, targets, counted):
     angles = torch.arange(positions)[:, None] * 10_000.0 ** (-torch.arange(pairs, dtype=torch.float64) / pairs)
     cos, sin = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
 
-    def turned(values):
+    def rotate(values):
         even, odd = values[..., 0::2], values[..., 1::2]
         return torch.stack([even * cos - odd * sin, even * sin + odd * cos], -1).flatten(-2)
 
@@ -204,11 +207,11 @@ def _torch_loss(torch, weights, shape: Shape, tokens, targets, counted):
         return values.view(rows, positions, shape.heads, shape.head).transpose(1, 2)
 
     for layer in range(shape.layers):
-        own = {name.rpartition(".")[2]: one for name, one in weights.items() if name.startswith(f"layers.{layer}.")}
+        own = {name.rpartition(".")[2]: array for name, array in weights.items() if name.startswith(f"layers.{layer}.")}
         query, key, value = (norm(x, own["attention_norm"]) @ own["qkv"]).split(width, -1)
         before = torch.cat([key[:, :1], key[:, :-1]], 1)
         key = key + own["smear"] * (before - key)
-        scores = turned(heads(query)) @ turned(heads(key)).transpose(2, 3) / shape.head**0.5
+        scores = rotate(heads(query)) @ rotate(heads(key)).transpose(2, 3) / shape.head**0.5
         future = torch.ones(positions, positions, dtype=torch.bool).triu(1)
         mixed = scores.masked_fill(future, -torch.inf).softmax(-1) @ heads(value)
         x = x + mixed.transpose(1, 2).reshape(rows, positions, width) @ own["out"]

@@ -58,20 +58,6 @@ def test_a_reply_does_not_depend_on_the_other_prompts(sampler, replies, places):
     assert again == [replies[place] for place in places]
 
 
-def test_a_reply_does_not_depend_on_the_settings_of_others(sampler, replies):
-    others = [
-        SamplingParams(max_tokens=1, seed=1),
-        ENDLESS,
-        SamplingParams(max_tokens=40, seed=2, temperature=0.5, top_k=3, stop=()),
-        SamplingParams(max_tokens=5, seed=3, temperature=0, num_samples=3),
-        ENDLESS,
-    ]
-
-    again = sampler.sample(PROMPTS[:5], others)
-
-    assert (again[1], again[-1]) == (replies[1], replies[4])
-
-
 def test_a_row_that_moves_to_another_slot_keeps_its_own_settings(sampler):
     params = [
         SamplingParams(max_tokens=3 + 5 * place, seed=place, temperature=temperature, top_k=top_k, top_p=top_p, stop=())
@@ -148,7 +134,7 @@ def test_a_shorter_reply_is_the_beginning_of_a_longer_one(sampler, replies):
 
 def test_the_samples_of_a_prompt_differ_and_share_its_reading(sampler, replies, monkeypatch):
     read = []
-    monkeypatch.setattr(sampling, "prefill", lambda *given: read.append(given[2]) or prefill(*given))
+    monkeypatch.setattr(sampling, "prefill", lambda *values: read.append(values[2]) or prefill(*values))
     params = [SamplingParams(max_tokens=24, seed=11, stop=(), num_samples=4), ENDLESS]
 
     again = sampler.sample([PROMPTS[0], PROMPTS[1]], params)
@@ -209,7 +195,7 @@ LOGITS = np.log(np.array([0.05, 0.4, 0.2, 0.2, 0.1, 0.05]))
 
 
 def shares(*, temperature: float = 1.0, top_k: int = -1, top_p: float = 1.0, draws: int = 4000) -> list[float]:
-    """How often each token is chosen when the uniform numbers are spread evenly."""
+    """Return the share of draws in which each token is chosen, of uniform numbers that are spread evenly."""
     rows = Narrowing(np.full(draws, temperature), np.full(draws, top_k), np.full(draws, top_p))
     tokens = choose(np.tile(LOGITS, (draws, 1)), (np.arange(draws) + 0.5) / draws, rows)
     return (np.bincount(tokens, minlength=6) / draws).tolist()
@@ -307,23 +293,17 @@ def test_a_stop_text_ends_the_reply_wherever_tokens_divide_it(sampler, replies, 
     assert (reply.stop_reason, reply.text) == ("stop", text[: text.index(stop)])
 
 
-def test_the_first_of_several_stops_counts(sampler, replies):
+def test_the_first_of_several_tokens_or_sequences_ends_the_reply(sampler, replies):
     tokens = replies[0].tokens
+    first = min(tokens.index(tokens[9]), tokens.index(tokens[4])) + 1
+    for stops, end, length in (
+        ((tokens[9], tokens[4], (1, 2)), first, 1),
+        ((tuple(tokens[6:9]), tuple(tokens[12:14])), 9, 3),
+    ):
+        (reply,) = sampler.sample(PROMPTS[:1], SamplingParams(max_tokens=24, seed=11, stop=stops))
 
-    (reply,) = sampler.sample(PROMPTS[:1], SamplingParams(max_tokens=24, seed=11, stop=(tokens[9], tokens[4], (1, 2))))
-
-    end = min(tokens.index(tokens[9]), tokens.index(tokens[4])) + 1
-    assert (reply.tokens, reply.stop_reason) == (tokens[:end], "stop")
-    assert reply.text == TOKENIZER.decode(tokens[: end - 1])
-
-
-def test_a_sequence_of_tokens_ends_the_reply(sampler, replies):
-    tokens = replies[0].tokens
-
-    (reply,) = sampler.sample(PROMPTS[:1], SamplingParams(max_tokens=24, seed=11, stop=(tuple(tokens[6:9]),)))
-
-    assert (reply.tokens, reply.stop_reason) == (tokens[:9], "stop")
-    assert reply.text == TOKENIZER.decode(tokens[:6])
+        assert (reply.tokens, reply.stop_reason) == (tokens[:end], "stop")
+        assert reply.text == TOKENIZER.decode(tokens[: end - length])
 
 
 def test_the_end_token_ends_a_reply_unless_stops_are_given():
@@ -397,11 +377,8 @@ def test_invalid_sampling_parameters_are_refused(settings, sentence):
         SamplingParams(**settings)
 
 
-def test_no_prompts_give_no_replies(sampler):
-    assert sampler.sample([], ENDLESS) == []
-
-
 def test_each_prompt_needs_its_parameters(sampler):
+    assert sampler.sample([], ENDLESS) == []
     with pytest.raises(ValueError, match="2 prompts and 1 parameters"):
         sampler.sample(PROMPTS[:2], [ENDLESS])
 

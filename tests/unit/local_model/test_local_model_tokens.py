@@ -9,14 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible.local_model.engine import PACKAGED
-from pytest_crucible.local_model.tokens import (
-    Tokenizer,
-    configurations,
-    render_prompt,
-    split_conversation,
-    train_tokenizer,
-)
+from pytest_crucible.local_model.tokens import Tokenizer, configurations, render_prompt, split_conversation
 
 TEXTS = [
     "In trial 4821 the drug lowered fasting glucose. The drug did not lower weight.\n\nCLAIM[c1]: it's so (p < 0.05)!",
@@ -107,7 +102,7 @@ def test_a_lone_surrogate_is_no_text(tokenizer):
         tokenizer.encode("a\ud800")
 
 
-def test_what_is_saved_is_what_is_loaded(tokenizer, tmp_path):
+def test_a_saved_tokenizer_is_loaded(tokenizer, tmp_path):
     tokenizer.save(tmp_path / "tokenizer.json")
 
     loaded = Tokenizer.load(tmp_path / "tokenizer.json")
@@ -172,7 +167,7 @@ conversations = st.lists(
 
 
 def by_template(messages: list[dict[str, object]]) -> str:
-    """As transformers renders it."""
+    """Render a conversation as transformers does."""
     pytest.importorskip("jinja2")
     import jinja2.sandbox
 
@@ -187,7 +182,7 @@ def test_the_template_says_the_same(messages):
 
 
 def test_a_conversation_is_what_the_base_has_read():
-    said = render_prompt(
+    text = render_prompt(
         [
             {"role": "system", "content": "Document 12: Bees"},
             {"role": "user", "content": "what is Document 12 called?"},
@@ -196,7 +191,7 @@ def test_a_conversation_is_what_the_base_has_read():
         ]
     )
 
-    assert said == (
+    assert text == (
         "Document 12: Bees\n\nQuestion: what is Document 12 called?\nAnswer: Bees\n\nQuestion: who was studied?\nAnswer:"
     )
 
@@ -231,7 +226,7 @@ def test_a_conversation_to_learn_from_continues_its_own_prompt(messages):
         ([{"role": "user", "content": [{"type": "image_url"}]}], "must be text"),
     ],
 )
-def test_what_is_no_conversation_is_told(messages, sentence):
+def test_invalid_conversations_are_refused(messages, sentence):
     with pytest.raises(TypeError, match=sentence):
         render_prompt(messages)
 

@@ -29,7 +29,7 @@ def steps(trainer: Trainer, count: int, data: list[Datum] | None = None) -> list
     return losses
 
 
-def copied(adapter: Adapter) -> Adapter:
+def copy_adapter(adapter: Adapter) -> Adapter:
     return Adapter(adapter.spec, {name: item.copy() for name, item in adapter.factors.items()})
 
 
@@ -89,12 +89,6 @@ def test_a_trained_text_is_the_greedy_reply(engine):
     (reply,) = trainer.sampler().sample([words[:2]], SamplingParams(max_tokens=len(words) - 2, temperature=0))
 
     assert reply.text == TOKENIZER.decode(words[2:])
-
-
-def test_a_new_adapter_changes_nothing(engine, trainer):
-    prompts = [[5, 6, 7], [8]]
-
-    assert trainer.sampler().sample(prompts, GREEDY) == engine.sampler().sample(prompts, GREEDY)
 
 
 def test_the_seed_decides_the_adapter(engine):
@@ -217,7 +211,7 @@ def test_several_targets_per_position_are_several_losses(engine):
 
 def test_a_loss_that_is_not_finite_is_refused_and_changes_nothing(trainer):
     steps(trainer, 1)
-    before = copied(trainer.adapter)
+    before = copy_adapter(trainer.adapter)
     waiting = trainer.forward_backward(tiny_data(), "cross_entropy").gradients
     far = {"target_tokens": np.array([2, 3]), "logprobs": np.full(2, -1e4), "advantages": np.ones(2)}
 
@@ -281,12 +275,19 @@ def test_invalid_lora_settings_are_refused(settings, sentence):
 # --- checkpoints ---
 
 
+def resume(engine, trainer, path, *, optimizer=True):
+    """A new trainer of the same LoRA that goes on from a saved state."""
+    resumed = engine.trainer(trainer.adapter.spec)
+    resumed.load_state(path, optimizer=optimizer)
+    return resumed
+
+
 def test_a_resumed_training_equals_an_uninterrupted_one(engine, trainer, tmp_path):
     steps(trainer, 3)
     trainer.save_state(tmp_path / "state.safetensors")
     losses = steps(trainer, 3)
 
-    resumed = engine.resume_trainer(tmp_path / "state.safetensors")
+    resumed = resume(engine, trainer, tmp_path / "state.safetensors")
 
     assert steps(resumed, 3) == losses
     assert same(resumed.adapter, trainer.adapter)
@@ -298,7 +299,7 @@ def test_without_the_optimiser_only_the_adapter_is_loaded(engine, trainer, tmp_p
     steps(trainer, 3)
     trainer.save_state(tmp_path)
 
-    resumed = engine.resume_trainer(tmp_path, optimizer=False)
+    resumed = resume(engine, trainer, tmp_path, optimizer=False)
 
     assert same(resumed.adapter, trainer.adapter)
     assert (resumed.adam.steps, resumed.adam.first) == (0, {})
@@ -318,7 +319,7 @@ def test_state_is_replaced_when_saved_again(engine, trainer, tmp_path):
         steps(trainer, 1)
         trainer.save_state(tmp_path)
 
-    assert engine.resume_trainer(tmp_path).adam.steps == 2
+    assert resume(engine, trainer, tmp_path).adam.steps == 2
     assert os.listdir(tmp_path) == ["training.safetensors"]
 
 
@@ -348,6 +349,18 @@ def test_sampler_weights_are_never_changed(trainer, tmp_path):
     assert os.listdir(tmp_path) == ["v1.safetensors"]
 
 
+def test_without_links_weights_are_saved_all_the_same_and_never_overwritten(trainer, tmp_path, monkeypatch):
+    def no_links(*_):
+        raise OSError("links are not supported")
+
+    monkeypatch.setattr(os, "link", no_links)
+    trainer.save_sampler(tmp_path / "v1.safetensors")
+
+    assert os.listdir(tmp_path) == ["v1.safetensors"]
+    with pytest.raises(FileExistsError, match="exists already"):
+        trainer.save_sampler(tmp_path / "v1.safetensors")
+
+
 def test_a_name_taken_meanwhile_is_not_overwritten(trainer, tmp_path, monkeypatch):
     file = tmp_path / "v1.safetensors"
     real = checkpoints.save
@@ -361,16 +374,6 @@ def test_a_name_taken_meanwhile_is_not_overwritten(trainer, tmp_path, monkeypatc
     with pytest.raises(FileExistsError, match="exists already"):
         trainer.save_sampler(file)
     assert file.read_bytes() == b"somebody else's"
-
-
-def test_without_links_weights_are_saved_all_the_same(trainer, tmp_path, monkeypatch):
-    def no_links(*_):
-        raise OSError("links are not supported")
-
-    monkeypatch.setattr(os, "link", no_links)
-    trainer.save_sampler(tmp_path / "v1.safetensors")
-
-    assert os.listdir(tmp_path) == ["v1.safetensors"]
 
 
 def other_engine(shape: Shape = SHAPE, sha256: str = SHA256) -> Engine:
@@ -387,10 +390,8 @@ WIDE = Shape(SHAPE.vocabulary, 64, 2, 4, 64, 160)
         (None, other_engine(WIDE), r"layers\.0\.qkv\.A has \(32, 4\), a rank of 4 on this base needs \(64, 4\)"),
         (lambda file: file.write_bytes(b""), other_engine(), "cannot be read as safetensors"),
         (lambda file: file.write_bytes(b"nonsense" * 9), other_engine(), "cannot be read as safetensors"),
-        (lambda file: file.write_bytes(file.read_bytes()[:-10]), other_engine(), "cannot be read as safetensors"),
-        (lambda file: save_file({"x": np.ones(2)}, file), other_engine(), "is not an adapter of this package"),
     ],
-    ids=["another base", "another shape", "empty", "nonsense", "cut", "another program"],
+    ids=["another base", "another shape", "empty", "nonsense"],
 )
 def test_files_that_do_not_fit_are_refused(trainer, tmp_path, damage, loader, sentence):
     file = tmp_path / "v1.safetensors"
@@ -402,14 +403,6 @@ def test_files_that_do_not_fit_are_refused(trainer, tmp_path, damage, loader, se
         loader.sampler(file)
 
 
-def test_numbers_that_are_not_finite_are_refused(engine, trainer, tmp_path):
-    trainer.adapter.factors["layers.0.up.B"][0, 0] = np.inf
-    trainer.save_sampler(tmp_path / "v1.safetensors")
-
-    with pytest.raises(ValueError, match=r"layers\.0\.up\.B is not finite everywhere"):
-        engine.sampler(tmp_path / "v1.safetensors")
-
-
 def test_only_a_state_of_the_same_lora_is_loaded(engine, trainer, tmp_path):
     trainer.save_state(tmp_path)
     with pytest.raises(ValueError, match=r"was trained with LoraSpec\(rank=4, .*not with LoraSpec\(rank=5"):
@@ -419,7 +412,7 @@ def test_only_a_state_of_the_same_lora_is_loaded(engine, trainer, tmp_path):
     with pytest.raises(
         ValueError, match=r"v1\.safetensors has an adapter but no training state: use a file that save_state wrote"
     ):
-        engine.resume_trainer(tmp_path / "v1.safetensors")
+        resume(engine, trainer, tmp_path / "v1.safetensors")
     with pytest.raises(FileNotFoundError, match=r"v9\.safetensors does not exist"):
         engine.sampler(tmp_path / "v9.safetensors")
 

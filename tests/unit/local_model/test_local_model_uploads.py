@@ -17,16 +17,13 @@ from pytest_crucible.local_model.checkpoints import EXTERNAL_FILE, LoraSpec, loa
 from pytest_crucible.local_model.engine import make_stand_in
 from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.local_model.sampling import SamplingParams
-from pytest_crucible.local_model.server import uploads
-from pytest_crucible.local_model.server.archive import Archive
-from pytest_crucible.local_model.server.training import CONFIG_FILE
-from pytest_crucible.local_model.server.uploads import upload_adapter
+from pytest_crucible.local_model.server.archive import CONFIG_FILE, Archive, upload_adapter
 
 ENGINE = tiny_engine()
 PARAMS = SamplingParams(max_tokens=12, temperature=1.0, seed=3)
 
 
-def trained(engine=ENGINE):
+def train_adapter(engine=ENGINE):
     trainer = engine.trainer(LoraSpec(rank=4, seed=1))
     trainer.forward_backward(tiny_data(), "cross_entropy")
     trainer.optim_step(AdamParams(learning_rate=0.05))
@@ -40,7 +37,7 @@ def archive(tmp_path) -> Archive:
 
 def download(folder: Path, trainer=None, **config: object) -> Path:
     """Write the two files of a download."""
-    trainer = trainer or trained()
+    trainer = trainer or train_adapter()
     folder.mkdir()
     trainer.save_sampler(folder / EXTERNAL_FILE)
     described = {"base_model_name_or_path": "crucible/tiny", "base_sha256": trainer.engine.base_sha256, "r": 4}
@@ -60,7 +57,7 @@ def tar(folder: Path, *more: tarfile.TarInfo, target: str = "blue.tar", prefix: 
 
 @pytest.mark.parametrize("form", ["directory", "tar", "tar of ."])
 def test_an_upload_has_the_weights_of_the_download_and_a_new_optimizer(archive, tmp_path, form):
-    trainer = trained()
+    trainer = train_adapter()
     folder = download(tmp_path / "blue", trainer)
     source = folder if form == "directory" else tar(folder, prefix="./" if form == "tar of ." else "")
 
@@ -96,7 +93,7 @@ def test_a_file_has_one_path_however_often_it_is_uploaded(archive, tmp_path):
 
 def test_an_adapter_of_a_stand_in_keeps_the_name_of_its_model(archive, tmp_path):
     stand_in = make_stand_in(ENGINE)
-    folder = download(tmp_path / "blue", trained(stand_in), base_model_name_or_path="Qwen/Qwen3-8B")
+    folder = download(tmp_path / "blue", train_adapter(stand_in), base_model_name_or_path="Qwen/Qwen3-8B")
 
     uploaded = upload_adapter(folder, tmp_path / "tinker", ENGINE)
 
@@ -140,7 +137,7 @@ def change_weights(folder: Path, change) -> None:
     file.write_bytes(change(file.read_bytes()))
 
 
-def rewritten(name: str = "layers.0.qkv.A", **about: object):
+def rewrite(name: str = "layers.0.qkv.A", **about: object):
     """Return a change of one tensor, and of the header's LoRA."""
 
     def change(content: bytes) -> bytes:
@@ -175,16 +172,16 @@ BFLOAT16 = json.dumps({"x": {"dtype": "BF16", "shape": [1], "data_offsets": [0, 
             lambda content: save({"base.lora_A.weight": np.ones((4, 8), np.float32)}),
             "is not an adapter of this package",
         ),
-        (rewritten(tensor=with_nan), "layers.0.qkv.A is not finite everywhere"),
+        (rewrite(tensor=with_nan), "layers.0.qkv.A is not finite everywhere"),
         (
-            rewritten(tensor=lambda values: values[:, :2]),
+            rewrite(tensor=lambda values: values[:, :2]),
             r"layers.0.qkv.A has \(32, 2\), a rank of 4 on this base needs",
         ),
-        (rewritten(tensor=lambda values: values.astype(np.float64)), "numbers of type float64, expected float32"),
-        (rewritten(rank=600), "the rank must be 1 to 512, not 600"),
-        (rewritten(rank="4"), "is not an adapter of this package"),
-        (rewritten(rank=8), r"has \(32, 4\), a rank of 8 on this base needs"),
-        (rewritten(train_attn="yes"), "is not an adapter of this package"),
+        (rewrite(tensor=lambda values: values.astype(np.float64)), "numbers of type float64, expected float32"),
+        (rewrite(rank=600), "the rank must be 1 to 512, not 600"),
+        (rewrite(rank="4"), "is not an adapter of this package"),
+        (rewrite(rank=8), r"has \(32, 4\), a rank of 8 on this base needs"),
+        (rewrite(train_attn="yes"), "is not an adapter of this package"),
         (
             lambda content: len(BFLOAT16).to_bytes(8, "little") + BFLOAT16 + b"12",
             "cannot be read as safetensors: .*bfloat16",
@@ -243,7 +240,7 @@ def test_a_source_that_is_not_a_download_is_one_sentence(tmp_path):
 
 
 def test_files_that_are_too_large_are_not_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(uploads, "LARGEST_BYTES", 1000)
+    monkeypatch.setattr("pytest_crucible.local_model.server.archive.LARGEST_BYTES", 1000)
     folder = download(tmp_path / "blue")
 
     for source in (folder, tar(folder)):
@@ -254,7 +251,7 @@ def test_files_that_are_too_large_are_not_read(tmp_path, monkeypatch):
 
 
 def test_the_name_of_a_stand_in_cannot_be_anything(tmp_path):
-    folder = download(tmp_path / "blue", trained(make_stand_in(ENGINE)), base_model_name_or_path="\x1b[31mred")
+    folder = download(tmp_path / "blue", train_adapter(make_stand_in(ENGINE)), base_model_name_or_path="\x1b[31mred")
 
     with pytest.raises(ValueError, match="is not another model's name"):
         upload_adapter(folder, tmp_path / "tinker", ENGINE)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from pytest_crucible.local_model.config import Datum, Shape, Weights, initial_weights
+from base_model.gradients import initial_weights
+from pytest_crucible.local_model.config import Datum, Shape, Weights
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.tokens import Tokenizer
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 import pytest_crucible
+from base_model.tokenizer import train_tokenizer
 from pytest_crucible import Reply, Sample, metrics
 from pytest_crucible.backends.http.connection import Response
 from pytest_crucible.backends.openai.responses import parse_seconds, reply_or_error
@@ -28,7 +29,6 @@ from pytest_crucible.importers import benchmark_runs, metric_facts, promptfoo, p
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
-from pytest_crucible.local_model.tokens import train_tokenizer
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.models.scorers import NoVerdict, read_verdict
 from pytest_crucible.metrics.normalisers import NORMALISERS
@@ -168,7 +168,6 @@ NO_REPLIES = {
     "store/history.py": CONFIGURATION,
     "local_model/server/models.py": CONFIGURATION,
     "local_model/server/hub_cache.py": CONFIGURATION,
-    "local_model/server/sessions.py": "the version of an SDK, from a header",
     "features/cns3/antagonist.py": CONFIGURATION,
     "features/cns3/judgement.py": r"its pattern is \w+",
 }

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.features.stages.cost import (
+from pytest_crucible.features.stages.forecasts import (
+    Forecast,
     add_forecasts,
     add_together,
     predict_total,
@@ -17,7 +18,6 @@ from pytest_crucible.features.stages.cost import (
     reply_tokens,
     scale,
 )
-from pytest_crucible.features.stages.forecasts import Forecast
 
 amounts = st.lists(st.floats(0, 1e6), min_size=2, max_size=20)
 forecasts = st.builds(

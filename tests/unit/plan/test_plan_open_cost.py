@@ -7,9 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pytest_crucible.features.stages.arm_cost import sum_amounts
-from pytest_crucible.features.stages.forecasts import Amounts, ArmEstimate, Forecast
-from pytest_crucible.features.stages.open_cost import ends_early, estimate_further, whole_amounts
+from pytest_crucible.features.stages.forecasts import (
+    Amounts,
+    ArmEstimate,
+    Forecast,
+    ends_early,
+    estimate_further,
+    sum_amounts,
+    whole_amounts,
+)
 
 
 def arm(tokens: Forecast | None, *, to_send: int = 40, stored: int = 0, basis: str = "") -> ArmEstimate:

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_crucible.features.sweeps.setting_means import SettingMeans
-from pytest_crucible.features.sweeps.setting_tables import setting_document, setting_note, setting_tables
+from pytest_crucible.features.sweeps.sweep_members import SettingMeans, setting_document, setting_note, setting_tables
 from pytest_crucible.stats import LevelDifference, LevelMean, MarginalMeans
 from pytest_crucible.stats.interval import Interval
 

@@ -11,7 +11,7 @@ from tiny_base import CONTEXT, write_tiny_base
 from pytest_crucible.backends.local import LocalBackend, load_local, open_engine
 from pytest_crucible.backends.protocol import ScoresPrompts
 from pytest_crucible.features.contamination.memorisation import SEPARATOR, run_min_k_test, run_order_test
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records.errors import BackendError, SpecError
 

@@ -15,7 +15,7 @@ SAMPLE = Sample(id="q1", input="five")
 
 
 class Evaluator:
-    """What a `SamplingClientEvaluator` is: it is awaited with a client."""
+    """A `SamplingClientEvaluator`: it is awaited with a client."""
 
     def __init__(self, **figures: float) -> None:
         self.figures = figures

@@ -6,8 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
-from pytest_crucible.features.ensembles.ensemble import Ensemble, make_ensemble
-from pytest_crucible.features.ensembles.polling import Member
+from pytest_crucible.features.ensembles.ensemble import Ensemble, Member, make_ensemble
 from pytest_crucible.features.ensembles.settings import read_rules
 from pytest_crucible.features.ensembles.votes import Ballot
 from pytest_crucible.records import Adapter, Event, Reply, Request
@@ -16,7 +15,7 @@ ASKED = Request(input="2 + 2", sample="q1", repeat=0, parameters={"temperature":
 
 
 class Saying:
-    """Answers the same whoever asks: a text, a Reply or an error, after so many seconds."""
+    """Answers every request alike: with a text, a Reply or an error, after so many seconds."""
 
     simulated = False
 

@@ -1,11 +1,14 @@
-"""Judging the reply of an ensemble: its own scores, what it says besides, and its members' scores."""
+"""Values of an ensemble's reply, and scores of its members."""
 
 from __future__ import annotations
 
+import math
+
+import pytest
 from judging import judged_at_once
 
-from pytest_crucible.features.ensembles.member_scores import score_members
-from pytest_crucible.metrics import exact_match, metric
+from pytest_crucible.features.ensembles.section import ensemble_facts, ensemble_values, member_score, score_members
+from pytest_crucible.metrics import NotApplicable, exact_match, latency_s, metric, output_tokens
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
@@ -82,3 +85,59 @@ def test_a_missing_answer_has_a_reason():
 def test_a_failed_or_lost_sample_has_no_scores_of_members():
     assert member_scores(REPLY, exact_match, failure="assertion") == ({}, [])
     assert member_scores(REPLY, exact_match, lost="error")[0] == {}
+
+
+@metric(bounds=(0, 5), direction="lower")
+def errors(reply, sample):
+    return 1
+
+
+def test_ensembles_have_facts_for_consensus_cost_answers_and_member_scores():
+    facts = ensemble_facts([exact_match.facts, latency_s.facts], ["v1", "v2"])
+
+    assert [entry.name for entry in facts] == [
+        "consensus", "cost_usd", "answer[v1]", "answer[v2]", "exact_match[v1]", "exact_match[v2]", "latency_s[v1]",
+        "latency_s[v2]",
+    ]  # fmt: skip
+    assert all(entry.of_ensemble for entry in facts)
+    by_name = {entry.name: entry for entry in facts}
+    assert (by_name["consensus"].low, by_name["consensus"].high) == (0.0, 1.0)
+    assert (by_name["latency_s[v1]"].direction, by_name["latency_s[v1]"].kind) == ("lower", "positive")
+    assert by_name["answer[v1]"].kind == "text"
+
+
+def test_a_metric_of_the_suite_with_that_name_is_kept():
+    own = metric(kind="binary", name="consensus")(lambda reply, sample: True)
+
+    assert "consensus" not in [entry.name for entry in ensemble_facts([own.facts], ["v1"])]
+
+
+def test_without_members_there_are_no_facts():
+    assert ensemble_facts([exact_match.facts], []) == ()
+
+
+@pytest.mark.parametrize(
+    ("finish", "reason"),
+    [
+        ("abstained", "no member gave an answer"),
+        ("tied", "the best answers are equally good"),
+        ("divided", "the members do not agree enough"),
+        ("stop", ""),
+    ],
+)
+def test_a_consensus_without_an_answer_has_a_reason(finish, reason):
+    assert list(ensemble_values(Reply(text="", finish=finish, consensus=0.0))) == [("consensus", 0.0, reason)]
+
+
+def test_unknown_values_are_not_observed():
+    assert list(ensemble_values(Reply(text="4"))) == []
+
+
+@pytest.mark.parametrize("finish", ["length", "content_filter"])
+def test_a_truncated_member_has_the_worst_value(finish):
+    cut = Reply(text="4", finish=finish, output_tokens=3)
+
+    assert member_score(exact_match, cut, SAMPLE) is False
+    assert member_score(errors, cut, SAMPLE) == 5.0
+    assert isinstance(member_score(output_tokens, cut, SAMPLE), NotApplicable)
+    assert math.isinf(output_tokens.facts.high)

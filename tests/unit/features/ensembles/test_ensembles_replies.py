@@ -1,4 +1,4 @@
-"""What an ensemble answers, tells and is known by."""
+"""The reply of an ensemble, its events, and its identity."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from ensemble_members import ASKED, Saying, make, sure
 
 from pytest_crucible import Backend, BackendError, SpecError
 from pytest_crucible.backends import KnowsItsSamples, recorded_rows
-from pytest_crucible.features.ensembles.ensemble import make_ensemble
-from pytest_crucible.features.ensembles.polling import Member
+from pytest_crucible.features.ensembles.ensemble import Member, make_ensemble
 from pytest_crucible.features.ensembles.settings import read_rules
 from pytest_crucible.records import Adapter, Reply
 
@@ -22,7 +21,7 @@ def ask(trio, request=ASKED):
     return asyncio.run(trio.generate(request))
 
 
-def paid(text, **facts):
+def paid_reply(text, **facts):
     return Reply(text=text, **{"input_tokens": 10, "output_tokens": 2, "cost_usd": 0.5, "latency_s": 1.0, **facts})
 
 
@@ -35,7 +34,7 @@ def mine(monkeypatch):
 
 
 def test_reply_is_the_winners_text_with_all_members():
-    reply = ask(make(paid("It is 4."), paid("5"), paid("4.0", latency_s=2.0), normalise="number"))
+    reply = ask(make(paid_reply("It is 4."), paid_reply("5"), paid_reply("4.0", latency_s=2.0), normalise="number"))
 
     assert (reply.text, reply.model, reply.finish) == ("It is 4.", "trio", "stop")
     assert (reply.input_tokens, reply.output_tokens, reply.cost_usd, reply.latency_s) == (30, 6, 1.5, 2.0)
@@ -61,15 +60,15 @@ def test_reasoning_does_not_vote():
 
 @pytest.mark.parametrize("missing", ["input_tokens", "output_tokens", "cost_usd"])
 def test_sum_with_an_unknown_part_is_unknown(missing):
-    reply = ask(make(paid("4"), paid("4", **{missing: None}), paid("4")))
+    reply = ask(make(paid_reply("4"), paid_reply("4", **{missing: None}), paid_reply("4")))
 
     is_known = {name: getattr(reply, name) is not None for name in ("input_tokens", "output_tokens", "cost_usd")}
     assert is_known == {name: name != missing for name in is_known}
 
 
 def test_reply_is_cached_when_all_members_are():
-    assert ask(make(paid("4", cached=True), paid("4", cached=True))).cached
-    assert not ask(make(paid("4", cached=True), paid("4"))).cached
+    assert ask(make(paid_reply("4", cached=True), paid_reply("4", cached=True))).cached
+    assert not ask(make(paid_reply("4", cached=True), paid_reply("4"))).cached
 
 
 @pytest.mark.parametrize("finish", ["length", "content_filter"])

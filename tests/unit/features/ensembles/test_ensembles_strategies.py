@@ -1,4 +1,4 @@
-"""How members are asked, on a clock that jumps: who is asked when, what it takes, and who is left alone."""
+"""Strategies by which members are queried, in virtual time: requests, seconds, and cancelled members."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GONE = Retryable("connection refused", kind="connection")
 MORE_SURE, LESS_SURE = (-0.01, -0.02), (-1.0, -2.0)
 
 
-async def clocked(ensemble):
+async def time_reply(ensemble):
     """The reply, and how long it took."""
     loop = asyncio.get_running_loop()
     started = loop.time()
@@ -39,7 +39,7 @@ def slow(*seconds, reply="4"):
 
 def test_parallel_takes_as_long_as_the_slowest():
     members = slow(0.3, 0.1, 0.2)
-    reply, took = run(clocked(make(*members)))
+    reply, took = run(time_reply(make(*members)))
 
     assert (reply.text, took, reply.latency_s) == ("4", 0.3, pytest.approx(0.3))
     assert request_counts(members) == [1, 1, 1]
@@ -47,7 +47,7 @@ def test_parallel_takes_as_long_as_the_slowest():
 
 def test_events_name_the_member():
     members = slow(0.3, 0.1)
-    run(clocked(make(*members)))
+    run(time_reply(make(*members)))
     (first,), (second,) = (member.requests for member in members)
 
     assert [first.member, second.member, ASKED.member] == ["v1", "v2", ""]
@@ -57,7 +57,7 @@ def test_events_name_the_member():
 
 
 def test_reported_latency_replaces_the_measured_one():
-    reply, took = run(clocked(make(Saying(Reply(text="4", latency_s=0.1), after=5.0), Saying("4", after=0.2))))
+    reply, took = run(time_reply(make(Saying(Reply(text="4", latency_s=0.1), after=5.0), Saying("4", after=0.2))))
 
     assert (took, reply.latency_s) == (5.0, pytest.approx(0.2))
     assert [member.latency_s for member in reply.members.values()] == [0.1, pytest.approx(0.2)]
@@ -65,7 +65,7 @@ def test_reported_latency_replaces_the_measured_one():
 
 @pytest.mark.parametrize("execution", ["parallel", "sequential"])
 def test_lost_member_does_not_abstain(execution):
-    reply, _ = run(clocked(make(GONE, "4", "4", execution=execution)))
+    reply, _ = run(time_reply(make(GONE, "4", "4", execution=execution)))
 
     assert (reply.text, reply.consensus, list(reply.members)) == ("4", 1.0, ["v2", "v3"])
     assert reply.lost_members == {"v1": str(GONE)}
@@ -142,7 +142,7 @@ async def test_cancellation_cancels_all_members(execution):
 )
 def test_sequential_stops_when_the_vote_is_settled(replies, requests, settings):
     members = [Saying(reply_text, after=0.1, identity=str(k)) for k, reply_text in enumerate(replies)]
-    reply, took = run(clocked(make(*members, execution="sequential", **settings)))
+    reply, took = run(time_reply(make(*members, execution="sequential", **settings)))
 
     assert request_counts(members) == requests
     assert took == pytest.approx(0.1 * sum(requests)) == reply.latency_s
@@ -179,7 +179,7 @@ def test_sequential_and_parallel_agree(replies, rule, ties, weights):
 )
 def test_hedged_first_answer_wins(replies, seconds, delay_s, text, took, requests):
     members = [Saying(reply, after=after) for reply, after in zip(replies, seconds, strict=True)]
-    reply, waited = run(clocked(make(*members, execution="hedged", delay_s=delay_s)))
+    reply, waited = run(time_reply(make(*members, execution="hedged", delay_s=delay_s)))
 
     assert (reply.text, waited, reply.latency_s) == (text, pytest.approx(took), pytest.approx(took))
     assert (request_counts(members), reply.consensus) == (requests, None)
@@ -187,7 +187,7 @@ def test_hedged_first_answer_wins(replies, seconds, delay_s, text, took, request
 
 def test_hedged_cancels_losers():
     members = slow(1.5, 0.02, 9.0)
-    reply, took = run(clocked(make(*members, execution="hedged", delay_s=0.05)))
+    reply, took = run(time_reply(make(*members, execution="hedged", delay_s=0.05)))
 
     assert took == pytest.approx(0.07) == reply.latency_s
     assert (list(reply.members), [member.cancelled for member in members]) == (["v2"], [1, 0, 1])
@@ -195,7 +195,7 @@ def test_hedged_cancels_losers():
 
 def test_hedged_abstention_does_not_win():
     members = [Saying("4", after=0.5), Saying("no idea", after=0.1), Saying("", after=0.2)]
-    reply, _ = run(clocked(make(*members, execution="hedged", delay_s=0.0, normalise="number")))
+    reply, _ = run(time_reply(make(*members, execution="hedged", delay_s=0.0, normalise="number")))
 
     assert (reply.text, list(reply.members)) == ("4", ["v1", "v2", "v3"])
 

@@ -72,15 +72,15 @@ SPANS = st.lists(
 
 @given(SPANS, SPANS)
 def test_spans_count_once_on_their_own_side(annotated, predicted):
-    found, n, right, m = guards.count_spans(annotated, predicted)
+    matched, n, right, m = guards.count_spans(annotated, predicted)
     mirrored = guards.count_spans(predicted, annotated)
 
     assert (n, m) == (len(annotated), len(predicted))
-    assert 0 <= found <= n
+    assert 0 <= matched <= n
     assert 0 <= right <= m
-    assert (right, m, found, n) == mirrored
-    assert bool(found) == bool(right)
-    assert found == sum(guards.count_spans(annotated, predicted, kind)[0] for kind in "AB")
+    assert (right, m, matched, n) == mirrored
+    assert bool(matched) == bool(right)
+    assert matched == sum(guards.count_spans(annotated, predicted, kind)[0] for kind in "AB")
 
 
 def test_spans_match_from_half_an_overlap():

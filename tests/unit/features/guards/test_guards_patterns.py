@@ -1,4 +1,4 @@
-"""What patterns need, read from the patterns, and patterns for RE2, whose verdicts are those of other engines."""
+"""Needs, read from patterns, and patterns for RE2, whose verdicts are those of other engines."""
 
 from __future__ import annotations
 

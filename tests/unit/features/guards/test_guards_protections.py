@@ -55,13 +55,8 @@ def test_blocked_request_is_not_sent():
     reply = ask("the secret", before=[BLOCKS], sent=sent)
 
     assert sent == []
-    assert (reply.text, reply.finish, reply.cost_usd, reply.input_tokens, reply.latency_s) == (
-        "sorry",
-        "blocked",
-        0.0,
-        0,
-        0.5,
-    )
+    assert (reply.text, reply.finish) == ("sorry", "blocked")
+    assert (reply.cost_usd, reply.input_tokens, reply.latency_s) == (0.0, 0, 0.5)
     assert reply.detection.category == "WORD"
 
 
@@ -82,13 +77,8 @@ def test_blocked_reply_keeps_only_its_cost():
     )  # fmt: skip
     reply = ask("hello", paid, after=[BLOCKS])
 
-    assert (reply.text, reply.finish, reply.input_tokens, reply.cost_usd, reply.latency_s) == (
-        "sorry",
-        "blocked",
-        3,
-        0.1,
-        2.0,
-    )
+    assert (reply.text, reply.finish) == ("sorry", "blocked")
+    assert (reply.input_tokens, reply.cost_usd, reply.latency_s) == (3, 0.1, 2.0)
     assert (reply.reasoning, reply.logprobs, reply.alternatives, reply.value) == ("", None, (), None)
 
 

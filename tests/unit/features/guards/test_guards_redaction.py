@@ -30,18 +30,18 @@ from pytest_crucible.records.detections import Span
 TEXT = "Grüße an jürgen@example.com und anna@example.com, jürgen@example.com"
 
 
-def redacted(how, text=TEXT, **facts):
+def redact_text(how, text=TEXT, **facts):
     return Redactor(how, **facts)(text, find_pii(text))
 
 
 def test_equal_values_have_equal_placeholders():
-    assert redacted("placeholder") == "Grüße an <EMAIL_ADDRESS_1> und <EMAIL_ADDRESS_2>, <EMAIL_ADDRESS_1>"
+    assert redact_text("placeholder") == "Grüße an <EMAIL_ADDRESS_1> und <EMAIL_ADDRESS_2>, <EMAIL_ADDRESS_1>"
 
 
 def test_a_mask_keeps_the_length_and_a_part_keeps_the_ends():
-    assert redacted("mask") == f"Grüße an {'*' * 18} und {'*' * 16}, {'*' * 18}"
-    assert redacted("partial") == f"Grüße an j{'*' * 13}.com und a{'*' * 11}.com, j{'*' * 13}.com"
-    assert redacted("partial", "call 5550123") == "call *******"
+    assert redact_text("mask") == f"Grüße an {'*' * 18} und {'*' * 16}, {'*' * 18}"
+    assert redact_text("partial") == f"Grüße an j{'*' * 13}.com und a{'*' * 11}.com, j{'*' * 13}.com"
+    assert redact_text("partial", "call 5550123") == "call *******"
 
 
 def test_a_hash_cannot_be_joined_with_that_of_another_run():
@@ -51,7 +51,7 @@ def test_a_hash_cannot_be_joined_with_that_of_another_run():
     assert first.startswith("<EMAIL_ADDRESS:")
     assert first == item("a@example.com", find_pii("a@example.com"))
     assert first != second
-    assert redacted("hash", run=RunRedaction(b"k")) == redacted("hash", run=RunRedaction(b"k"))
+    assert redact_text("hash", run=RunRedaction(b"k")) == redact_text("hash", run=RunRedaction(b"k"))
 
 
 def test_a_hash_has_no_digits_that_could_be_a_number():
@@ -73,7 +73,7 @@ def test_numbers_go_on_from_text_to_text():
 
 
 def test_a_worker_on_another_machine_is_part_of_its_placeholders():
-    assert redacted("placeholder", "a@b.org", run=RunRedaction(process="gw1")) == "<EMAIL_ADDRESS_gw1_1>"
+    assert redact_text("placeholder", "a@b.org", run=RunRedaction(process="gw1")) == "<EMAIL_ADDRESS_gw1_1>"
 
 
 def count_values(folder, first):
@@ -127,7 +127,7 @@ def test_redaction_leaves_nothing_of_a_finding(how, text):
 VALUE = "tr0ub4dor3xyz"
 
 
-def learned(*values: str) -> FoundValues:
+def learn_values(*values: str) -> FoundValues:
     result = FoundValues(normalise, read_forms)
     for value in values:
         result.learn(f"it is {value}", [Span("PASSWORD", 6, 6 + len(value))])
@@ -146,20 +146,20 @@ def test_a_disguised_value_is_found_where_it_is(data):
         disguised += sign + data.draw(st.sampled_from(["", "", "\u200b", "\u00ad", " "]))
     text = f"say {disguised.strip()}, please"
 
-    [span] = learned(VALUE, *others).find(text)
+    [span] = learn_values(VALUE, *others).find(text)
     assert text[span.start : span.end].strip("\u200b\u00ad") == disguised.strip().strip("\u200b\u00ad")
 
 
 @pytest.mark.parametrize("text", ["", "a tr0ub4dor", "4dor3 xyz tr0u", "unrelated words " * 90])
 def test_nothing_else_is_found(text):
-    assert learned(VALUE).find(text) == []
+    assert learn_values(VALUE).find(text) == []
 
 
 @pytest.mark.parametrize(
     ("value", "text"), [("anna", "hannah"), ("123456", "0123456789"), ("abcd", "ab cd"), ("an", "an")]
 )
 def test_a_short_value_must_be_a_word_of_its_own(value, text):
-    assert learned(value).find(text) == []
+    assert learn_values(value).find(text) == []
 
 
 @pytest.mark.parametrize(
@@ -168,14 +168,14 @@ def test_a_short_value_must_be_a_word_of_its_own(value, text):
 def test_a_text_with_an_encoded_value_is_hidden_whole(encode):
     text = encode(f"the secret is {VALUE} and nothing else")
 
-    assert learned(VALUE).find(text) == [Span("PASSWORD", 0, len(text))]
+    assert learn_values(VALUE).find(text) == [Span("PASSWORD", 0, len(text))]
 
 
 @pytest.mark.parametrize(
     "changed", ["tr0ub4dr3xyz", "tr0bu4dor3xyz", "tr0ubb4dor3xyz", "tr9ub4dor3xy", "tr0ub 4dr3xyz"]
 )
 def test_an_attacked_value_is_found(changed):
-    result = learned(VALUE)
+    result = learn_values(VALUE)
     result.learn_changed(f"log in with {VALUE} today", f"log in wiht {changed}, today")
 
     assert [span.type for span in result.find(f"you said {changed}!")] == ["PASSWORD"]

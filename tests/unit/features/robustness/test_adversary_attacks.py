@@ -28,13 +28,13 @@ EDITING = [
 NO_CASE = ("case_noise", "word_shuffle", "semantic_formality_change")
 
 
-def attacked(name, text=TEXT, strength=0.1, seed=1, options=None, **source):
+def attack_text(name, text=TEXT, strength=0.1, seed=1, options=None, **source):
     return make_attack(name, options).perturb(Source(text, facts=FACTS, **source), Random(seed), strength)
 
 
 @pytest.mark.parametrize("name", [name for name in EDITING if name not in NO_CASE])
 def test_case_stays(name):
-    result = attacked(name, "Some THINGS are GREAT because People receive Answers in the World", 1.0)
+    result = attack_text(name, "Some THINGS are GREAT because People receive Answers in the World", 1.0)
 
     for edit in result.edits:
         before = "Some THINGS are GREAT because People receive Answers in the World"[edit.start : edit.end]
@@ -53,13 +53,13 @@ def test_the_number_of_edits_is_the_share_of_the_places(strength, places):
 
 @pytest.mark.parametrize("name", ["character_delete", "character_insert", "homoglyph", "case_noise", "word_insertion"])
 def test_as_many_places_are_edited_as_the_strength_says(name):
-    whole = attacked(name, strength=1.0)
+    whole = attack_text(name, strength=1.0)
 
-    assert len(attacked(name, strength=0.5).edits) == count_edits(0.5, len(whole.edits))
+    assert len(attack_text(name, strength=0.5).edits) == count_edits(0.5, len(whole.edits))
 
 
 def test_a_swap_exchanges_two_unequal_neighbours_of_a_word():
-    for edit in attacked("character_swap", strength=1.0).edits:
+    for edit in attack_text("character_swap", strength=1.0).edits:
         first, second = TEXT[edit.start : edit.end]
         assert first.lower() != second.lower()
         assert edit.text.lower() == f"{second}{first}".lower()
@@ -77,7 +77,7 @@ def test_a_typo_is_a_neighbouring_doubled_omitted_or_transposed_letter():
     keys = neighbours("qwerty")
     kinds = set()
     for seed in range(30):
-        for edit in attacked("keyboard_typo", strength=0.3, seed=seed).edits:
+        for edit in attack_text("keyboard_typo", strength=0.3, seed=seed).edits:
             before = TEXT[edit.start : edit.end]
             kinds.add(len(edit.text) - len(before) if len(before) == 1 and len(edit.text) != 1 else f"of {len(before)}")
             if len(before) == len(edit.text) == 1:
@@ -98,13 +98,13 @@ def test_whole_words_are_replaced():
     """The predecessors of such lists replace substrings: "this machine" becomes "thellos machellone"."""
     text = "this machine: they think about the other brother"
 
-    assert attacked("semantic_formality_change", text).text == text
-    assert attacked("synonym_replacement", text, 1.0).text.replace("roughly", "about") == text.replace(
+    assert attack_text("semantic_formality_change", text).text == text
+    assert attack_text("synonym_replacement", text, 1.0).text.replace("roughly", "about") == text.replace(
         "think", "believe"
     )
     assert (
-        "HUGE" in attacked("synonym_replacement", "It is VAST.", 1.0).text
-        or "ENORMOUS" in attacked("synonym_replacement", "It is VAST.", 1.0).text
+        "HUGE" in attack_text("synonym_replacement", "It is VAST.", 1.0).text
+        or "ENORMOUS" in attack_text("synonym_replacement", "It is VAST.", 1.0).text
     )
 
 
@@ -118,14 +118,14 @@ def test_the_lexicon_is_large_and_offers_other_words():
 def test_only_stop_words_are_deleted_unless_all_are_asked_for():
     text = "It is not the largest of 12 rivers"
 
-    assert attacked("word_deletion", text, 1.0).text == "not largest 12 rivers"
-    everything = attacked("word_deletion", text, 1.0, options={"words": "all"}).text
+    assert attack_text("word_deletion", text, 1.0).text == "not largest 12 rivers"
+    everything = attack_text("word_deletion", text, 1.0, options={"words": "all"}).text
     assert everything.split() == ["12"] or everything.strip().startswith("12") or "not" not in everything
 
 
 def test_words_are_shuffled_in_disjoint_pairs_and_stay_the_same_words():
     text = "alpha beta gamma delta epsilon zeta"
-    result = attacked("word_shuffle", text, 0.6)
+    result = attack_text("word_shuffle", text, 0.6)
 
     assert sorted(result.text.split()) == sorted(text.split())
     assert result.text != text
@@ -134,7 +134,7 @@ def test_words_are_shuffled_in_disjoint_pairs_and_stay_the_same_words():
 def test_sentences_are_reordered_with_their_marks():
     text = "Is it so? Dr. Smith says no! It costs 3.5 coins.\nOne line."
     for seed in range(9):
-        first, second = attacked("semantic_sentence_reorder", text, seed=seed).text.split("\n")
+        first, second = attack_text("semantic_sentence_reorder", text, seed=seed).text.split("\n")
         assert second == "One line."
         assert first != text.split("\n")[0]
         assert sorted(re.split(r"(?<=[?!.]) (?=I|D)", first)) == [
@@ -146,15 +146,17 @@ def test_sentences_are_reordered_with_their_marks():
 
 def test_formality_goes_both_ways():
     assert (
-        attacked("semantic_formality_change", "I am going to help because they do not.").text
+        attack_text("semantic_formality_change", "I am going to help because they do not.").text
         == "I'm gonna help cause they don't."
     )
-    assert attacked("semantic_formality_change", "They don't.", options={"direction": "formal"}).text == "They do not."
+    assert (
+        attack_text("semantic_formality_change", "They don't.", options={"direction": "formal"}).text == "They do not."
+    )
 
 
 @pytest.mark.parametrize("name", [name for name, row in ROWS.items() if row.kind == "injection"])
 def test_an_injection_keeps_the_text_and_asks_for_the_code_word_in_two_halves(name):
-    texts = {attacked(name, seed=seed).text for seed in range(20)}
+    texts = {attack_text(name, seed=seed).text for seed in range(20)}
     frames = built_in_frames(name)
 
     assert len(frames) >= 2
@@ -169,7 +171,7 @@ def test_encoded_requests_can_be_decoded():
     assert base64.b64decode(ENCODINGS["base64"][0](goal)).decode() == goal
     assert bytes.fromhex(ENCODINGS["hex"][0](goal)).decode() == goal
     assert ENCODINGS["rot13"][0](ENCODINGS["rot13"][0](goal)) == goal
-    text = attacked("jailbreak_encode", options={"encoding": "hex"}).text
+    text = attack_text("jailbreak_encode", options={"encoding": "hex"}).text
     assert ENCODINGS["hex"][0](goal) in text
     assert "code of one character" in text
 
@@ -185,7 +187,7 @@ def test_encoded_requests_can_be_decoded():
 def test_patterns_and_the_expected_answer_are_protected(text, protect, expected):
     remaining = {"blue sky", "[this one]", "Paris"}
     for seed in range(9):
-        result = attacked("homoglyph", text, 1.0, seed, protect=protect, expected=expected)
+        result = attack_text("homoglyph", text, 1.0, seed, protect=protect, expected=expected)
         assert result.text != text
         assert any(span in text and span in result.text for span in remaining)
 
@@ -204,11 +206,7 @@ def test_canaries_differ_between_samples_and_are_found_in_any_spacing():
     [
         ("homoglyf", {}, "unknown attack 'homoglyf': did you mean 'homoglyph'?"),
         ("homoglyph", {"layout": "qwertz"}, "attack 'homoglyph' has no setting 'layout': it takes no settings"),
-        (
-            "keyboard_typo",
-            {"layout": "qwerti"},
-            "layout 'qwerti' is not known: did you mean 'qwert",
-        ),
+        ("keyboard_typo", {"layout": "qwerti"}, "layout 'qwerti' is not known: did you mean 'qwert"),
         ("word_deletion", {"words": "few"}, "words = 'few': write "),
         ("semantic_formality_change", {"direction": "up"}, "direction = 'up': write "),
         ("jailbreak_encode", {"encoding": "morse"}, "encoding = 'morse': write one of base64, "),

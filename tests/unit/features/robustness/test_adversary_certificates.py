@@ -10,7 +10,8 @@ from random import Random
 import pytest
 from run_sizes import choose_examples
 
-from pytest_crucible.features.robustness.certificates import (
+from pytest_crucible.features.robustness.edits import Source
+from pytest_crucible.features.robustness.late_variants import (
     ABSTAINS,
     certified_edits,
     delete_words,
@@ -18,7 +19,6 @@ from pytest_crucible.features.robustness.certificates import (
     radius,
     search_text,
 )
-from pytest_crucible.features.robustness.edits import Source
 from pytest_crucible.stats import clopper_pearson_bound
 
 WORDS = ("x", "y")
@@ -41,7 +41,7 @@ def share(words, noise, answer):
     return total
 
 
-def edited(words):
+def edit_once(words):
     """Every text that is one word edit away."""
     for at in range(len(words) + 1):
         yield from ((*words[:at], word, *words[at:]) for word in WORDS)
@@ -60,7 +60,7 @@ def test_no_edit_within_the_radius_changes_the_answer(noise):
             edits = radius(share(words, noise, answer), noise)
             texts = {words}
             for _ in range(max(edits, 0)):
-                texts |= {other for text in texts for other in edited(text)}
+                texts |= {other for text in texts for other in edit_once(text)}
                 certified += 1
             assert all(share(text, noise, answer) >= 0.5 for text in texts)
     assert certified > 3

@@ -45,7 +45,7 @@ def compare(*looks: SweepLook, drop: str = "proven", groups=None):
     return compare_members(make_half(*looks, groups=groups), ORDER, make_sweep(drop), alpha=0.05)
 
 
-DROPPED = SweepLook(samples=40, kept=("a2", "b1", "b2"))
+DROPPED = SweepLook(samples=40, remaining=("a2", "b1", "b2"))
 
 
 def test_without_drops_members_are_arms():
@@ -74,7 +74,7 @@ def test_a_dropped_member_is_compared_at_its_look():
 
 def test_members_that_were_dropped_later_are_better_than_those_that_they_beat():
     """At the first look a1 is proven worse than b1 and b2, at the second a2 is."""
-    table = compare(DROPPED, SweepLook(samples=80, kept=("b1", "b2"))).members
+    table = compare(DROPPED, SweepLook(samples=80, remaining=("b1", "b2"))).members
 
     assert [arm.ranks for arm in table.arms] == [(3, 4), (3, 4), (1, 2), (1, 2)]
     assert table.not_proven_worse == ("b1", "b2")
@@ -92,7 +92,7 @@ def test_claims_follow_from_each_other():
 
 def test_the_last_member_is_not_better_than_one_that_was_hardly_worse():
     """Dropping claims less than a rank does: b1 was dropped, so it has no rank and is not among those that may be the best."""
-    table = compare(SweepLook(samples=80, kept=("b2",))).members
+    table = compare(SweepLook(samples=80, remaining=("b2",))).members
 
     assert [arm.ranks for arm in table.arms] == [(4, 4), (3, 4), None, (1, 2)]
     assert table.not_proven_worse == ("b2",)
@@ -100,7 +100,7 @@ def test_the_last_member_is_not_better_than_one_that_was_hardly_worse():
 
 
 def test_without_a_proof_a_dropped_member_keeps_its_possible_ranks():
-    table = compare(SweepLook(samples=80, kept=("b2",)), drop="half").members
+    table = compare(SweepLook(samples=80, remaining=("b2",)), drop="half").members
 
     assert [arm.ranks[0] for arm in table.arms] == [4, 3, 1, 1]
 

@@ -11,8 +11,7 @@ from pytest_crucible.analyse.winners_estimate import CorrectedMean
 from pytest_crucible.features.sweeps import section
 from pytest_crucible.features.sweeps.records import Sweep, SweepLook, SweepMember
 from pytest_crucible.features.sweeps.section import SweepResult
-from pytest_crucible.features.sweeps.setting_means import SettingMeans
-from pytest_crucible.features.sweeps.sweep_members import SweepMembers
+from pytest_crucible.features.sweeps.sweep_members import SettingMeans, SweepMembers
 from pytest_crucible.stats.interval import Interval
 
 NAMES = ("a", "b", "c")
@@ -34,7 +33,7 @@ def make_result(*, ranks=((1, 2), (1, 2), (3, 3)), dropped=(), corrected=0.625, 
     return SweepResult(
         sweep=replace(SWEEP, **changes),
         winner="a",
-        looks=(SweepLook(samples=40, kept=names),),
+        looks=(SweepLook(samples=40, remaining=names),),
         compared=SweepMembers(members=table, settings=SettingMeans(metric="ok", reason="one setting")),
         corrected=CorrectedMean(arm=0, value=corrected, interval=FAIR, naive=0.625),
         dropped_after=dict.fromkeys(dropped, 40),

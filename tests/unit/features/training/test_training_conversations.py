@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.features.training.encoding import Answer, join_answers
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records.errors import DatasetError
 
@@ -24,11 +24,11 @@ CONVERSATION = [
 
 @pytest.fixture(scope="module")
 def trainer(tmp_path_factory) -> EmbeddedTrainer:
-    """Of the packaged model, whose context these conversations need."""
+    """Return a trainer of the packaged model: these conversations need its context."""
     return EmbeddedTrainer(open_engine(None), LoraSpec(rank=1), folder=tmp_path_factory.mktemp("recipe"))
 
 
-def counted(trainer, datum) -> str:
+def counted_text(trainer, datum) -> str:
     return trainer.tokenizer.decode(datum.inputs["target_tokens"][datum.inputs["weights"] > 0])
 
 
@@ -37,8 +37,8 @@ def test_all_answers_count_with_their_ends(trainer):
     (last,) = trainer.datums([{"messages": CONVERSATION}])
 
     assert list(row.tokens) == list(last.tokens)
-    assert counted(trainer, row) == " water yes"
-    assert counted(trainer, last) == " yes"
+    assert counted_text(trainer, row) == " water yes"
+    assert counted_text(trainer, last) == " yes"
     # Both answers end; the prompt of the second goes on without an end.
     assert (row.inputs["target_tokens"] == trainer.tokenizer.eos).sum() == 2
     assert trainer.tokenizer.eos not in row.tokens
@@ -56,7 +56,7 @@ def test_an_answer_after_a_prompt_that_later_ones_change_is_a_row_of_its_own(tra
     """A first message alone is a prompt as it stands, and a question in a conversation."""
     rows = trainer.datums([{"messages": CONVERSATION[1:]}], train_on="all_assistant")
 
-    assert [counted(trainer, row) for row in rows] == ["water", " yes"]
+    assert [counted_text(trainer, row) for row in rows] == ["water", " yes"]
 
 
 @given(
@@ -87,7 +87,7 @@ def test_a_message_has_a_weight(trainer, train_on):
     messages = [*CONVERSATION[:2], {**CONVERSATION[2], "weight": 0}, CONVERSATION[3], {**CONVERSATION[4], "weight": 2}]
     (row,) = trainer.datums([{"messages": messages, "weight": 3.0}], train_on=train_on)
 
-    assert counted(trainer, row) == " yes"
+    assert counted_text(trainer, row) == " yes"
     assert set(row.inputs["weights"].tolist()) == {0.0, 6.0}
 
 

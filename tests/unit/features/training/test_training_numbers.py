@@ -1,16 +1,130 @@
-"""Targets on a training: one number, no interval, a verdict that selection and losses do not touch."""
+"""Targets on a training: their names, one number without an interval, a verdict that selection does not touch, their section."""
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
+from answer_builders import arm, inputs_of
 
+from pytest_crucible import SpecError
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
+from pytest_crucible.features.training import numbers as training
 from pytest_crucible.features.training.log import summarise_training
 from pytest_crucible.gate import decide_verdicts
+from pytest_crucible.plan.design import plan_metrics
 from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import Arm, ArmOutcomes, ArmTraining, Fingerprint, MetricFacts, Plan, ScoreColumns
+from pytest_crucible.records import (
+    Arm,
+    ArmOutcomes,
+    ArmTraining,
+    Contrast,
+    Fingerprint,
+    MetricFacts,
+    Plan,
+    ScoreColumns,
+    TrainingResult,
+)
+from pytest_crucible.records.serialize import to_plain
+
+ACCURACY = MetricFacts(name="accuracy", kind="binary", low=0, high=1)
+
+
+def refusals_for(*facts, targets=(), compared=(), open_metrics=False):
+    return plan_metrics(
+        facts,
+        [parse_target(text) for text in targets],
+        [Contrast(metric=name, baseline="") for name in compared],
+        open_metrics=open_metrics,
+    )
+
+
+def refusal(*facts, **target) -> str:
+    with pytest.raises(SpecError) as caught:
+        refusals_for(*facts, **target)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("name", TrainingResult.__dataclass_fields__)
+def test_every_number_of_a_training_can_be_judged(name):
+    assert refusals_for(ACCURACY, targets=[f"{name} <= 1"]) == (ACCURACY,)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("loss_reducton >= 0.95", "loss_reduction"),
+        ("reduction >= 0.95", "loss_reduction"),
+        ("converged_steps < 500", "convergence_steps"),
+        ("gradient_norm_finite == 1", "gradient_norms_finite"),
+        ("train_steps < 500", "training_steps"),
+    ],
+)
+def test_a_misspelt_name_is_found_with_the_nearest_one(text, meant):
+    name = text.split()[0]
+
+    assert refusal(ACCURACY, targets=[text]) == (
+        f"target {text!r} names metric {name!r}: did you mean {meant!r}? this experiment has accuracy"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "instead"),
+    [
+        ("p95(final_loss) <= 0.5", "final_loss <= 0.5"),
+        ("count(training_steps) < 500", "training_steps < 500"),
+        ("rate(final_loss <= 0.5) >= 0.9", "final_loss <= 0.5"),
+    ],
+)
+def test_it_is_one_number_of_which_there_is_no_statistic(text, instead):
+    name = instead.split()[0]
+
+    assert refusal(ACCURACY, targets=[text]) == (
+        f"target {text!r} asks for a statistic of {name!r}, which is one number of the candidate's training: "
+        f"write {instead!r}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "low", "high"),
+    [
+        ("loss_reduction >= 95", "-inf", "1"),
+        ("training_steps < 0", "1", "inf"),
+        ("gradient_norms_finite == 2", "0", "1"),
+        ("largest_gradient_norm <= -1", "0", "inf"),
+    ],
+)
+def test_a_value_that_it_can_never_have_is_a_slip(text, low, high):
+    name, _, value = text.split()
+
+    assert refusal(ACCURACY, targets=[text]) == (
+        f"target {text!r} asks for {value}, but {name!r} lies between {low} and {high}: write a value in that range, "
+        "a percentage as a fraction"
+    )
+
+
+def test_trainings_cannot_be_compared():
+    assert refusal(ACCURACY, compared=["final_loss"]) == (
+        "ab_compare('final_loss') names a number of the training, of which each arm has one, so that nothing can be "
+        "tested: judge it with quality_target, or compare on a metric"
+    )
+
+
+def test_a_metric_of_the_same_name_goes_first():
+    own = MetricFacts(name="final_loss", kind="bounded", low=0, high=10)
+
+    assert refusals_for(own, targets=["p95(final_loss) <= 9"], compared=["final_loss"]) == (own,)
+    assert "lies between 0 and 10" in refusal(own, targets=["final_loss <= 11"])
+
+
+def test_what_a_function_scores_by_itself_may_have_any_name():
+    assert refusals_for(targets=["p95(final_loss) <= 9"], compared=["final_loss"], open_metrics=True) == ()
+
+
+def test_a_training_alone_may_be_judged():
+    assert [refusal.name for refusal in refusals_for(targets=["final_loss <= 0.5"])] == ["passed"]
+
 
 LOSSES = (2.0, 1.0, 0.5, 0.1, 0.1, 0.1)
 TRAINED = Arm(
@@ -237,3 +351,32 @@ def test_a_number_that_one_training_lacks_leaves_the_target_open():
     assert (verdict.state, verdict.reason) == (
         "undecided", "the loss was still changing in the last fifth of 2 steps",
     )  # fmt: skip
+
+
+SHORT = summarise_training([2.0, 1.0, 1.0], [3.0, 1.0, 1.0])
+
+
+def inputs_with_target(target: str):
+    """Inputs of an experiment whose candidate was trained, with one target."""
+    inputs = inputs_of(arm(a=[1.0, 0.0]), arm(a=[1.0, 0.0]), targets=[target])
+    candidate, baseline = inputs.plan.arms
+    arms = (dataclasses.replace(candidate, training=SHORT), baseline)
+    return dataclasses.replace(inputs, plan=dataclasses.replace(inputs.plan, arms=arms))
+
+
+def test_without_a_known_training_there_is_nothing_to_show():
+    assert training.compute(inputs_of(arm(a=[1.0]))) is None
+
+
+@pytest.mark.parametrize(("target", "notes"), [("loss_reduction >= 0.4", 1), ("a >= 0.4", 0)])
+def test_a_target_on_a_training_is_called_one_of_many(target, notes):
+    result = training.compute(inputs_with_target(target))
+    view = training.view(result, ())
+
+    assert [note.text for note in view.notes] == notes * [
+        "v2 was trained once, in 3 steps: another seed may give other numbers"
+    ]
+    assert to_plain(view.document) == {"v2": {
+        "training_steps": 3, "first_loss": 2.0, "final_loss": 1.0, "loss_reduction": 0.5, "convergence_steps": 2,
+        "largest_gradient_norm": 3.0, "gradient_norms_finite": True,
+    }}  # fmt: skip

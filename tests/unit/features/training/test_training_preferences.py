@@ -4,35 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
-from tiny_base import CONTEXT, write_tiny_base
+from tiny_base import CONTEXT
 
-from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training.local_trainer import EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingStopped
 from pytest_crucible.features.training.losses import Preference, dpo_loss
-from pytest_crucible.features.training.trainer import RecipeTrainer
+from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.config import Datum
-from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records.errors import DatasetError
 
 ROW = {"prompt": "sum?", "chosen": "five", "rejected": "six"}
 USER = {"role": "user", "content": "sum?"}
 YES, NO = {"role": "assistant", "content": "five"}, {"role": "assistant", "content": "six"}
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    return open_engine(write_tiny_base(tmp_path_factory.mktemp("base")))
-
-
-@pytest.fixture
-def trainer(engine: Engine, tmp_path: Path) -> RecipeTrainer:
-    return EmbeddedTrainer(engine, LoraSpec(rank=4, seed=3), folder=tmp_path)
 
 
 @pytest.mark.parametrize(

@@ -1,24 +1,32 @@
-"""A training is shown while it runs: on a terminal in one line, elsewhere now and then."""
+"""A training is shown while it runs: on a terminal in one line, elsewhere now and then; and in an estimate."""
 
 from __future__ import annotations
 
 import io
+from fnmatch import fnmatch
+from types import SimpleNamespace
 
 import pytest
 from _pytest.terminal import TerminalReporter
 from experiment_builders import ALONE
-from tiny_base import write_tiny_base
 
-from pytest_crucible.backends.local import open_engine
+from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.backends.lineages import write_lineage
+from pytest_crucible.features.stages.estimating import forecast_text
+from pytest_crucible.features.stages.forecasts import predict_total
 from pytest_crucible.features.training import adapters as training_adapters
-from pytest_crucible.features.training.adapters import TrainingProgress
-from pytest_crucible.features.training.local_trainer import EmbeddedBase
-from pytest_crucible.features.training.log import TrainingLog
+from pytest_crucible.features.training.adapters import TrainingProgress, Untrained
+from pytest_crucible.features.training.log import TrainingLog, summarise_training
+from pytest_crucible.features.training.plugin import RECIPE, pytest_crucible_estimate_session
 from pytest_crucible.features.training.recipe import Recipe
+from pytest_crucible.features.training.trainer import EmbeddedBase
 from pytest_crucible.local_model.checkpoints import LoraSpec
-from pytest_crucible.records import Lineage, TrainingResult
+from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.records import Arm, Lineage, TrainingResult
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.experiment_estimate import SessionEstimate
 from pytest_crucible.session.progress_lines import TerminalProgress
+from pytest_crucible.stats.number_format import seconds
 
 
 class Screen(io.StringIO):
@@ -30,9 +38,8 @@ class Screen(io.StringIO):
         return self._is_terminal
 
 
-@pytest.fixture(scope="module")
-def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
-    engine = open_engine(write_tiny_base(tmp_path_factory.mktemp("base")))
+@pytest.fixture
+def recipe(engine: Engine) -> Recipe:
     return Recipe("v2", "recipes:train", print, EmbeddedBase(engine, "tiny"), LoraSpec(rank=4, seed=3))
 
 
@@ -62,47 +69,34 @@ def lineage(**facts: object) -> Lineage:
     return Lineage(**values)
 
 
-def test_a_training_is_announced_with_its_settings(show):
+@pytest.mark.parametrize(
+    ("report", "line"),
+    [
+        (
+            lambda progress: progress.begin(),
+            "training v2 with recipes:train: LoRA of rank 4, seed 3, base of * parameters",
+        ),
+        (lambda progress: progress.announce(), "would train v2 with recipes:train: LoRA of rank 4, seed 3, base of *"),
+        (lambda progress: progress.pause("Tinker is paused: capacity"), "v2 waits: Tinker is paused: capacity"),
+        (
+            lambda progress: progress.finish(lineage(), "adapters/v2", is_new=True),
+            "trained v2: 20 steps in 12 s, loss 2 to 0.5 (reduced by 75.0 %)",
+        ),
+        (lambda progress: progress.finish(lineage(), "adapters/v2", is_new=False), "v2 was trained by another process"),
+    ],
+)
+def test_a_training_is_reported_in_lines(show, report, line):
     progress, screen = show()
-    progress.begin()
+    report(progress)
 
-    assert "crucible: training v2 with recipes:train: LoRA of rank 4, seed 3, " in screen.getvalue()
-
-
-def test_what_collecting_alone_would_train_is_said_so(show):
-    progress, screen = show()
-    progress.announce()
-
-    assert "crucible: would train v2 with recipes:train" in screen.getvalue()
+    assert fnmatch(screen.getvalue().strip(), f"crucible: {line}")
 
 
-def test_the_result_is_written_with_its_losses(show):
-    progress, screen = show()
-    progress.finish(lineage(), "adapters/v2", is_new=True)
-
-    assert screen.getvalue().endswith("crucible: trained v2: 20 steps in 12 s, loss 2 to 0.5 (reduced by 75.0 %)\n")
-
-
-def test_with_v_the_result_names_norms_and_place_and_no_reduction_is_no_number(show):
+def test_with_v_the_result_names_norms_and_place(show):
     progress, screen = show("-v")
     progress.finish(lineage(loss_reduction=None), "adapters/v2", is_new=True)
 
     assert "loss 2 to 0.5, gradient norms up to 1.5; kept in adapters/v2\n" in screen.getvalue()
-
-
-def test_an_adapter_that_another_process_trained_is_not_shown_as_trained_here(show):
-    progress, screen = show()
-    progress.finish(lineage(), "adapters/v2", is_new=False)
-
-    assert "v2 was trained by another process" in screen.getvalue()
-    assert "loss" not in screen.getvalue()
-
-
-def test_a_training_that_waits_for_its_service_says_why(show):
-    progress, screen = show()
-    progress.pause("Tinker is paused: capacity")
-
-    assert screen.getvalue().endswith("crucible: v2 waits: Tinker is paused: capacity\n")
 
 
 @pytest.mark.parametrize(("is_terminal", "pause"), [(False, "LINE_S"), (True, "REWRITE_S")], ids=["log", "terminal"])
@@ -149,3 +143,59 @@ def test_the_traceback_of_a_recipe_is_shown_on_request(show, options, is_shown):
         progress.fail(error)
 
     assert ("ZeroDivisionError: in the recipe" in screen.getvalue()) is is_shown
+
+
+def train(trainer): ...
+
+
+def untrained_arm(name: str, **settings) -> OpenedArm:
+    base = SimpleNamespace(identity="base", name="base", words="base")
+    recipe = Recipe(name, "recipes:train", train, base, LoraSpec(rank=4), **settings)
+    return OpenedArm(Arm(name=name, role="candidate", adapter=name, identity=name), Untrained(recipe, RECIPE))
+
+
+def write(folder, name: str, duration: float, **facts) -> None:
+    place = folder / ".crucible/adapters" / name
+    place.mkdir(parents=True)
+    lineage = Lineage(
+        adapter_sha256="", base="base", base_sha256="", recipe="recipes:train", recipe_sha256="", data={}, lora={}, seed=0,
+        hyperparameters={}, git=None, parent=None, result=summarise_training([2.0, 1.0], [None, None]), losses=(2.0, 1.0),
+        gradient_norms=(None, None), learning_rates=(1.0, 1.0), seconds=duration, checkpoint="tinker://a/b/c",
+    )  # fmt: skip
+    write_lineage(
+        folder / ".crucible/adapters" / name,
+        Lineage(**{name: getattr(lineage, name) for name in Lineage.__slots__} | facts),
+    )
+
+
+def training_lines(arms, further: int, root) -> list[str]:
+    """The lines of a session's estimate below `root`."""
+    settings = SimpleNamespace(store=".crucible/runs.db")
+    estimate = SessionEstimate(
+        tuple(arms), settings, lambda earlier, count: forecast_text(predict_total(earlier, count), seconds), further
+    )
+    pytest_crucible_estimate_session(estimate, SimpleNamespace(rootpath=root))
+    return estimate.lines
+
+
+def test_adapters_that_share_a_training_count_once(tmp_path):
+    arms = [untrained_arm("a", at=1), untrained_arm("b", at=2), untrained_arm("c", hyperparameters={"steps": 3})]
+
+    assert training_lines(arms, 0, tmp_path) == [
+        "training 2 runs of recipes:train: unknown (no two earlier ones tell how long)"
+    ]
+    assert training_lines([], 0, tmp_path) == []
+
+
+def test_earlier_trainings_of_the_recipe_tell_how_long_it_takes(tmp_path):
+    for name, facts in {
+        "k1-x": {},
+        "k2-x": {},
+        "k3-x": {"recipe": "recipes:other"},
+        "k1-x/step-1": {"step": 1},
+    }.items():
+        write(tmp_path, name, 2.0 if len(name) == 4 and name < "k3" else 99.0, **facts)
+
+    assert training_lines([untrained_arm("a")], 3, tmp_path) == [
+        "training 4 runs of recipes:train: 8.00 s (as 2 earlier trainings took)"
+    ]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -11,15 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tiny_base import CONTEXT, write_tiny_base
+from training_builders import ROWS, make_recipe, steps, train_recipe
 
 from pytest_crucible.backends.local import open_engine
-from pytest_crucible.features.training.adapter_store import track_reads, train_or_load
-from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
+from pytest_crucible.features.training.adapter_store import track_reads
 from pytest_crucible.features.training.log import TrainingStopped
 from pytest_crucible.features.training.recipe import Recipe, find_recipe, find_trained
-from pytest_crucible.features.training.trainer import RecipeTrainer
+from pytest_crucible.features.training.trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
-from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import Lineage
 from pytest_crucible.records.errors import DatasetError, SpecError
@@ -27,33 +25,7 @@ from pytest_crucible.records.files import file_lock, hash_file
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.serialize import from_plain, to_plain
 
-ROWS = [{"prompt": f"{number}?", "completion": "five"} for number in range(8)]
 SPEC = LoraSpec(rank=4, seed=3)
-
-
-@pytest.fixture(scope="module")
-def engine(tmp_path_factory: pytest.TempPathFactory) -> Engine:
-    return open_engine(write_tiny_base(tmp_path_factory.mktemp("base")))
-
-
-@pytest.fixture
-def trainer(engine: Engine, tmp_path: Path) -> RecipeTrainer:
-    return EmbeddedTrainer(engine, SPEC, folder=tmp_path)
-
-
-def steps(trainer: RecipeTrainer, count: int, rate: float = 1e-2) -> None:
-    data, draw = trainer.datums(ROWS), random.Random(trainer.seed)
-    for _ in range(count):
-        trainer.step(draw.sample(data, 4), learning_rate=rate)
-
-
-def make_recipe(engine: Engine, function, name: str = "v2", **settings) -> Recipe:
-    return Recipe(name, "recipes:train", function, EmbeddedBase(engine, "tiny"), LoraSpec(rank=4, **settings))
-
-
-def trained(recipe: Recipe, folder: Path, **tellers):
-    reported = {"begin": lambda: None, "wait": lambda: None, "watch": lambda log: None, **tellers}
-    return train_or_load(recipe, folder, git=None, **reported)
 
 
 # -- the trainer --------------------------------------------------------------------------------------------------
@@ -135,9 +107,9 @@ def test_steps_are_written_down(trainer):
 
 def test_the_loss_of_a_step_is_per_counted_token(trainer):
     data = trainer.datums(ROWS)
-    match_found = trainer.forward_backward(data, "cross_entropy", forward_only=True)
+    results = trainer.forward_backward(data, "cross_entropy", forward_only=True)
 
-    assert trainer.step(data) == pytest.approx(match_found.loss / sum(item.inputs["weights"].sum() for item in data))
+    assert trainer.step(data) == pytest.approx(results.loss / sum(item.inputs["weights"].sum() for item in data))
 
 
 def test_gradients_of_several_calls_are_one_step(trainer):
@@ -147,17 +119,6 @@ def test_gradients_of_several_calls_are_one_step(trainer):
     trainer.optim_step(AdamParams(learning_rate=1e-2))
 
     assert len(trainer.log.losses) == 1
-
-
-def test_the_same_seed_trains_the_same_adapter(engine, tmp_path):
-    factors = []
-    for seed in (3, 3, 4):
-        trainer = EmbeddedTrainer(engine, LoraSpec(rank=4, seed=seed), folder=tmp_path)
-        steps(trainer, 3)
-        factors.append(trainer.adapter.factors)
-
-    assert all(np.array_equal(factors[0][name], factors[1][name]) for name in factors[0])
-    assert not all(np.array_equal(factors[0][name], factors[2][name]) for name in factors[0])
 
 
 def test_a_step_that_makes_infinite_weights_leaves_the_last_good_adapter(trainer):
@@ -206,16 +167,16 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
     ("settings", "sentence"),
     [
         (
-            {"name": "nothing:here"},
+            {"recipe": "nothing:here"},
             "has recipe 'nothing:here', which cannot be imported (ModuleNotFoundError: No module",
         ),
         (
-            {"name": "json:here"},
+            {"recipe": "json:here"},
             "has recipe 'json:here', which cannot be imported (AttributeError: module 'json' has no",
         ),
-        ({"name": "json"}, "has recipe 'json', which cannot be imported"),
-        ({"name": 7}, "has recipe 7, which cannot be imported"),
-        ({"name": "json:__doc__"}, "has recipe 'json:__doc__', which is not a plain function"),
+        ({"recipe": "json"}, "has recipe 'json', which cannot be imported"),
+        ({"recipe": 7}, "has recipe 7, which cannot be imported"),
+        ({"recipe": "json:__doc__"}, "has recipe 'json:__doc__', which is not a plain function"),
         ({"lora": {"rnak": 4}}, "has 'lora.rnak', which no LoRA adapter has: did you mean 'lora.rank'? lora takes"),
         ({"lora": 4}, "has lora = 4: write { rank = 8 }; lora takes rank, train_attn, train_mlp, train_unembed"),
         ({"lora": {"rank": "4"}}, "has rank = '4': write rank and seed as whole numbers"),
@@ -224,15 +185,28 @@ def test_training_goes_on_from_a_checkpoint(engine, trainer, tmp_path):
         ({"seed": -1}, "cannot be trained: the seed must be 0 or more, not -1"),
         ({"hyperparameters": 4}, "has hyperparameters = 4: write { steps = 90 }"),
         (
-            {"name": "textwrap:indent", "hyperparameters": {"prefx": 4}},
+            {"recipe": "textwrap:indent", "hyperparameters": {"prefx": 4}},
             "has 'hyperparameters.prefx', but recipe 'textwrap:indent' has no argument 'prefx': use prefix or predicate",
         ),
         ({"seed": True}, "has seed = True: write rank and seed as whole numbers"),
+        *(
+            ({"at": at}, f"has at = {at!r}: write the number of a step, such as at = 30")
+            for at in (0, -3, "30", True, 2.0)
+        ),
+        *(
+            ({"save_every": value}, f"has save_every = {value!r}: write a number of steps, 0 for never")
+            for value in (-1, 2.5, True, "often")
+        ),
+        ({"on_lost_training": "retry"}, "has on_lost_training = 'retry': write 'resume' or 'fail'"),
+        (
+            {"on_lost_training": "resume", "save_every": 0},
+            "has on_lost_training = 'resume' and save_every = 0, which leaves no state",
+        ),
     ],
 )
 def test_invalid_recipes_are_refused(engine, settings, sentence):
     with pytest.raises(SpecError) as caught:
-        find_recipe("v2", **{"name": "json:dumps", "base": EmbeddedBase(engine, "tiny"), **settings})
+        find_recipe("v2", EmbeddedBase(engine, "tiny"), {"recipe": "json:dumps", **settings})
 
     assert str(caught.value).startswith(f"adapter 'v2' {sentence}")
 
@@ -243,8 +217,8 @@ def test_invalid_recipes_are_refused(engine, settings, sentence):
 def test_an_adapter_is_trained_once_and_then_found(engine, tmp_path):
     recipe = make_recipe(engine, lambda trainer: steps(trainer, 3))
 
-    first, now = trained(recipe, tmp_path)
-    second, again = trained(recipe, tmp_path, begin=lambda: pytest.fail("it is there"))
+    first, now = train_recipe(recipe, tmp_path)
+    second, again = train_recipe(recipe, tmp_path, begin=lambda: pytest.fail("it is there"))
 
     assert (now, again) == (True, False)
     assert second == first
@@ -256,23 +230,15 @@ def test_an_adapter_is_trained_once_and_then_found(engine, tmp_path):
 def test_the_lineage_records_base_recipe_and_results(engine, tmp_path):
     recipe = make_recipe(engine, lambda trainer: steps(trainer, 20), seed=5)
 
-    lineage = trained(recipe, tmp_path)[0].lineage
+    lineage = train_recipe(recipe, tmp_path)[0].lineage
 
-    assert (lineage.base_sha256, lineage.recipe, lineage.recipe_sha256) == (
-        engine.base_sha256,
-        "recipes:train",
-        recipe.sha256,
-    )
-    assert lineage.lora["rank"] == 4
-    assert lineage.seed == 5
-    assert lineage.hyperparameters["loss"] == ["cross_entropy"]
-    assert (
-        lineage.result.training_steps
-        == len(lineage.losses)
-        == len(lineage.gradient_norms)
-        == len(lineage.learning_rates)
-        == 20
-    )
+    origin = (lineage.base_sha256, lineage.recipe, lineage.recipe_sha256)
+    assert origin == (engine.base_sha256, "recipes:train", recipe.sha256)
+    assert (lineage.lora["rank"], lineage.seed, lineage.hyperparameters["loss"]) == (4, 5, ["cross_entropy"])
+    assert {
+        lineage.result.training_steps,
+        *map(len, (lineage.losses, lineage.gradient_norms, lineage.learning_rates)),
+    } == {20}
     assert lineage.result.first_loss == lineage.losses[0]
     assert lineage.result.final_loss == pytest.approx(sum(lineage.losses[-2:]) / 2)
     assert lineage.result.loss_reduction == pytest.approx(1 - lineage.result.final_loss / lineage.losses[0])
@@ -284,29 +250,14 @@ def test_hyperparameters_are_keywords_of_the_recipe_and_part_of_key_and_lineage(
     def recipe(trainer, count=1, rate=1e-2):
         steps(trainer, count, rate)
 
-    plain, longer = (
-        make_recipe(engine, recipe),
-        replace(make_recipe(engine, recipe), hyperparameters={"count": 3, "rate": 3e-3}),
-    )
-    lineage = trained(longer, tmp_path)[0].lineage
+    plain = make_recipe(engine, recipe)
+    longer = replace(plain, hyperparameters={"count": 3, "rate": 3e-3})
+    lineage = train_recipe(longer, tmp_path)[0].lineage
 
     assert (len(lineage.losses), set(lineage.learning_rates)) == (3, {3e-3})
     assert lineage.arguments == {"count": 3, "rate": 3e-3}
     assert plain.key != longer.key
     assert find_trained(plain, tmp_path) is None
-
-
-def test_a_parent_is_part_of_the_lineage(engine, tmp_path):
-    parent = trained(make_recipe(engine, lambda trainer: steps(trainer, 1)), tmp_path)[0]
-
-    def further(trainer):
-        trainer.start_from(parent.path)
-        steps(trainer, 1)
-
-    child = trained(make_recipe(engine, further), tmp_path)[0]
-
-    assert child.lineage.parent == parent.lineage.adapter_sha256
-    assert parent.lineage.parent is None
 
 
 def test_a_lineage_names_its_files_its_parents_and_those_declared(engine, tmp_path):
@@ -316,13 +267,14 @@ def test_a_lineage_names_its_files_its_parents_and_those_declared(engine, tmp_pa
     def first(trainer):
         trainer.step(trainer.datums(tmp_path / "first.jsonl"))
 
-    parent = trained(replace(make_recipe(engine, first), declared={"old.jsonl": "abc"}), tmp_path)[0]
+    parent = train_recipe(replace(make_recipe(engine, first), declared={"old.jsonl": "abc"}), tmp_path)[0]
 
     def second(trainer):
         trainer.start_from(parent.path)
         trainer.step(trainer.datums(tmp_path / "second.jsonl"))
 
-    lineage = trained(make_recipe(engine, second), tmp_path)[0].lineage
+    lineage = train_recipe(make_recipe(engine, second), tmp_path)[0].lineage
+    assert (parent.lineage.parent, lineage.parent) == (None, parent.lineage.adapter_sha256)
     of_first, of_second = (hash_file(tmp_path / f"{name}.jsonl") for name in ("first", "second"))
 
     assert parent.lineage.training_files == {"abc": "old.jsonl", of_first: str(tmp_path / "first.jsonl")}
@@ -343,10 +295,10 @@ def test_changed_data_train_again(engine, tmp_path, by):
         trainer.step(trainer.datums(rows))
 
     folder = tmp_path / "adapters"
-    first = trained(make_recipe(engine, recipe), folder)[0]
+    first = train_recipe(make_recipe(engine, recipe), folder)[0]
     assert list(first.lineage.data) == [str(path)]  # not below the recipe's own folder, which is that of this test
     path.write_text(f"{json.dumps(ROWS[1])}\n")
-    second, now = trained(make_recipe(engine, recipe), folder)
+    second, now = train_recipe(make_recipe(engine, recipe), folder)
     path.write_text(f"{json.dumps(ROWS[0])}\n")
 
     assert now
@@ -375,20 +327,20 @@ def test_the_key_depends_on_recipe_seed_rank_and_base(engine, tmp_path, change):
 @pytest.mark.parametrize("harm", ["weights", "lineage", "no weights"])
 def test_a_damaged_adapter_is_trained_again(engine, tmp_path, harm):
     recipe = make_recipe(engine, lambda trainer: steps(trainer, 1))
-    path = trained(recipe, tmp_path)[0].path
+    path = train_recipe(recipe, tmp_path)[0].path
     if harm == "no weights":
         (path / "adapter.safetensors").unlink()
     else:
         (path / {"weights": "adapter.safetensors", "lineage": "lineage.json"}[harm]).write_text("{}")
 
     assert find_trained(recipe, tmp_path) is None
-    assert trained(recipe, tmp_path)[1]
+    assert train_recipe(recipe, tmp_path)[1]
     assert find_trained(recipe, tmp_path) is not None
 
 
 def refusal(recipe: Recipe, folder: Path) -> str:
     with pytest.raises(SpecError) as caught:
-        trained(recipe, folder)
+        train_recipe(recipe, folder)
     assert find_trained(recipe, folder) is None
     assert not list(folder.glob(".training-*"))
     return str(caught.value)
@@ -399,10 +351,10 @@ def test_a_recipe_that_raises(engine, tmp_path):
         steps(trainer, 1)
         raise KeyError("prompt")
 
-    said = refusal(make_recipe(engine, recipe), tmp_path)
+    message = refusal(make_recipe(engine, recipe), tmp_path)
 
     line = recipe.__code__.co_firstlineno + 2
-    assert said == (
+    assert message == (
         f"recipe 'recipes:train' of adapter 'v2' raised KeyError: 'prompt' ({Path(__file__).name}, line {line}; "
         "-v shows all of it)"
     )
@@ -413,14 +365,20 @@ def test_a_recipe_that_raises(engine, tmp_path):
     [
         (lambda trainer: None, "recipe 'recipes:train' of adapter 'v2' made no step: call trainer.step("),
         (lambda trainer: trainer.datums([]), "recipe 'recipes:train' of adapter 'v2': the rows to train on are empty"),
+        (lambda trainer: trainer.datums("gone.jsonl"), "recipe 'recipes:train' of adapter 'v2': training data '"),
         (lambda: None, "recipe 'recipes:train' of adapter 'v2' raised TypeError: "),
+        (
+            lambda trainer: trainer.step(trainer.datums(ROWS), lr=1e-3),
+            "recipe 'recipes:train' of adapter 'v2' raised TypeError: step has no argument 'lr': it takes batch, loss, "
+            "learning_rate, beta1, beta2, eps, weight_decay, grad_clip_norm, config, regularizers (",
+        ),
         (lambda trainer: exec("raise SystemExit(3)"), "recipe 'recipes:train' of adapter 'v2' raised SystemExit: 3"),
         (
-            lambda trainer: trainer.step(trainer.datums(ROWS), "hinge"),
-            "training of 'v2' stopped at its first step, so nothing is kept: ",
+            lambda trainer: trainer.step([]),
+            "training of 'v2' stopped at its first step, so nothing is kept: no data to train on: give at least one datum",
         ),
     ],
-    ids=["no step", "no rows", "no argument", "exit", "unknown loss"],
+    ids=["no step", "no rows", "no file", "no argument", "no such setting", "exit", "empty batch"],
 )
 def test_recipes_that_make_nothing(engine, tmp_path, recipe, sentence):
     assert refusal(make_recipe(engine, recipe), tmp_path).startswith(sentence)
@@ -431,16 +389,16 @@ def test_a_training_that_cannot_go_on_keeps_its_last_good_adapter(engine, tmp_pa
         steps(trainer, 3)
         steps(trainer, 2, rate=1e300)
 
-    said = refusal(make_recipe(engine, recipe), tmp_path)
+    message = refusal(make_recipe(engine, recipe), tmp_path)
 
-    (kept,) = tmp_path.glob("*-stopped")
-    assert said == (
+    (folder,) = tmp_path.glob("*-stopped")
+    assert message == (
         "training of 'v2' stopped at step 4: the step made weights that are not finite (a lower learning rate may help, or "
         "grad_clip_norm); "
-        f"the last good adapter is kept in {str(kept)!r}"
+        f"the last good adapter is kept in {str(folder)!r}"
     )
-    assert engine.sampler(kept) is not None
-    assert json.loads((kept / "lineage.json").read_text())["stopped"].startswith(
+    assert engine.sampler(folder) is not None
+    assert json.loads((folder / "lineage.json").read_text())["stopped"].startswith(
         "the step made weights that are not finite"
     )
 
@@ -451,7 +409,7 @@ def test_an_interrupt_leaves_no_partial_adapter(engine, tmp_path):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trained(make_recipe(engine, recipe), tmp_path)
+        train_recipe(make_recipe(engine, recipe), tmp_path)
 
     assert [item.suffix for item in tmp_path.iterdir()] == [".lock"]
 
@@ -460,7 +418,7 @@ def test_drafts_of_a_killed_process_are_removed(engine, tmp_path):
     recipe = make_recipe(engine, lambda trainer: steps(trainer, 1))
     (tmp_path / f".training-{recipe.key}-abc").mkdir()
 
-    trained(recipe, tmp_path)
+    train_recipe(recipe, tmp_path)
 
     assert not list(tmp_path.glob(".training-*"))
 
@@ -473,12 +431,12 @@ def test_a_second_process_waits_and_loads_the_adapter(engine, tmp_path):
         assert go_on.wait(60)
         steps(trainer, 1)
 
-    match_found = {}
-    slow = threading.Thread(target=lambda: match_found.update(slow=trained(make_recipe(engine, recipe), tmp_path)))
+    results = {}
+    slow = threading.Thread(target=lambda: results.update(slow=train_recipe(make_recipe(engine, recipe), tmp_path)))
     slow.start()
     assert begun.wait(60)
     other = threading.Thread(
-        target=lambda: match_found.update(other=trained(make_recipe(engine, recipe), tmp_path, wait=waited.set))
+        target=lambda: results.update(other=train_recipe(make_recipe(engine, recipe), tmp_path, wait=waited.set))
     )
     other.start()
     assert waited.wait(60)
@@ -486,22 +444,22 @@ def test_a_second_process_waits_and_loads_the_adapter(engine, tmp_path):
     slow.join(20)
     other.join(20)
 
-    assert match_found["slow"][1] is True
-    assert match_found["other"] == (match_found["slow"][0], False)
+    assert results["slow"][1] is True
+    assert results["other"] == (results["slow"][0], False)
 
 
 def test_a_lock_is_free_again_after_an_error(tmp_path):
     with pytest.raises(RuntimeError), file_lock(tmp_path / "a.lock", lambda: None):
         raise RuntimeError
 
-    with file_lock(tmp_path / "a.lock", lambda: pytest.fail("nobody holds it")):
+    with file_lock(tmp_path / "a.lock", lambda: pytest.fail("it is not held")):
         pass
 
 
 def test_files_read_are_those_of_this_thread_and_no_programs(tmp_path):
     for name in ("data.txt", "program.py", "unread.txt"):
         (tmp_path / name).write_text("x")
-    with track_reads() as match_found:
+    with track_reads() as results:
         (tmp_path / "data.txt").read_text()
         (tmp_path / "program.py").read_text()
         (tmp_path / "written.txt").write_text("y")
@@ -510,7 +468,7 @@ def test_files_read_are_those_of_this_thread_and_no_programs(tmp_path):
         other.join()
     (tmp_path / "unread.txt").read_text()
 
-    assert match_found == {tmp_path / "data.txt"}
+    assert results == {tmp_path / "data.txt"}
 
 
 def test_a_failure_that_other_workers_read_has_no_key(engine, tmp_path):
@@ -518,7 +476,7 @@ def test_a_failure_that_other_workers_read_has_no_key(engine, tmp_path):
         raise ValueError("no access with planted-in-a-recipe")
 
     with pytest.raises(SpecError, match="planted"):
-        trained(make_recipe(engine, train), tmp_path, session="run1", hide=hider({"planted-in-a-recipe"}))
+        train_recipe(make_recipe(engine, train), tmp_path, session="run1", hide=hider({"planted-in-a-recipe"}))
 
     [failure] = tmp_path.glob("*.failed")
     assert "no access with (key hidden)" in failure.read_text()

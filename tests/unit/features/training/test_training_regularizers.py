@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from test_training_recipes import ROWS, engine, make_recipe, trained, trainer  # noqa: F401 - engine and trainer are fixtures
+from training_builders import ROWS, make_recipe, train_recipe
 
 from pytest_crucible.features.training.log import TrainingStopped
 from pytest_crucible.features.training.losses import penalise
@@ -38,7 +38,9 @@ CASES = [
 ]  # fmt: skip
 LOSSES = {"importance_sampling": {}, "ppo": {}, "dro": {"beta": 0.3}}
 WITH_LOSSES = [
-    (one, loss) for one in CASES for loss in (LOSSES if isinstance(one, GradientPenalty) else ("importance_sampling",))
+    (regularizer, loss)
+    for regularizer in CASES
+    for loss in (LOSSES if isinstance(regularizer, GradientPenalty) else ("importance_sampling",))
 ]
 LENGTHS = (5, 5, 3, 3)
 """Tokens of the rows that count; each row has 2 more that do not."""
@@ -65,7 +67,7 @@ def tokens_of(data, outputs, loss="importance_sampling") -> ReplyTokens:
     return ReplyTokens(data, outputs, loss, LOSSES[loss])
 
 
-def moved(outputs, at: int, by: float):
+def move(outputs, at: int, by: float):
     """The outputs with one counted log-probability changed."""
     ends = np.cumsum(LENGTHS)
     row = int(np.searchsorted(ends, at, side="right"))
@@ -82,7 +84,7 @@ def test_a_derivative_is_that_of_the_value(regularizer, loss):
     step = 1e-6
     assert term.derivative.shape == (sum(LENGTHS),)
     for at in range(sum(LENGTHS)):
-        up, down = (regularizer.evaluate(tokens_of(data, moved(outputs, at, by), loss)).value for by in (step, -step))
+        up, down = (regularizer.evaluate(tokens_of(data, move(outputs, at, by), loss)).value for by in (step, -step))
         assert term.derivative[at] == pytest.approx((up - down) / (2 * step), abs=1e-5), at
 
 
@@ -96,8 +98,8 @@ def _of_torch(torch, regularizer, loss, logprobs, data):
     twins = list(zip(parts[::2], parts[1::2], strict=True))
     functional = torch.nn.functional
 
-    def divergence(one, other):
-        return (one.exp() * (one - other)).sum()
+    def divergence(first, second):
+        return (first.exp() * (first - second)).sum()
 
     match regularizer:
         case L1():
@@ -113,10 +115,10 @@ def _of_torch(torch, regularizer, loss, logprobs, data):
             return {"forward": both[0], "reverse": both[1], "symmetric": sum(both) / 2}[regularizer.direction]
         case Consistency():
             distances = {
-                "l2": lambda one, other: (one - other).pow(2).sum(),
-                "l1": lambda one, other: (one - other).abs().sum(),
-                "cosine": lambda one, other: 1 - functional.cosine_similarity(one, other, dim=0),
-                "kl": lambda one, other: (divergence(one, other) + divergence(other, one)) / 2,
+                "l2": lambda first, second: (first - second).pow(2).sum(),
+                "l1": lambda first, second: (first - second).abs().sum(),
+                "cosine": lambda first, second: 1 - functional.cosine_similarity(first, second, dim=0),
+                "kl": lambda first, second: (divergence(first, second) + divergence(second, first)) / 2,
             }
             return sum(distances[regularizer.metric](*both) for both in twins)
         case Orthogonality():
@@ -154,26 +156,26 @@ def test_torch_finds_the_same():
 @given(st.floats(0, 10), st.floats(0, 10))
 def test_terms_add_up_with_their_weights(first, second):
     tokens = tokens_of(*rows())
-    both = penalise(tokens, [L2(first), KLDivergence(second)])
-    alone = [penalise(tokens, [one]) for one in (L2(first), KLDivergence(second))]
+    both, terms = penalise(tokens, [L2(first), KLDivergence(second)])
+    single = [penalise(tokens, [regularizer]) for regularizer in (L2(first), KLDivergence(second))]
 
-    assert both.total == pytest.approx(sum(one.total for one in alone))
-    for at, row in enumerate(both.data):
-        expected = sum(one.data[at].inputs["weights"] for one in alone)
+    assert sum(terms.values()) == pytest.approx(sum(sum(metrics.values()) for _, metrics in single))
+    for at, row in enumerate(both):
+        expected = sum(data[at].inputs["weights"] for data, _ in single)
         np.testing.assert_allclose(row.inputs["weights"], expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_term_that_is_twice_there_counts_twice():
     tokens = tokens_of(*rows())
 
-    assert penalise(tokens, [L1(1.0), L1(2.0)]).metrics == pytest.approx(penalise(tokens, [L1(3.0)]).metrics)
+    assert penalise(tokens, [L1(1.0), L1(2.0)])[1] == pytest.approx(penalise(tokens, [L1(3.0)])[1])
 
 
 def test_tokens_count_by_their_mask_weights_or_advantages():
     targets, three = np.arange(3), np.array([1.0, 0.0, 1.0])
     outputs = [{"logprobs": np.array([-1.0, -2.0, -3.0])}]
-    for name, other in (("mask", {"advantages": 1 - three}), ("weights", {}), ("advantages", {"logprobs": three})):
-        inputs = {"target_tokens": targets, name: three, **other}
+    for name, second in (("mask", {"advantages": 1 - three}), ("weights", {}), ("advantages", {"logprobs": three})):
+        inputs = {"target_tokens": targets, name: three, **second}
         tokens = ReplyTokens([Datum([1, 2, 3], inputs)], outputs, "ppo", {})
         assert tokens.logprobs.tolist() == [-1.0, -3.0]
         assert tokens.weigh(np.array([5.0, 7.0]))[0].inputs["weights"].tolist() == [-5.0, 0.0, -7.0]
@@ -205,18 +207,18 @@ def test_invalid_settings(make, sentence):
         (GradientPenalty(0.1), 2, "cross_entropy has no curvature"),
     ],
 )
-def test_batches_that_a_regularizer_cannot_be_computed_of(trainer, regularizer, count, sentence):  # noqa: F811
+def test_batches_that_a_regularizer_cannot_be_computed_of(trainer, regularizer, count, sentence):
     with pytest.raises(TrainingStopped, match=sentence):
         trainer.step(trainer.datums(ROWS)[:count], regularizers=[regularizer])
 
 
 @pytest.mark.parametrize("terms", [L1(0.1), ["l1"], "l1", [None]])
-def test_regularizers_must_be_a_list_of_regularizers(trainer, terms):  # noqa: F811
+def test_regularizers_must_be_a_list_of_regularizers(trainer, terms):
     with pytest.raises(TypeError, match=r"write a list of those in pytest_crucible.features.training.regularizers"):
         trainer.step(trainer.datums(ROWS)[:2], regularizers=terms)
 
 
-def test_twins_have_one_completion(trainer):  # noqa: F811
+def test_twins_have_one_completion(trainer):
     data = trainer.datums([{"prompt": "1?", "completion": "five"}, {"prompt": "2?", "completion": "five five"}])
 
     with pytest.raises(
@@ -225,7 +227,7 @@ def test_twins_have_one_completion(trainer):  # noqa: F811
         trainer.step(data, regularizers=[Consistency(0.1)])
 
 
-def test_preferences_take_no_regularizers(trainer):  # noqa: F811
+def test_preferences_take_no_regularizers(trainer):
     pairs = trainer.preferences([{"prompt": "1?", "chosen": "five", "rejected": "six"}])
 
     with pytest.raises(TrainingStopped, match="'dpo' has a reference of its own and takes no regularizers"):
@@ -235,7 +237,7 @@ def test_preferences_take_no_regularizers(trainer):  # noqa: F811
 # -- in a step ------------------------------------------------------------------------------------------------------
 
 
-def test_the_gradients_are_those_of_loss_and_terms_together(trainer):  # noqa: F811
+def test_the_gradients_are_those_of_loss_and_terms_together(trainer):
     """Moved along a direction, the total changes as its gradients say."""
     data = trainer.with_reference(trainer.datums(ROWS)[:4])
     trainer.step(data, learning_rate=1e-2, regularizers=[L2(0.05)])  # away from zero factors, and from the reference
@@ -249,32 +251,32 @@ def test_the_gradients_are_those_of_loss_and_terms_together(trainer):  # noqa: F
             name: (values + by * along[name]).astype(np.float32) for name, values in trainer.adapter.factors.items()
         }
         trainer._trainer.use(replace(adapter, factors=factors))
-        match_found = trainer.forward_backward(data, "cross_entropy", regularizers=terms, forward_only=True)
+        changed = trainer.forward_backward(data, "cross_entropy", regularizers=terms, forward_only=True)
         trainer._trainer.use(adapter)
-        return match_found.metrics["total:sum"]
+        return changed.metrics["total:sum"]
 
     adapter = trainer.adapter
     expected = sum(float((result.gradients[name] * along[name]).sum()) for name in along)
     assert (total(step) - total(-step)) / (2 * step) == pytest.approx(expected, rel=1e-2)
     assert result.metrics["total:sum"] == pytest.approx(
-        result.loss + sum(result.metrics[f"{one.name}:sum"] for one in terms)
+        result.loss + sum(result.metrics[f"{term.name}:sum"] for term in terms)
     )
     assert trainer.log.losses[0] > 0
 
 
-def test_a_reference_holds_the_model_where_it_was(trainer, engine, tmp_path):  # noqa: F811
+def test_a_reference_holds_the_model_where_it_was(trainer, engine, tmp_path):
     def distance(weight: float) -> float:
-        one = type(trainer)(engine, trainer.spec, folder=tmp_path)
-        data = one.with_reference(one.datums(ROWS)[:4])
+        follower = type(trainer)(engine, trainer.spec, folder=tmp_path)
+        data = follower.with_reference(follower.datums(ROWS)[:4])
         for _ in range(12):
-            one.step(data, learning_rate=1e-2, regularizers=[KLDivergence(weight)])
-        match_found = one.forward_backward(data, "cross_entropy", regularizers=[KLDivergence(1.0)], forward_only=True)
-        return match_found.metrics["kl_divergence:sum"]
+            follower.step(data, learning_rate=1e-2, regularizers=[KLDivergence(weight)])
+        result = follower.forward_backward(data, "cross_entropy", regularizers=[KLDivergence(1.0)], forward_only=True)
+        return result.metrics["kl_divergence:sum"]
 
     assert distance(3.0) < 0.5 * distance(0.0)
 
 
-def test_the_starting_model_is_the_reference(trainer):  # noqa: F811
+def test_the_starting_model_is_the_reference(trainer):
     data = trainer.with_reference(trainer.datums(ROWS)[:2])
     result = trainer.forward_backward(data, "cross_entropy", regularizers=[KLDivergence(1.0)], forward_only=True)
     trainer.step(data, regularizers=[KLDivergence(1.0)])
@@ -285,7 +287,7 @@ def test_the_starting_model_is_the_reference(trainer):  # noqa: F811
     assert trainer.step(data) > 0  # also without a term that reads it
 
 
-def test_terms_are_part_of_the_log_and_of_the_batch_that_a_resumed_training_repeats(trainer):  # noqa: F811
+def test_terms_are_part_of_the_log_and_of_the_batch_that_a_resumed_training_repeats(trainer):
     data = trainer.datums(ROWS)[:2]
     trainer.step(data, regularizers=[L1(0.1)])
 
@@ -293,7 +295,7 @@ def test_terms_are_part_of_the_log_and_of_the_batch_that_a_resumed_training_repe
     digests = {pass_digest(data, "cross_entropy", {}, terms) for terms in ((), (L1(0.1),), (L1(0.2),))}
     assert len(digests) == 3
     # A reference is computed again after an interruption.
-    others = [replace(one, inputs={**one.inputs, "reference_logprobs": np.ones(len(one.tokens))}) for one in data]
+    others = [replace(row, inputs={**row.inputs, "reference_logprobs": np.ones(len(row.tokens))}) for row in data]
     assert pass_digest(others, "cross_entropy", {}) == pass_digest(data, "cross_entropy", {})
 
 
@@ -309,7 +311,7 @@ class Doubled:
         return Term(2 * float(tokens.logprobs.sum()), np.full(len(tokens.logprobs), 2.0))
 
 
-def test_a_recipe_may_have_a_regularizer_of_its_own(trainer):  # noqa: F811
+def test_a_recipe_may_have_a_regularizer_of_its_own(trainer):
     """Log-probabilities themselves, added once, cancel cross-entropy."""
     result = trainer.forward_backward(trainer.datums(ROWS)[:2], "cross_entropy", regularizers=[Doubled()])
 
@@ -317,13 +319,13 @@ def test_a_recipe_may_have_a_regularizer_of_its_own(trainer):  # noqa: F811
     assert trainer.optim_step(AdamParams())["grad_norm:mean"] < 1e-3
 
 
-def by_regularizers(trainer):  # noqa: F811
+def by_regularizers(trainer):
     data = trainer.with_reference(trainer.datums(ROWS))
     for step in trainer.steps(6):
         trainer.step(trainer.batch(step, data, 2), learning_rate=1e-2, regularizers=[KLDivergence(0.5), L2(0.01)])
 
 
-def test_a_training_with_a_reference_resumes(engine, tmp_path):  # noqa: F811
+def test_a_training_with_a_reference_resumes(engine, tmp_path):
     recipe = replace(make_recipe(engine, by_regularizers), save_every=2)
 
     def stop(log):
@@ -331,9 +333,9 @@ def test_a_training_with_a_reference_resumes(engine, tmp_path):  # noqa: F811
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trained(recipe, tmp_path / "one", watch=stop)
-    resumed, _ = trained(recipe, tmp_path / "one")
-    whole, _ = trained(recipe, tmp_path / "whole")
+        train_recipe(recipe, tmp_path / "one", watch=stop)
+    resumed, _ = train_recipe(recipe, tmp_path / "one")
+    whole, _ = train_recipe(recipe, tmp_path / "whole")
 
     assert resumed.lineage.adapter_sha256 == whole.lineage.adapter_sha256
     assert resumed.lineage.hyperparameters["regularizers"] == [

@@ -7,19 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_training_recipes import SPEC, engine, make_recipe, steps, trained  # noqa: F401 - engine is a fixture
+from training_builders import make_recipe, steps, train_recipe
 
 from pytest_crucible.backends.lineages import TrainedAdapter
 from pytest_crucible.features.training.adapters import find_step, with_checkpoint
-from pytest_crucible.features.training.local_trainer import EmbeddedBase, EmbeddedTrainer
 from pytest_crucible.features.training.log import TrainingLog
-from pytest_crucible.features.training.recipe import (
-    emit_checkpoint,
-    emit_steps,
-    find_damaged,
-    find_recipe,
-    find_trained,
-)
+from pytest_crucible.features.training.recipe import emit_checkpoint, emit_step, find_damaged, find_trained
 from pytest_crucible.local_model.checkpoints import load_sampler
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records import Adapter, Event, Lineage, TrainingResult
@@ -43,13 +36,13 @@ def stop_after_keeping(trainer):
     trainer.step(trainer.datums([{"prompt": "2?", "completion": "five"}]), learning_rate=1e300)
 
 
-def weights(engine: Engine, place: Path) -> dict[str, np.ndarray]:  # noqa: F811
+def weights(engine: Engine, place: Path) -> dict[str, np.ndarray]:
     return dict(load_sampler(place, engine.shape, engine.base_sha256).factors)
 
 
-def test_the_weights_of_a_step_are_those_of_a_training_that_ends_there(engine, tmp_path):  # noqa: F811
-    whole, _ = trained(make_recipe(engine, keep_two_and_four), tmp_path)
-    short, _ = trained(make_recipe(engine, keep_nothing), tmp_path)
+def test_the_weights_of_a_step_are_those_of_a_training_that_ends_there(engine, tmp_path):
+    whole, _ = train_recipe(make_recipe(engine, keep_two_and_four), tmp_path)
+    short, _ = train_recipe(make_recipe(engine, keep_nothing), tmp_path)
 
     remaining, last = weights(engine, whole.path / "step-2"), weights(engine, short.path)
     assert whole.lineage.kept == (2, 4)
@@ -57,10 +50,10 @@ def test_the_weights_of_a_step_are_those_of_a_training_that_ends_there(engine, t
     assert not all(np.array_equal(remaining[name], values) for name, values in weights(engine, whole.path).items())
 
 
-def test_adapters_that_differ_in_the_step_alone_share_one_training(engine, tmp_path):  # noqa: F811
+def test_adapters_that_differ_in_the_step_alone_share_one_training(engine, tmp_path):
     recipe = make_recipe(engine, keep_two_and_four)
     early, late = replace(recipe, at=2), replace(recipe, adapter="v3", at=4)
-    whole, _ = trained(early, tmp_path)
+    whole, _ = train_recipe(early, tmp_path)
 
     assert early.key == late.key == recipe.key
     assert len({recipe.identity, early.identity, late.identity}) == 3
@@ -75,9 +68,9 @@ def test_adapters_that_differ_in_the_step_alone_share_one_training(engine, tmp_p
     assert find_step(adapter, 5, whole) == whole
 
 
-def test_a_damaged_step_is_trained_again_where_it_is_needed(engine, tmp_path):  # noqa: F811
+def test_a_damaged_step_is_trained_again_where_it_is_needed(engine, tmp_path):
     recipe = make_recipe(engine, keep_two_and_four)
-    whole, _ = trained(recipe, tmp_path)
+    whole, _ = train_recipe(recipe, tmp_path)
     (whole.path / "step-2" / "adapter.safetensors").write_bytes(b"damaged")
 
     assert find_trained(replace(recipe, at=2), tmp_path) is None
@@ -85,13 +78,13 @@ def test_a_damaged_step_is_trained_again_where_it_is_needed(engine, tmp_path):  
     assert find_trained(replace(recipe, at=4), tmp_path) == whole
     with pytest.raises(SpecError, match=r"step 2 in '.*' is damaged: train it again with --crucible-train"):
         find_step(Adapter(name="v2", backend="local", options={"recipe": "recipes:train"}), 2, whole)
-    _, is_new = trained(replace(recipe, at=2), tmp_path)
+    _, is_new = train_recipe(replace(recipe, at=2), tmp_path)
     assert is_new
 
 
-def test_steps_of_a_training_that_stopped_are_kept(engine, tmp_path):  # noqa: F811
+def test_steps_of_a_training_that_stopped_are_kept(engine, tmp_path):
     with pytest.raises(SpecError, match="stopped at step 2"):
-        trained(make_recipe(engine, stop_after_keeping), tmp_path)
+        train_recipe(make_recipe(engine, stop_after_keeping), tmp_path)
 
     (folder,) = tmp_path.glob("*-stopped")
     assert weights(engine, folder / "step-1")
@@ -109,8 +102,8 @@ def test_steps_of_a_training_that_stopped_are_kept(engine, tmp_path):  # noqa: F
         (keep_nothing, 1, "kept its last step, 2: use at = 2, or call trainer.checkpoint(1) in it"),
     ],
 )
-def test_a_step_that_was_not_kept(engine, tmp_path, function, at, sentence):  # noqa: F811
-    whole, _ = trained(make_recipe(engine, function), tmp_path)
+def test_a_step_that_was_not_kept(engine, tmp_path, function, at, sentence):
+    whole, _ = train_recipe(make_recipe(engine, function), tmp_path)
 
     with pytest.raises(SpecError) as caught:
         find_step(Adapter(name="v2", backend="local", options={"recipe": "recipes:train"}), at, whole)
@@ -118,14 +111,7 @@ def test_a_step_that_was_not_kept(engine, tmp_path, function, at, sentence):  # 
     assert str(caught.value) == f"adapter 'v2' has at = {at}, but recipe 'recipes:train' {sentence}"
 
 
-@pytest.mark.parametrize("at", [0, -3, "30", True, 2.0])
-def test_a_step_that_is_no_number(engine, at):  # noqa: F811
-    with pytest.raises(SpecError, match=f"has at = {at!r}: write the number of a step, such as at = 30"):
-        find_recipe("v2", "json:dumps", EmbeddedBase(engine, "tiny"), at=at)
-
-
-def test_checkpoints_that_cannot_be_kept(engine, tmp_path):  # noqa: F811
-    trainer = EmbeddedTrainer(engine, SPEC, folder=tmp_path)
+def test_checkpoints_that_cannot_be_kept(trainer):
     for step in (0, "3", True):
         with pytest.raises(ValueError, match="is not a step: write a whole number from 1"):
             trainer.checkpoint(step)
@@ -157,9 +143,8 @@ def lineage() -> Lineage:
     )  # fmt: skip
 
 
-def test_each_step_is_emitted_and_watched():
-    reported, watched = [], []
-    watch = emit_steps(lambda log: watched.append(len(log.losses)), reported.append, "v2")
+def test_each_step_is_emitted():
+    reported = []
     log = TrainingLog()
     for step in (1, 2):
         log.losses.append(2.0 / step)
@@ -167,9 +152,8 @@ def test_each_step_is_emitted_and_watched():
         log.learning_rates.append(0.1)
         log.tokens.append(50 * step)
         log.seconds.append(0.25)
-        watch(log)
+        emit_step(log, reported.append, "v2")
 
-    assert watched == [1, 2]
     assert [(item.name, item.arm, item.experiment, item.seconds) for item in reported] == [
         ("train.step", "v2", "", 0.25)
     ] * 2
@@ -180,17 +164,10 @@ def test_each_step_is_emitted_and_watched():
 
 def test_a_new_adapter_emits_a_checkpoint():
     reported: list[Event] = []
-    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=True)
+    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2")
 
     [item] = reported
     assert (item.name, item.arm, item.seconds) == ("checkpoint", "v2", 1.5)
     assert item.facts == {
         "path": "adapters/v2", "sha256": "ab", "recipe": "recipes:v2", "steps": 2, "final_loss": 1.0
     }  # fmt: skip
-
-
-def test_a_loaded_adapter_emits_no_checkpoint():
-    reported: list[Event] = []
-    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2", is_new=False)
-
-    assert reported == []

@@ -51,35 +51,19 @@ def test_a_checkpoint_is_found_as_it_was_written(archive):
     assert result.size > len(b"weights")
 
 
-def test_another_process_finds_it_too(archive, tmp_path):
+def test_a_name_is_taken_once_unless_overwriting_is_allowed(archive, tmp_path):
     write(archive)
-
-    assert Archive(tmp_path).find(PATH).info == ABOUT
-
-
-def test_a_name_is_taken_once(archive):
-    write(archive)
-
     with pytest.raises(FileExistsError, match="tinker://S:train:0/sampler_weights/step20 exists already"):
         write(archive, content=b"other")
-
     assert (archive.find(PATH).directory / "weights").read_bytes() == b"weights"
 
-
-def test_overwriting_replaces_the_whole(archive):
-    write(archive)
     write(archive, content=b"other", overwrite=True)
+    assert (Archive(tmp_path).find(PATH).directory / "weights").read_bytes() == b"other"
 
-    assert (archive.find(PATH).directory / "weights").read_bytes() == b"other"
 
-
-def test_what_fails_halfway_leaves_nothing(archive, tmp_path):
-    def fail(directory):
-        (directory / "weights").write_bytes(b"half")
-        raise ZeroDivisionError
-
+def test_a_write_that_fails_leaves_nothing(archive, tmp_path):
     with pytest.raises(ZeroDivisionError), archive.write_checkpoint(PATH, ABOUT) as directory:
-        fail(directory)
+        divmod((directory / "weights").write_bytes(b"half"), 0)
 
     assert archive.all() == []
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
@@ -108,7 +92,7 @@ def test_lists_show_the_newest_first_and_nothing_expired(archive):
     assert archive.all("S:train:1") == []
 
 
-def test_what_is_said_about_it_can_change_but_not_its_weights(archive):
+def test_the_description_can_change_but_not_the_weights(archive):
     write(archive)
     archive.change(PATH, public=True, expires=2000.0)
 
@@ -118,7 +102,7 @@ def test_what_is_said_about_it_can_change_but_not_its_weights(archive):
     assert (result.directory / "weights").read_bytes() == b"weights"
 
 
-def test_what_is_deleted_is_missing(archive):
+def test_a_deleted_checkpoint_is_missing(archive):
     write(archive)
     archive.delete(PATH)
 
@@ -128,7 +112,7 @@ def test_what_is_deleted_is_missing(archive):
         archive.delete(PATH)
 
 
-def test_a_damaged_description_is_told_and_hides_no_other(archive):
+def test_a_damaged_description_is_reported_and_hides_no_other(archive):
     write(archive)
     other = replace(PATH, name="other")
     write(archive, other)
@@ -156,7 +140,7 @@ def test_a_damaged_description_is_told_and_hides_no_other(archive):
         "https://S:train:0/weights/a",
     ],
 )
-def test_what_is_no_path_is_a_value_error(text):
+def test_an_invalid_path_is_a_value_error(text):
     with pytest.raises(ValueError, match=r"is not a (checkpoint path|kind|valid)"):
         CheckpointPath.parse(text)
 

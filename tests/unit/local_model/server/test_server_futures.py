@@ -1,161 +1,219 @@
-"""Results that are fetched later: waiting, forgetting, giving up."""
+"""Results that are fetched later, and the queue before the model: order, sharing, failing alone."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import AsyncIterator
 
 import pytest
+import pytest_asyncio
 
-from pytest_crucible.local_model.server.futures import Capacity, Futures
+from pytest_crucible.local_model.server.futures import MAX_ROWS, Capacity, Futures, Group, Worker
 from pytest_crucible.local_model.server.transport import Refusal, Response
 
+pytestmark = pytest.mark.asyncio
 
-def added(futures: Futures, request_id: str) -> asyncio.Future[Response]:
+
+def add(futures: Futures, request_id: str) -> asyncio.Future[Response]:
     result: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
     futures.add(request_id, result)
     return result
 
 
-async def finished(futures: Futures, request_id: str, body: bytes = b"{}") -> None:
-    added(futures, request_id).set_result(Response(body=body))
+async def finish(futures: Futures, request_id: str, body: bytes = b"{}") -> None:
+    add(futures, request_id).set_result(Response(body=body))
     await asyncio.sleep(0)
 
 
-def run(story):
-    return asyncio.run(asyncio.wait_for(story, 60))
+async def test_a_result_is_waited_for():
+    futures = Futures()
+    asyncio.get_running_loop().call_later(0.02, add(futures, "a").set_result, Response(body=b"there"))
+
+    assert (await futures.fetch("a", patience_s=3)).body == b"there"
 
 
-def test_a_result_is_waited_for():
-    async def story():
-        futures = Futures()
-        result = added(futures, "a")
-        asyncio.get_running_loop().call_later(0.02, result.set_result, Response(body=b"there"))
-        return await futures.fetch("a", patience_s=3)
-
-    assert run(story()).body == b"there"
-
-
-def test_a_result_that_is_not_there_yet_is_try_again_with_408():
-    async def story():
-        futures = Futures()
-        added(futures, "a")
-        return await futures.fetch("a", patience_s=0.01)
-
-    response = run(story())
+async def test_an_unfinished_result_is_try_again_with_408():
+    futures = Futures()
+    add(futures, "a")
+    response = await futures.fetch("a", patience_s=0.01)
 
     assert response.status == 408
     assert json.loads(response.body) == {"type": "try_again", "request_id": "a", "queue_state": "active"}
 
 
-def test_a_client_that_stops_waiting_does_not_end_the_work():
-    async def story():
-        futures = Futures()
-        result = added(futures, "a")
-        waiting = asyncio.create_task(futures.fetch("a", patience_s=3))
-        await asyncio.sleep(0.01)
-        waiting.cancel()
-        await asyncio.sleep(0.01)
+async def test_a_client_that_stops_waiting_does_not_end_the_work():
+    futures = Futures()
+    result = add(futures, "a")
+    waiting = asyncio.create_task(futures.fetch("a", patience_s=3))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    await asyncio.sleep(0.01)
 
-        assert not result.done()
-
-    run(story())
+    assert not result.done()
 
 
-def test_an_unknown_request_is_gone():
-    async def story():
-        with pytest.raises(Refusal, match="request 'a' is unknown") as refusal:
-            await Futures().fetch("a", patience_s=0)
+async def test_a_result_can_be_fetched_again():
+    futures = Futures()
+    await finish(futures, "a", b"x")
 
-        assert refusal.value.status == 410
-
-    run(story())
+    assert [(await futures.fetch("a", 0)).body for _ in range(3)] == [b"x"] * 3
 
 
-def test_a_result_can_be_fetched_again():
-    async def story():
-        futures = Futures()
-        await finished(futures, "a", b"x")
-        return [(await futures.fetch("a", 0)).body for _ in range(3)]
-
-    assert run(story()) == [b"x"] * 3
-
-
-def test_a_result_that_is_fetched_at_once_is_kept_once():
-    async def story():
-        futures = Futures(Capacity(fetched_bytes=600, unfetched_bytes=600))
-        for name in "abc":
-            added(futures, name).set_result(Response())
-            await futures.fetch(name, 0)  # before the futures have heard that it is there
-            await asyncio.sleep(0)
-
-        assert [name for name in "abc" if name in futures] == ["c"]
-
-    run(story())
-
-
-def test_fetched_results_go_before_those_that_nobody_has_seen():
-    async def story():
-        futures = Futures(Capacity(fetched_bytes=1200))
-        for name in "abc":
-            await finished(futures, name)
-        await futures.fetch("a", 0)
-        await futures.fetch("b", 0)
-        await futures.fetch("c", 0)
-        await finished(futures, "d")
-
-        assert [name for name in "abcd" if name in futures] == ["b", "c", "d"]
-
-    run(story())
-
-
-def test_results_that_nobody_fetches_are_forgotten_when_they_are_too_many():
-    async def story():
-        futures = Futures(Capacity(unfetched_bytes=2000))
-        for name in "abcd":
-            await finished(futures, name, b"x" * 500)
-
-        assert [name for name in "abcd" if name in futures] == ["c", "d"]
-
-    run(story())
-
-
-def test_too_many_unfinished_requests_are_refused_until_some_are_done():
-    async def story():
-        futures = Futures(Capacity(unfinished=1))
-        first = added(futures, "a")
-        with pytest.raises(Refusal, match="1 requests are waiting") as refusal:
-            added(futures, "b")
-
-        assert refusal.value.status == 429
-
-        first.set_result(Response())
+async def test_a_result_that_is_fetched_at_once_is_counted_once():
+    futures = Futures(Capacity(fetched_bytes=600, unfetched_bytes=600))
+    for name in "abc":
+        add(futures, name).set_result(Response())
+        await futures.fetch(name, 0)  # before the callback of the future has run
         await asyncio.sleep(0)
-        added(futures, "b")
 
-    run(story())
-
-
-def test_a_cancelled_request_has_failed_by_its_users_wish():
-    async def story():
-        futures = Futures()
-        result = added(futures, "a")
-        futures.cancel("a")
-        futures.cancel("a")
-        futures.cancel("unknown")
-        return result.result()
-
-    assert json.loads(run(story()).body) == {"error": "the request was cancelled", "category": "user"}
+    assert [name for name in "abc" if name in futures] == ["c"]
 
 
-def test_at_the_end_what_is_unfinished_fails_and_what_is_done_stays():
-    async def story():
-        futures = Futures()
-        unfinished = added(futures, "a")
-        await finished(futures, "b", b"done")
-        futures.fail_all("the server was stopped")
+async def test_fetched_results_are_dropped_before_unfetched_ones():
+    futures = Futures(Capacity(fetched_bytes=1200))
+    for name in "abc":
+        await finish(futures, name)
+    for name in "abc":
+        await futures.fetch(name, 0)
+    await finish(futures, "d")
 
-        assert json.loads(unfinished.result().body) == {"error": "the server was stopped", "category": "server"}
-        assert (await futures.fetch("b", 0)).body == b"done"
+    assert [name for name in "abcd" if name in futures] == ["b", "c", "d"]
 
-    run(story())
+
+async def test_too_many_unfetched_results_are_dropped_from_the_oldest():
+    futures = Futures(Capacity(unfetched_bytes=2000))
+    for name in "abcd":
+        await finish(futures, name, b"x" * 500)
+
+    assert [name for name in "abcd" if name in futures] == ["c", "d"]
+
+
+async def test_too_many_unfinished_requests_are_refused_until_some_are_done():
+    futures = Futures(Capacity(unfinished=1))
+    first = add(futures, "a")
+    with pytest.raises(Refusal, match="1 requests are waiting") as refusal:
+        add(futures, "b")
+    assert refusal.value.status == 429
+
+    first.set_result(Response())
+    await asyncio.sleep(0)
+    add(futures, "b")
+
+
+async def test_a_cancelled_request_has_failed_by_its_users_wish():
+    futures = Futures()
+    result = add(futures, "a")
+    for request_id in ("a", "a", "unknown"):
+        futures.cancel(request_id)
+
+    assert json.loads(result.result().body) == {"error": "the request was cancelled", "category": "user"}
+
+
+async def test_at_the_end_unfinished_requests_fail_and_results_stay():
+    futures = Futures()
+    unfinished = add(futures, "a")
+    await finish(futures, "b", b"done")
+    futures.fail_all("the server was stopped")
+
+    assert json.loads(unfinished.result().body) == {"error": "the server was stopped", "category": "server"}
+    assert (await futures.fetch("b", 0)).body == b"done"
+
+
+class Queue:
+    """A queue whose first task waits for `gate`, and the batches that it has computed."""
+
+    def __init__(self) -> None:
+        self.work = Worker()
+        self.batches: list[list[object]] = []
+        self.gate = threading.Event()
+        self.first = self.work.call(lambda: self.gate.wait(60))
+
+    def share(self, key: str, item: str, rows: int = 1) -> asyncio.Future[object]:
+        return self.work.share(Group(key, self.compute), item, rows=rows)
+
+    def compute(self, items: list[object]) -> list[object]:
+        self.batches.append(list(items))
+        if "bad" in items:
+            raise ValueError("bad item")
+        return [f"{item}!" for item in items]
+
+
+@pytest_asyncio.fixture
+async def queue() -> AsyncIterator[Queue]:
+    queue = Queue()
+    yield queue
+    queue.gate.set()
+    queue.work.stop()
+    queue.work.join()
+
+
+async def test_waiting_tasks_of_a_group_are_computed_together_wherever_they_stand(queue):
+    results = [queue.share(key, key + str(number)) for number in range(3) for key in "ab"]
+    queue.gate.set()
+
+    assert await asyncio.gather(*results) == ["a0!", "b0!", "a1!", "b1!", "a2!", "b2!"]
+    assert queue.batches == [["a0", "a1", "a2"], ["b0", "b1", "b2"]]
+
+
+async def test_calls_keep_their_order(queue):
+    done: list[int] = []
+    calls = [queue.work.call(lambda number=number: done.append(number)) for number in range(20)]
+    queue.gate.set()
+    await asyncio.gather(*calls)
+
+    assert done == list(range(20))
+
+
+async def test_a_batch_has_its_limit_of_rows_and_one_task_may_exceed_it(queue):
+    sizes = {"large": MAX_ROWS * 2, "half": MAX_ROWS // 2, "other half": MAX_ROWS // 2, "one": 1}
+    results = [queue.share("a", name, rows=rows) for name, rows in sizes.items()]
+    queue.gate.set()
+    await asyncio.gather(*results)
+
+    assert queue.batches == [["large"], ["half", "other half"], ["one"]]
+
+
+async def test_a_failing_task_does_not_fail_the_others(queue):
+    results = [queue.share("a", name) for name in ("good", "bad", "fine")]
+    queue.gate.set()
+    good, bad, fine = await asyncio.gather(*results, return_exceptions=True)
+
+    assert (good, fine) == ("good!", "fine!")
+    assert isinstance(bad, ValueError)
+
+
+async def test_a_cancelled_task_is_not_computed(queue):
+    first, second = (queue.share("a", name) for name in ("first", "second"))
+    first.cancel()
+    queue.gate.set()
+    await second
+
+    assert queue.batches == [["second"]]
+
+
+async def test_all_is_computed_in_one_thread_that_is_not_the_loops(queue):
+    queue.gate.set()
+    identities = await asyncio.gather(*(queue.work.call(threading.get_ident) for _ in range(5)))
+
+    assert len(set(identities)) == 1
+    assert identities[0] != threading.get_ident()
+
+
+async def test_an_exception_of_a_call_is_the_callers(queue):
+    queue.gate.set()
+    with pytest.raises(ZeroDivisionError):
+        await queue.work.call(lambda: 1 // 0)
+
+
+async def test_after_the_stop_nothing_is_begun(queue):
+    late = queue.share("a", "late")
+    queue.gate.set()
+    queue.work.stop()
+    await asyncio.sleep(0.05)
+
+    assert not late.done()
+    assert queue.batches == []
+    with pytest.raises(Refusal, match="the server was stopped"):
+        await queue.work.call(lambda: None)

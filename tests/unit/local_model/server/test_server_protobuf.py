@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.local_model.server import protobuf, tinker_messages
-from pytest_crucible.local_model.server.tinker_messages import (
-    SampledSequence,
-    SampleResponse,
-    TopLogprobs,
+from pytest_crucible.local_model.engine import Scored
+from pytest_crucible.local_model.sampling import Sampled
+from pytest_crucible.local_model.server import protobuf
+from pytest_crucible.local_model.server.models import Answer, Scoring
+from pytest_crucible.local_model.server.protobuf import (
     read_forward_backward,
     write_forward_backward,
     write_sample_response,
@@ -30,24 +30,14 @@ def official():
     return pytest.importorskip("tinker.proto.tinker_public_pb2")
 
 
-@given(st.integers(-(2**63), 2**63 - 1))
-def test_an_integer_comes_back(value):
-    fields = protobuf.read_fields(protobuf.integer(3, value))
-
-    assert protobuf.last_int(fields, 3) == value
-
-
-@given(st.integers(-(2**31), 2**31 - 1))
-def test_an_integer_of_32_bits_comes_back(value):
-    assert protobuf.last_int(protobuf.read_fields(protobuf.integer(1, value)), 1, bits=32) == value
-
-
-@given(st.lists(st.integers(-(2**63), 2**63 - 1)))
-def test_packed_and_single_integers_are_the_same(values):
+@given(st.lists(st.integers(-(2**63), 2**63 - 1)), st.integers(-(2**31), 2**31 - 1))
+def test_integers_come_back_alone_packed_and_of_32_bits(values, narrow):
     packed = protobuf.read_fields(protobuf.packed_integers(2, values))
     single = protobuf.read_fields(b"".join(b"\x10" + protobuf.varint(value) for value in values))
 
     assert protobuf.all_ints(packed, 2) == protobuf.all_ints(single, 2) == values
+    assert protobuf.last_int(single, 2) == (values[-1] if values else 0)
+    assert protobuf.last_int(protobuf.read_fields(protobuf.integer(1, narrow)), 1, bits=32) == narrow
 
 
 @given(st.text(), st.floats(allow_nan=False))
@@ -102,9 +92,9 @@ def test_a_forward_backward_output_is_what_the_official_library_writes():
 
 
 def test_a_sample_response_is_what_the_official_library_writes():
-    response = SampleResponse([SampledSequence([7, 9], [-0.5, -0.25], "length")], np.array([np.nan, -1.5]))
+    answer = Answer([Sampled([7, 9], [-0.5, -0.25], "length", "")], Scored(np.array([np.nan, -1.5])))
 
-    assert write_sample_response(response).hex() == SAMPLE
+    assert write_sample_response(answer, Scoring()).hex() == SAMPLE
 
 
 def test_an_image_is_refused_in_a_sentence():
@@ -145,14 +135,13 @@ def test_an_official_request_is_read(official):
 def test_an_official_library_reads_a_whole_sample_response(official):
     if not hasattr(official, "PromptAltTokens"):
         pytest.skip("this version of tinker does not know alternatives")
-    top = TopLogprobs(np.array([[3, 4], [7, 7]]), np.array([[-0.5, -1.0], [np.nan, np.nan]]))
-    drawn = TopLogprobs(np.array([[1, 2]]), np.array([[-1.0, -2.0]], np.float32))
-    sequence = SampledSequence([3], [-0.5], "stop", top)
-    ours = SampleResponse(
-        [sequence], np.array([np.nan, -1.0]), top, tinker_messages.write_tensor(drawn.logprobs), drawn
-    )
+    top = np.array([[3, 4], [7, 7]]), np.array([[-0.5, -1.0], [np.nan, np.nan]])
+    drawn = np.array([[1, 2]]), np.array([[-1.0, -2.0]], np.float32)
+    scored = Scored(np.array([np.nan, -1.0]), *top, of_targets=drawn[1])
 
-    message = official.SampleResponse.FromString(write_sample_response(ours))
+    message = official.SampleResponse.FromString(
+        write_sample_response(Answer([Sampled([3], [-0.5], "stop", "", *top)], scored, drawn), Scoring())
+    )
     sequence = message.sequences[0]
 
     assert sequence.stop_reason == official.STOP_REASON_STOP
@@ -178,6 +167,6 @@ def test_the_official_library_reads_every_output(lengths, loss):
 
 def _request() -> bytes:
     tokens = protobuf.data(1, protobuf.data(1, protobuf.data(1, np.arange(4, dtype="<i4").tobytes())))
-    tensor = protobuf.data(2, tinker_messages.write_tensor(np.ones(4, np.float32)))
+    tensor = protobuf.data(2, protobuf.write_tensor(np.ones(4, np.float32)))
     datum = tokens + protobuf.data(2, protobuf.text(1, "weights") + tensor)
     return protobuf.text(1, "S:train:0") + protobuf.integer(2, 1) + protobuf.data(3, datum) + protobuf.text(4, "ppo")

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
-from pytest_crucible.local_model.config import Shape, initial_weights
+from base_model.gradients import initial_weights
+from base_model.tokenizer import train_tokenizer
+from pytest_crucible.local_model.config import Shape
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.sampling import SamplingParams
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.models import MAX_SAMPLERS, BaseModel, SampleRequest, Samplers, Weights
 from pytest_crucible.local_model.server.state import SILENT_S, Service, derive_seed
 from pytest_crucible.local_model.server.transport import Request
-from pytest_crucible.local_model.tokens import train_tokenizer
 
 SHAPE = Shape(vocabulary=262, width=8, layers=1, heads=2, mlp=8, context=32)
 
@@ -62,116 +64,92 @@ def engine() -> Engine:
     return Engine(tokenizer, SHAPE, initial_weights(SHAPE, seed=0), "0123456789abcdef")
 
 
-@pytest.fixture
-def run(engine, tmp_path):
-    """Run a story with a fresh application."""
-
-    def tell(story):
-        async def told():
-            local = Local(engine, tmp_path)
-            try:
-                return await asyncio.wait_for(story(local), 60)
-            finally:
-                local.service.stop("over")
-                local.service.close()
-
-        return asyncio.run(told())
-
-    return tell
+@pytest_asyncio.fixture
+async def local(engine, tmp_path) -> AsyncIterator[Local]:
+    local = Local(engine, tmp_path)
+    yield local
+    local.service.stop("over")
+    local.service.close()
 
 
-def test_a_session_without_a_sign_of_life_is_finished_when_the_next_one_comes(run):
-    async def story(local):
-        silent, model = await local.model()
-        alive, _ = await local.model()
-        local.clock.now += SILENT_S - 1
-        await local.post("/session_heartbeat", session_id=alive)
-        local.clock.now += 2
-        await local.post("/create_session")
+@pytest.mark.asyncio
+async def test_a_session_without_a_sign_of_life_is_finished_when_the_next_one_comes(local):
+    silent, model = await local.model()
+    alive, _ = await local.model()
+    local.clock.now += SILENT_S - 1
+    await local.post("/session_heartbeat", session_id=alive)
+    local.clock.now += 2
+    await local.post("/create_session")
 
-        assert (await local.call("POST", "/session_heartbeat", session_id=silent))[0] == 410
-        assert (await local.call("POST", "/session_heartbeat", session_id=alive))[0] == 200
-        assert local.service.runs[model].trainer is None
-
-    run(story)
+    assert (await local.call("POST", "/session_heartbeat", session_id=silent))[0] == 410
+    assert (await local.call("POST", "/session_heartbeat", session_id=alive))[0] == 200
+    assert local.service.runs[model].trainer is None
 
 
-def test_finishing_takes_models_and_snapshots_and_leaves_checkpoints(run):
-    async def story(local):
-        session, model = await local.model()
-        saved = await local.result("/save_weights", model_id=model, seq_id=1, path="kept")
-        snapshot = {"model_id": model, "seq_id": 2, "sampling_session_seq_id": 0}
-        opened = await local.result("/save_weights_for_sampler", **snapshot)
-        await local.post(f"/sessions/{session}/finish")
+@pytest.mark.asyncio
+async def test_finishing_takes_models_and_snapshots_and_leaves_checkpoints(local):
+    session, model = await local.model()
+    saved = await local.result("/save_weights", model_id=model, seq_id=1, path="kept")
+    snapshot = {"model_id": model, "seq_id": 2, "sampling_session_seq_id": 0}
+    opened = await local.result("/save_weights_for_sampler", **snapshot)
+    await local.post(f"/sessions/{session}/finish")
 
-        assert opened["sampling_session_id"] == f"{session}:sample:0"
-        assert list(local.service.snapshots.iterdir()) == []
-        assert [str(item.path) for item in local.service.archive.all()] == [saved["path"]]
-
-    run(story)
+    assert opened["sampling_session_id"] == f"{session}:sample:0"
+    assert list(local.service.snapshots.iterdir()) == []
+    assert [str(item.path) for item in local.service.archive.all()] == [saved["path"]]
 
 
-def test_a_checkpoint_is_gone_when_its_time_is_over(run):
-    async def story(local):
-        session, model = await local.model()
-        saved = await local.result("/save_weights_for_sampler", model_id=model, seq_id=1, path="x", ttl_seconds=3600)
-        local.clock.now += 3600
-        body = {"session_id": session, "sampling_session_seq_id": 0, "model_path": saved["path"]}
-        session, _ = await local.model()
-        status, answer = await local.call("POST", "/create_sampling_session", **{**body, "session_id": session})
+@pytest.mark.asyncio
+async def test_a_checkpoint_is_gone_when_its_time_is_over(local):
+    session, model = await local.model()
+    saved = await local.result("/save_weights_for_sampler", model_id=model, seq_id=1, path="x", ttl_seconds=3600)
+    local.clock.now += 3600
+    body = {"session_id": session, "sampling_session_seq_id": 0, "model_path": saved["path"]}
+    session, _ = await local.model()
+    status, answer = await local.call("POST", "/create_sampling_session", **{**body, "session_id": session})
 
-        assert status == 404
-        assert "expired at 1970-01-12T14:46:40+00:00" in answer["detail"]
-        assert (await local.call("GET", "/checkpoints"))[1]["checkpoints"] == []
-
-    run(story)
+    assert status == 404
+    assert "expired at 1970-01-12T14:46:40+00:00" in answer["detail"]
+    assert (await local.call("GET", "/checkpoints"))[1]["checkpoints"] == []
 
 
 @pytest.mark.parametrize("seconds", [0, 3599, 400_000_000, "x", 3600.5])
-def test_a_time_to_live_has_bounds(run, seconds):
-    async def story(local):
-        _, model = await local.model()
-        body = {"model_id": model, "seq_id": 1, "path": "x", "ttl_seconds": seconds}
+@pytest.mark.asyncio
+async def test_a_time_to_live_has_bounds(local, seconds):
+    _, model = await local.model()
+    body = {"model_id": model, "seq_id": 1, "path": "x", "ttl_seconds": seconds}
 
-        assert (await local.call("POST", "/save_weights", **body))[0] == 400
-
-    run(story)
+    assert (await local.call("POST", "/save_weights", **body))[0] == 400
 
 
-def test_a_defect_is_a_400_which_the_sdk_does_not_repeat(run, monkeypatch, capsys):
-    async def story(local):
-        monkeypatch.setattr(local.service, "archive", None)
-        status, answer = await local.call("GET", "/checkpoints")
+@pytest.mark.asyncio
+async def test_a_defect_is_a_400_which_the_sdk_does_not_repeat(local, monkeypatch, capsys):
+    monkeypatch.setattr(local.service, "archive", None)
+    status, answer = await local.call("GET", "/checkpoints")
 
-        assert status == 400
-        assert answer["detail"].startswith("a defect of this server: AttributeError")
-
-    run(story)
+    assert status == 400
+    assert answer["detail"].startswith("a defect of this server: AttributeError")
 
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_a_defect_in_the_work_is_the_servers_failure(run, monkeypatch, capsys):
-    async def story(local):
-        _, model = await local.model()
-        monkeypatch.setattr(local.service.runs[model].trainer, "save_state", lambda path: {}[path])
-        result = await local.result("/save_weights", model_id=model, seq_id=1, path="x")
+@pytest.mark.asyncio
+async def test_a_defect_in_the_work_is_the_servers_failure(local, monkeypatch, capsys):
+    _, model = await local.model()
+    monkeypatch.setattr(local.service.runs[model].trainer, "save_state", lambda path: {}[path])
+    result = await local.result("/save_weights", model_id=model, seq_id=1, path="x")
 
-        assert result["category"] == "server"
-        assert result["error"].startswith("KeyError")
-
-    run(story)
+    assert result["category"] == "server"
+    assert result["error"].startswith("KeyError")
 
 
-def test_another_base_has_another_home_for_its_tokenizer(engine, tmp_path):
-    async def names():
-        services = [Service(item, tmp_path) for item in (engine, engine, replace(engine, base_sha256="f" * 64))]
-        for service in services:
-            service.stop("over")
-            service.close()
-        return [service.models.own.directory for service in services]
-
-    first, second, third = asyncio.run(names())
+@pytest.mark.asyncio
+async def test_another_base_has_another_home_for_its_tokenizer(engine, tmp_path):
+    services = [Service(item, tmp_path) for item in (engine, engine, replace(engine, base_sha256="f" * 64))]
+    for service in services:
+        service.stop("over")
+        service.close()
+    first, second, third = (service.models.own.directory for service in services)
 
     assert first == second
     assert first != third

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
 
 import pytest
@@ -19,37 +20,33 @@ from pytest_crucible.local_model.server.transport import (
     Request,
     Response,
     Server,
-    json_response,
     parse_head,
 )
 
-Talk = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+pytestmark = pytest.mark.asyncio
 
 
 async def echo(request: Request) -> Response:
     if request.path == "/slow":
         await asyncio.sleep(30)
-    return json_response({"path": request.path, "query": request.query, "size": len(request.body)})
+    return Response.of_json({"path": request.path, "query": request.query, "size": len(request.body)})
 
 
 def refuse(refusal: Refusal) -> Response:
-    return json_response({"detail": refusal.sentence}, refusal.status)
+    return Response.of_json({"detail": refusal.sentence}, refusal.status)
 
 
-def talk(conversation: Talk, limits: Limits | None = None) -> Server:
-    """Hold a conversation with a fresh server; all must be over within seconds."""
-
-    async def hold() -> Server:
-        server = Server(echo, refuse, limits or Limits())
-        reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
-        try:
-            await asyncio.wait_for(conversation(reader, writer), 60)
-        finally:
-            writer.close()
-            await server.close()
-        return server
-
-    return asyncio.run(hold())
+@contextlib.asynccontextmanager
+async def talk(limits: Limits | None = None) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    """Connect to a fresh server; all must be over within seconds."""
+    server = Server(echo, refuse, limits or Limits())
+    reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
+    try:
+        async with asyncio.timeout(60):
+            yield reader, writer
+    finally:
+        writer.close()
+        await server.close()
 
 
 async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, object]]:
@@ -58,40 +55,32 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, object]]:
     return int(head.split()[1]), json.loads(await reader.readexactly(length))
 
 
-def refused(sent: bytes, **limits: float) -> tuple[int, str]:
-    """Status and sentence that some bytes get, after which the connection must end."""
-    got: list[tuple[int, dict[str, object]]] = []
-
-    async def conversation(reader, writer):
+async def refusal_of(sent: bytes, **limits: float) -> tuple[int, str]:
+    """Return status and sentence that some bytes get, after which the connection must end."""
+    async with talk(Limits(linger_s=0.05, **limits)) as (reader, writer):
         writer.write(sent)
-        got.append(await answer(reader))
+        status, body = await answer(reader)
         assert await reader.read() == b""
-
-    talk(conversation, Limits(linger_s=0.05, **limits))
-    return got[0][0], str(got[0][1]["detail"])
+    return status, str(body["detail"])
 
 
-def test_requests_follow_one_another_on_a_connection():
-    async def conversation(reader, writer):
+async def test_requests_follow_one_another_on_a_connection():
+    async with talk() as (reader, writer):
         for size in (0, 3, 200_000):
             writer.write(b"POST /a?b=1 HTTP/1.1\r\ncontent-length: %d\r\n\r\n" % size + b"x" * size)
 
             assert await answer(reader) == (200, {"path": "/a", "query": "b=1", "size": size})
 
-    talk(conversation)
 
-
-def test_requests_that_come_at_once_are_answered_in_order():
-    async def conversation(reader, writer):
+async def test_requests_that_come_at_once_are_answered_in_order():
+    async with talk() as (reader, writer):
         writer.write(b"".join(b"GET /%d HTTP/1.1\r\n\r\n" % number for number in range(50)))
 
         assert [(await answer(reader))[1]["path"] for _ in range(50)] == [f"/{number}" for number in range(50)]
 
-    talk(conversation)
 
-
-def test_a_request_may_come_byte_by_byte():
-    async def conversation(reader, writer):
+async def test_a_request_may_come_byte_by_byte():
+    async with talk() as (reader, writer):
         for byte in b"POST /slowly HTTP/1.1\r\nContent-Length: 2\r\n\r\nhi":
             writer.write(bytes([byte]))
             await writer.drain()
@@ -99,11 +88,9 @@ def test_a_request_may_come_byte_by_byte():
 
         assert (await answer(reader))[1] == {"path": "/slowly", "query": "", "size": 2}
 
-    talk(conversation)
 
-
-def test_expect_100_continue_is_answered():
-    async def conversation(reader, writer):
+async def test_expect_100_continue_is_answered():
+    async with talk() as (reader, writer):
         writer.write(b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n")
 
         assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -112,28 +99,22 @@ def test_expect_100_continue_is_answered():
 
         assert (await answer(reader))[0] == 200
 
-    talk(conversation)
-
 
 @pytest.mark.parametrize("request_line", [b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\nConnection: close\r\n\r\n"])
-def test_a_connection_is_closed_on_request(request_line):
-    async def conversation(reader, writer):
+async def test_a_connection_is_closed_on_request(request_line):
+    async with talk() as (reader, writer):
         writer.write(request_line)
 
         assert (await answer(reader))[0] == 200
         assert await reader.read() == b""
 
-    talk(conversation)
 
-
-def test_the_answer_to_head_has_no_body():
-    async def conversation(reader, writer):
+async def test_the_answer_to_head_has_no_body():
+    async with talk() as (reader, writer):
         writer.write(b"HEAD /a HTTP/1.1\r\n\r\nGET /b HTTP/1.1\r\n\r\n")
         await reader.readuntil(b"\r\n\r\n")
 
         assert (await answer(reader))[1]["path"] == "/b"
-
-    talk(conversation)
 
 
 @pytest.mark.parametrize(
@@ -151,22 +132,22 @@ def test_the_answer_to_head_has_no_body():
         (b"GET / HTTP/1.1\r\nx: " + b"y" * 600, 431, "the headers are longer than 500 bytes"),
     ],
 )
-def test_a_malformed_request_gets_an_error_and_ends_the_connection(sent, status, sentence):
-    given_status, given_sentence = refused(sent, head_bytes=500, body_bytes=1000)
+async def test_a_malformed_request_gets_an_error_and_ends_the_connection(sent, status, sentence):
+    refusal = await refusal_of(sent, head_bytes=500, body_bytes=1000)
 
-    assert given_status == status
-    assert sentence in given_sentence
+    assert refusal[0] == status
+    assert sentence in refusal[1]
 
 
-def test_a_client_that_goes_on_sending_still_gets_the_refusal():
+async def test_a_client_that_goes_on_sending_still_gets_the_refusal():
     body = b"x" * 3_000_000
-    status, _ = refused(b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n" + body, body_bytes=1000)
+    status, _ = await refusal_of(b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n" + body, body_bytes=1000)
 
     assert status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
 
-def test_half_a_request_times_out():
-    assert refused(b"GET / HTT", request_s=0.1) == (408, "the request took too long to arrive")
+async def test_half_a_request_times_out():
+    assert await refusal_of(b"GET / HTT", request_s=0.1) == (408, "the request took too long to arrive")
 
 
 @pytest.mark.parametrize(
@@ -177,20 +158,18 @@ def test_half_a_request_times_out():
         b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nhalf",
     ],
 )
-def test_half_a_request_that_falls_silent_is_closed_after_a_short_while(sent):
+async def test_half_a_request_that_falls_silent_is_closed_after_a_short_while(sent):
     assert Limits().silence_s == 5
-    assert refused(sent, silence_s=0.1) == (408, "the request took too long to arrive")
+    assert await refusal_of(sent, silence_s=0.1) == (408, "the request took too long to arrive")
 
 
-def test_a_connection_on_which_nothing_happens_is_closed():
-    async def conversation(reader, writer):
+async def test_a_connection_on_which_nothing_happens_is_closed():
+    async with talk(Limits(idle_s=0.1)) as (reader, _):
         assert await reader.read() == b""
 
-    talk(conversation, Limits(idle_s=0.1))
 
-
-def test_one_connection_too_many_is_refused():
-    async def conversation(reader, writer):
+async def test_one_connection_too_many_is_refused():
+    async with talk(Limits(connections=1)) as (_, writer):
         port = writer.get_extra_info("peername")[1]
         second_reader, second_writer = await asyncio.open_connection(LOOPBACK, port)
 
@@ -198,42 +177,34 @@ def test_one_connection_too_many_is_refused():
 
         second_writer.close()
 
-    talk(conversation, Limits(connections=1))
+
+async def test_a_client_that_leaves_is_forgotten():
+    server = Server(echo, refuse, Limits())
+    _, writer = await asyncio.open_connection(LOOPBACK, await server.start())
+    writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+    while not any(connection.answering for connection in server.connections):
+        await asyncio.sleep(0.01)
+    writer.close()
+    while server.connections:
+        await asyncio.sleep(0.01)
+    await server.close()
 
 
-def test_a_client_that_leaves_is_forgotten():
-    async def hold():
-        server = Server(echo, refuse, Limits())
-        _, writer = await asyncio.open_connection(LOOPBACK, await server.start())
-        writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
-        while not any(connection.answering for connection in server.connections):
-            await asyncio.sleep(0.01)
-        writer.close()
-        while server.connections:
-            await asyncio.sleep(0.01)
-        await server.close()
+async def test_closing_ends_connections_that_are_being_answered():
+    server = Server(echo, refuse, Limits())
+    reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
+    writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
+    await asyncio.sleep(0.05)
+    await server.close(patience_s=0.1)
 
-    asyncio.run(asyncio.wait_for(hold(), 60))
+    assert await reader.read() == b""
 
-
-def test_closing_ends_connections_that_are_being_answered():
-    async def hold():
-        server = Server(echo, refuse, Limits())
-        reader, writer = await asyncio.open_connection(LOOPBACK, await server.start())
-        writer.write(b"GET /slow HTTP/1.1\r\n\r\n")
-        await asyncio.sleep(0.05)
-        await server.close(patience_s=0.1)
-
-        assert await reader.read() == b""
-
-        writer.close()
-
-    asyncio.run(asyncio.wait_for(hold(), 60))
+    writer.close()
 
 
 @pytest.mark.slow
 @given(st.text(alphabet=st.characters(codec="latin-1"), max_size=80))
-def test_any_head_is_parsed_or_refused(text):
+async def test_any_head_is_parsed_or_refused(text):
     status: int = HTTPStatus.OK
     try:
         parse_head(text)
@@ -243,7 +214,7 @@ def test_any_head_is_parsed_or_refused(text):
     assert status in (HTTPStatus.OK, HTTPStatus.BAD_REQUEST, HTTPStatus.LENGTH_REQUIRED)
 
 
-def test_parts_of_a_client_that_has_left_are_not_made():
+async def test_parts_of_a_client_that_has_left_are_not_made():
     built, ended = list[int](), list[bool]()
 
     async def parts() -> AsyncGenerator[bytes, None]:
@@ -265,16 +236,13 @@ def test_parts_of_a_client_that_has_left_are_not_made():
         def close(self) -> None:
             pass
 
-    async def hold() -> None:
-        async def stream(request: Request) -> Response:
-            return Response(body=b"", events=parts())
+    async def stream(request: Request) -> Response:
+        return Response(body=b"", events=parts())
 
-        connection = Connection(Server(stream, refuse, Limits()))
-        connection.connection_made(Left())
-        connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
-        while connection.answering:
-            await asyncio.sleep(0)
-
-    asyncio.run(asyncio.wait_for(hold(), 8))
+    connection = Connection(Server(stream, refuse, Limits()))
+    connection.connection_made(Left())
+    connection.data_received(b"GET / HTTP/1.1\r\n\r\n")
+    while connection.answering:
+        await asyncio.sleep(0)
 
     assert (len(built), ended) == (4, [True])

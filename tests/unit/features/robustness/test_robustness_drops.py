@@ -1,4 +1,4 @@
-"""Drops of a judge's metric, corrected by labels: by labels of both replies, and nothing where there are none."""
+"""Drops by slice, and drops of a judge's metric that labels correct."""
 
 from __future__ import annotations
 
@@ -9,14 +9,26 @@ import numpy as np
 import pytest
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.scores import scores
+from pytest_crucible.analyse.scores import Scores, scores
 from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.features.robustness import labelled_drops as drops_by_slice
 from pytest_crucible.features.robustness.drops import VariantData
-from pytest_crucible.features.robustness.labelled_drops import correct_drops
+from pytest_crucible.features.robustness.labelled_drops import (
+    correct_drops,
+    corrected_document,
+    corrected_notes,
+    corrected_tables,
+    slice_document,
+    slice_drops,
+    slice_note,
+    slice_table,
+)
 from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
-from pytest_crucible.features.robustness.section_tables import corrected_document, corrected_notes, corrected_tables
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.slices import By, Field
+from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
+from pytest_crucible.stats.slices.slicing import Slicing
 
 N = 200
 ONE_REPLY = Draws()
@@ -32,23 +44,25 @@ class PlanOf:
     attack = PlannedAttack(name="homoglyph", attack="homoglyph", kind="characters", strength=0.1, draws=1)
     features = {"robustness": to_plain(Robustness(attacks=(attack,), controls=0))}  # noqa: RUF012
 
-    def __init__(self, table):
+    look_alpha = None
+
+    def __init__(self, table=ONE_REPLY):
         self.table = table
 
     def draws(self, arm):
         return self.table
 
 
-def answers(judged, labels):
+def answers(judged, labels=(), metric="right"):
     """Return the outcomes of replies that a judge scored (samples x repeats), and of which some have a label."""
-    judged = np.asarray(judged).reshape(N, -1)
+    judged = np.asarray(judged, dtype=float).reshape(len(judged), -1)
     rows = [(k, 0, json.dumps(["x", "y", float(label)])) for k, label in enumerate(labels) if not np.isnan(label)]
     positions, repeats = (axis.ravel().tolist() for axis in np.indices(judged.shape))
     values, size = judged.ravel().tolist(), judged.size
     column = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=[False] * size)
     return ArmOutcomes(
-        positions=positions, repeats=repeats, failures=[None] * size, skipped=[False] * size, scores={"right": column},
-        labels=frozenset(), told={"right.human": rows}, lost=[],
+        positions=positions, repeats=repeats, failures=[None] * size, skipped=[False] * size, scores={metric: column},
+        labels=frozenset(), told={f"{metric}.human": rows}, lost=[],
     )  # fmt: skip
 
 
@@ -139,3 +153,55 @@ def test_of_several_replies_the_first_one_has_the_label(replies):
     assert drop.judged == pytest.approx(rest.mean())
     (uncorrected,) = correct(np.stack([clean] * 3, axis=1), repeated, *labels, table=Draws(rounds=3))
     assert "several prompts, trainings or rounds" in uncorrected.reason
+
+
+OK_FACTS = MetricFacts(name="ok", kind="binary", low=0.0, high=1.0)
+FEW = 20
+TOPIC = By((Field("topic"),))
+
+
+def slice_tables(codes, names, groups=(None,) * FEW):
+    """Return the tables where all is right as it is, and attacks break the first half of the samples."""
+    clean, attacked = np.ones(FEW), np.arange(FEW) >= FEW // 2
+    scores = Scores(clean, clean, clean, np.zeros(FEW, bool), np.zeros(FEW, bool))
+    answered = answers(attacked, metric="ok")
+    plan, facts = PlanOf(), {"ok": OK_FACTS}
+    variants = {"homoglyph": (answered,)}
+    inputs = SectionInputs(
+        plan=plan, answers=(), groups=groups, finished=True, alpha=0.05, facts=facts, scores={"ok": (scores,)},
+        clusters=None, stored=NoStoredDetails(), slicings={TOPIC: Slicing(codes=np.array(codes), names=names)},
+        variants=variants,
+    )  # fmt: skip
+    data = VariantData(plan, facts, {"ok": (scores,)}, variants, SampleAttributes(), FEW, 0.05)
+    return list(slice_drops(inputs, data, ["ok"]))
+
+
+def test_an_attack_that_hurts_one_slice_is_seen_there():
+    (by_topic,) = slice_tables([0] * 10 + [1] * 8 + [-1] * 2, ("law", "sport"))
+    table = slice_table(by_topic)
+
+    assert [row.cells[:5] for row in table.rows] == [
+        ("homoglyph", "law", "v2", "1.000", "0.000"),
+        ("homoglyph", "sport", "v2", "1.000", "1.000"),
+    ]
+    law, sport = slice_document(by_topic)
+    assert (law["field"], law["slice"], law["drop"]) == ("topic", "law", 1)
+    assert (law["n"], sport["drop"], sport["n"]) == (10, 0, 8)
+    assert law["low"] > 0.3
+    assert sport["low"] < 0 < sport["high"]
+    assert "not adjusted" in table.note
+    assert table.verbosity == 1
+
+
+def test_a_field_with_one_slice_that_has_scores_has_no_table_and_groups_have_one():
+    assert slice_tables([0] * FEW, ("law", "empty")) == []
+    (by_group,) = slice_tables([0] * FEW, ("law",), groups=["a", "b"] * 10)
+    assert (by_group.field, [name for name, _ in by_group.drops]) == ("group", ["a", "b"])
+
+
+def test_too_many_drops_are_left_out_with_a_note(monkeypatch):
+    monkeypatch.setattr(drops_by_slice, "MOST_DROPS", 1)
+    (left_out,) = slice_tables([0] * 10 + [1] * 10, ("law", "sport"))
+
+    assert left_out.drops == ()
+    assert slice_note(left_out).text.startswith("drops of ok by topic are left out")

@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -34,7 +35,7 @@ def write_csv(table: ExportTable, file: IO[bytes]) -> int:
     ,
     """
     kinds = tuple(table.columns.values())
-    with _Utf8(file) as text:
+    with _utf8(file) as text:
         # The default line ends are those of RFC 4180; with others, csv would not quote a lone \r.
         writer = csv.writer(text)
         writer.writerow(table.columns)
@@ -52,7 +53,7 @@ def write_jsonl(table: ExportTable, file: IO[bytes]) -> int:
     {"sample": "b", "value": null}
     """
     names = list(table.columns)
-    with _Utf8(file) as text:
+    with _utf8(file) as text:
         return _write_rows(table, lambda row: text.write(_line(dict(zip(names, row, strict=True)))))
 
 
@@ -87,23 +88,19 @@ def _write_rows(table: ExportTable, write: Callable[[tuple[Any, ...]], object]) 
     return count
 
 
-class _Utf8:
-    """A UTF-8 text layer over a binary file that stays open. Lone surrogates, which a prompt may contain, are escaped."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
-
-    def __enter__(self) -> io.TextIOWrapper:
-        return self._text
-
-    def __exit__(self, *_: object) -> None:
-        self._text.flush()
+@contextlib.contextmanager
+def _utf8(file: IO[bytes]) -> Iterator[io.TextIOWrapper]:
+    """Yield a UTF-8 text layer over a binary file that stays open. Lone surrogates, which a prompt may contain, are escaped."""
+    text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
+    try:
+        yield text
+    finally:
+        text.flush()
         # Closing or collecting the text layer would close the file below it.
-        self._text.detach()
+        text.detach()
 
 
 Write = Callable[[ExportTable, IO[bytes]], int]
-
 
 # Rows in one row group of a Parquet file. A group is in memory as a whole while it is written.
 _ROW_GROUP = 10_000
@@ -113,13 +110,8 @@ def write_parquet(table: ExportTable, file: IO[bytes]) -> int:
     """Write the table as Parquet and return the number of rows. A `json` column holds texts. Raises SpecError without pyarrow."""
     pyarrow = _import_pyarrow()
     text = pyarrow.string()
-    types = {
-        "text": text,
-        "json": text,
-        "integer": pyarrow.int64(),
-        "number": pyarrow.float64(),
-        "flag": pyarrow.bool_(),
-    }
+    numbers = {"integer": pyarrow.int64(), "number": pyarrow.float64(), "flag": pyarrow.bool_()}
+    types = {"text": text, "json": text, **numbers}
     schema = pyarrow.schema([(name, types[kind]) for name, kind in table.columns.items()])
     count = 0
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
@@ -183,3 +175,19 @@ def write_file(table: ExportTable, path: Path) -> int:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)
     return count
+
+
+@dataclass(frozen=True, kw_only=True)
+class FurtherExport:
+    """Files of stored runs that are not tables. A row that a feature adds to `further_exports`."""
+
+    names: tuple[str, ...]
+    """What `--what` may be for them."""
+    noun: str
+    """What such a file is: a training set."""
+    tasks: tuple[str, ...]
+    """The names that an error suggests."""
+    options: tuple[Callable[[Any], Any], ...]
+    """Further options of the command, in the order of the help. Their defaults are None."""
+    write: Callable[..., tuple[list[str], Mapping[str, Any]]]
+    """Takes runs, store, output, name and the options that were given; returns the lines to print, and a JSON document."""
