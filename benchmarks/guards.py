@@ -37,8 +37,8 @@ from pytest_crucible.features.robustness.twins import Draw
 from pytest_crucible.measures import auroc
 from pytest_crucible.measures.row import Prepared
 from pytest_crucible.records import NoTwin, Sample
-from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.outcomes import Span
 from tests.made_up_phones import PLANS, make_phones
 from tests.made_up_secrets import SEEN, UNSEEN, make_harmless, make_secrets
 

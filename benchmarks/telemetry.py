@@ -26,10 +26,9 @@ from pytest_crucible.exports import write_csv
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.sections.usage import summarize_usage
 from pytest_crucible.store.events import load_events
-from pytest_crucible.store.recorder import Recorder
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import events
-from pytest_crucible.store.writer import Writer
+from pytest_crucible.store.writer import Recorder, Writer
 from pytest_crucible.telemetry.listeners import Listeners
 from pytest_crucible.telemetry.otel import Instruments, Spans
 

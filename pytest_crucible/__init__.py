@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pytest_crucible.features.slices import fairness
     from pytest_crucible.metrics import Metric, NotApplicable, metric
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
-    from pytest_crucible.records.detections import Detection, Span
     from pytest_crucible.records.errors import (
         BackendError,
         CrucibleError,
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
         SpecError,
         StoreError,
     )
+    from pytest_crucible.records.outcomes import Detection, Span
 
 _HOME = {
     "Adapter": "records",
@@ -35,7 +35,7 @@ _HOME = {
     "BackendError": "records.errors",
     "CrucibleError": "records.errors",
     "DatasetError": "records.errors",
-    "Detection": "records.detections",
+    "Detection": "records.outcomes",
     "Metric": "metrics",
     "NoTwin": "records",
     "NotApplicable": "metrics",
@@ -47,7 +47,7 @@ _HOME = {
     "Run": "records",
     "Sample": "records",
     "ScriptedBackend": "backends",
-    "Span": "records.detections",
+    "Span": "records.outcomes",
     "SpecError": "records.errors",
     "StoreError": "records.errors",
     "Twin": "records",

@@ -169,8 +169,7 @@ def find_release(name: str) -> Release | None:
 
 def check_dataset_name(name: str) -> None:
     """Raise DatasetError for a missing file whose name is close to that of a dataset."""
-    from pytest_crucible.records.errors import DatasetError
-    from pytest_crucible.records.suggestions import closest_name
+    from pytest_crucible.records.errors import DatasetError, closest_name
 
     family, colon, part = name.partition(":")
     near = closest_name(family, named_datasets())

@@ -9,10 +9,9 @@ from typing import Any
 
 import click
 
-from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.errors import CrucibleError, closest_name
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.records.process_secrets import process_hider
-from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.plugins import commands, pages_of
 from pytest_crucible.stats.interval import NotEnoughData

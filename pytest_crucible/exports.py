@@ -15,8 +15,8 @@ from typing import IO, Any
 
 from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.formula_cells import guard_cell
 from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.records.views import guard_cell
 
 
 def write_csv(table: ExportTable, file: IO[bytes]) -> int:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
     from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict, View
+    from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
-    from pytest_crucible.records.variants import VariantRules
     from pytest_crucible.runs.provenance import PlanComparison, ReproductionCheck
     from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.sections import Section
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pytest_crucible.session.redaction import Redactor
     from pytest_crucible.session.session import CrucibleSession
     from pytest_crucible.session.settings import SettingsDraft
-    from pytest_crucible.store.leftovers import Leftovers
+    from pytest_crucible.store.prune import Leftovers
     from pytest_crucible.store.runs import RunStore
 
 

@@ -252,6 +252,6 @@ def _limits_of_features(features: Iterable[Feature], values: Mapping[str, Any]) 
 def _is_time(deadline: str | None) -> bool:
     if deadline is None:
         return True
-    from pytest_crucible.records.durations import seconds_of
+    from pytest_crucible.records.settings import seconds_of
 
     return bool(seconds_of(deadline))

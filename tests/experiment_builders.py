@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from adapter_contexts import default_settings
+from plan_builders import plan_of
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import Backend, ScriptedBackend
@@ -29,7 +30,7 @@ from pytest_crucible.records import (
     Sample,
     Unit,
 )
-from pytest_crucible.records.rules import RULES_VERSION
+from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.planner import ExperimentPlanner
@@ -93,11 +94,11 @@ def store_run(
         if name in arms
     }
     dataset = identify("sums", samples)
-    plan = Plan(
+    plan = plan_of(
+        *arms,
+        n=len(samples),
         **{
             "nodeid": "test_sums.py::test_sums",
-            "targets": (),
-            "contrasts": (),
             "metrics": (MetricFacts(name=metric, kind="binary"),),
             "fingerprint": Fingerprint(dataset=dataset.sha256, function="f", metrics="m", sampling="s"),
             **facts,
@@ -106,16 +107,9 @@ def store_run(
         line=0,
         dataset="sums",
         dataset_sha256=dataset.sha256,
-        planned=len(samples),
-        selected=len(samples),
-        groups=None,
         repeats=repeats,
-        arms=tuple(
-            Arm(name=name, role="baseline" if number else "candidate", adapter=name, identity=name)
-            for number, name in enumerate(arms)
-        ),
         open_metrics=False,
-    )  # fmt: skip
+    )
     store.begin_run(
         run, started="2026-01-01", seed=0, alpha=0.05, correction="holm", environment={"rules": RULES_VERSION}, git=None,
         manifest={"settings": {"memory": memory}},

@@ -38,7 +38,7 @@ from pytest_crucible.datasets import checks as data_checks
 from pytest_crucible.features import all_features
 from pytest_crucible.features.cns3 import plugin as cns3_plugin
 from pytest_crucible.options import OPTIONS, Option
-from pytest_crucible.plan.contrasts import ALTERNATIVES
+from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import LostReason
 from pytest_crucible.runs.plugins import commands as commands_of_program
 from pytest_crucible.runs.plugins import metrics as named_metrics

@@ -25,7 +25,7 @@ LAYERS = {
     "measures": "measures",
     "records": "records",
     "stats": "stats",
-    "feature table": "feature_table",
+    "tables of names": "feature_table lazy_names",
 }
 PENDING: set[tuple[str, str]] = set()
 """Imports that still point up, each to be removed. Nothing may be added here."""

@@ -32,15 +32,16 @@ _OWNED = tuple(
 _PACKAGE = tuple(
     f"pytest_crucible/{name}"
     for name in (
-        "adapters/", "analyse/", "backends/", "commands/", "detectors/", "exports/",
+        "adapters/", "backends/", "commands/", "detectors/", "exports/",
         *(f"features/{name}" for name in (*_FEATURES, "__init__", "row")),
-        "gate/", "guards/", "importers/", "local_model/", "measures/", "plan/", "records/", "report/", "runs/", "sample/",
-        "sandbox/", "score/", "sections/", "session/", "stats/", "store/", "telemetry/",
-        "__", "builtin", "cli", "fixtures", "hookspecs", "options", "plugin",
+        "importers/", "local_model/", "measures/", "report/", "runs/", "sample/", "sandbox/", "score/", "sections/",
+        "session/", "stats/", "telemetry/", "__", "builtin", "cli", "fixtures", "hookspecs", "no_assert", "options", "plugin",
     )
 )  # fmt: skip
+_STORED = ("pytest_crucible/records/arms.py", "pytest_crucible/records/datasets.py", "pytest_crucible/records/usage.py")
+"""Names of fields that stored runs and lineages have."""
 PENDING: dict[str, tuple[str, ...]] = {
-    "fillers": (*_PACKAGE, *_OWNED),
+    "fillers": (*_PACKAGE, *_STORED, *_OWNED),
     "participles": (*_PACKAGE, "tests/reference/", *_OWNED),
     "fragments": _OWNED,
     "dialect": _OWNED,

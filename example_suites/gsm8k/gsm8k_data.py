@@ -12,12 +12,12 @@ from typing import Any
 
 from pytest_crucible.datasets.release import OfficialFile
 
-_SOURCE = (
-    "https://raw.githubusercontent.com/openai/grade-school-math/"
-    "3101c7d5072418e28b9008a6636bde82a006892c/grade_school_math/data"
+_SOLUTIONS = OfficialFile(
+    name="gsm8k/example_model_solutions.jsonl",
+    url="https://raw.githubusercontent.com/openai/grade-school-math/"
+    "3101c7d5072418e28b9008a6636bde82a006892c/grade_school_math/data/example_model_solutions.jsonl",
+    sha256="4bc62db838f8418365d51c627bd66294cbdca9fb7f01519cb13f0dce8c51580b",
 )
-_NAME = "example_model_solutions.jsonl"
-_SHA256 = "4bc62db838f8418365d51c627bd66294cbdca9fb7f01519cb13f0dce8c51580b"
 
 
 def answers(model: str) -> Iterator[dict[str, Any]]:
@@ -33,7 +33,7 @@ def models() -> list[str]:
 
 
 def _rows() -> Iterator[dict[str, Any]]:
-    path = OfficialFile(name=f"gsm8k/{_NAME}", url=f"{_SOURCE}/{_NAME}", sha256=_SHA256).path()
+    path = _SOLUTIONS.path()
     opener = gzip.open if path.suffix == ".gz" else open
     with opener(path, "rt", encoding="utf-8") as file:
         yield from map(json.loads, file)

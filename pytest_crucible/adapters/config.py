@@ -19,9 +19,8 @@ from pytest_crucible.adapters.config_tables import list_tables, read_table
 from pytest_crucible.adapters.feature_settings import pop_settings
 from pytest_crucible.adapters.kinds import kind_of_uri, uri_schemes
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.suggestions import suggest
 
 ASKING = ("timeout_s", "retries", "limit", "hedge", "cache", "price", "max_reply_bytes")
 """Settings of every adapter: they change how requests are sent, and, apart from `max_reply_bytes`, never the replies."""

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.nesting import TooDeep, parse
+from pytest_crucible.records.serialize import TooDeep, parse
 
 
 def read_table(root: Path, name: str) -> Mapping[str, Any]:

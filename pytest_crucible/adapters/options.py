@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.unknown_setting import UnknownSetting
+from pytest_crucible.records.errors import SpecError, UnknownSetting, suggest
 
 
 def check_options(adapter: Adapter, names: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.records import Arm, Role
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.store.find_run import TAGGED
+from pytest_crucible.store.runs import TAGGED
 
 STORED = "run:"
 """Precedes the id of a run."""

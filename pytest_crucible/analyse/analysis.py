@@ -1,7 +1,8 @@
-"""The analysis of one experiment: from its stored replies to estimates, targets and comparisons. Pure functions."""
+"""Metrics that raised on every sample. That is an error of the suite, so the report shows the exception once."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -9,15 +10,20 @@ from typing import Any
 import numpy as np
 
 from pytest_crucible.analyse.comparisons import compare
-from pytest_crucible.analyse.failed_metrics import failed_metrics
 from pytest_crucible.analyse.pool import Pool
-from pytest_crucible.analyse.refuted_reach import find_refuted_reaches
+from pytest_crucible.analyse.reach import find_refuted_reaches, suggest_reach
 from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
-from pytest_crucible.analyse.slices import flag_slice, keep_slice, slice_all
+from pytest_crucible.analyse.slices import (
+    flag_slice,
+    is_by_twin,
+    keep_slice,
+    score_twins,
+    slice_all,
+    stack_attributes,
+    stack_scores,
+)
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
-from pytest_crucible.analyse.suggested_reach import suggest_reach
 from pytest_crucible.analyse.targets import estimate, evaluate_target
-from pytest_crucible.analyse.twins import is_by_twin, score_twins, stack_attributes, stack_scores
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import (
@@ -27,14 +33,38 @@ from pytest_crucible.records import (
     Comparison,
     Contrast,
     Estimate,
+    Lost,
     Measure,
     MetricFacts,
     Plan,
     Target,
     TargetResult,
 )
-from pytest_crucible.records.known_numbers import known_numbers
+from pytest_crucible.records.statistics import known_numbers
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
+
+# A message may quote a whole reply, and this one is a verdict's reason, which every report prints.
+MOST_CHARACTERS = 300
+
+
+def failed_metrics(arm: ArmOutcomes) -> Mapping[str, str]:
+    """Return, for each metric without a single value in this arm, a sentence with its first error."""
+    by_metric: dict[str, list[Lost]] = defaultdict(list)
+    # Of a metric that applies to some samples only, the others are in its column, without a value.
+    scored = {name for name, column in arm.scores.items() if any(value is not None for value in column.values)}
+    for lost in arm.lost:
+        if lost.metric is not None and lost.reason == "scorer" and lost.metric not in (*scored, *arm.labels):
+            by_metric[lost.metric].append(lost)
+    return {metric: _sentence(metric, losses) for metric, losses in by_metric.items()}
+
+
+def _sentence(metric: str, losses: list[Lost]) -> str:
+    samples = len({lost.unit.position for lost in losses})
+    first = next((lost.detail for lost in losses if lost.detail), "").partition("\n")[0]
+    error = first.removeprefix(f"metric {metric!r} ").removeprefix("raised ")
+    error = error if len(error) <= MOST_CHARACTERS else f"{error[:MOST_CHARACTERS]}..."
+    return f"metric {metric!r} failed on {'all ' if samples > 1 else ''}{quantity(samples, 'sample')}: {error}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,31 +206,31 @@ def _is_unanswered(answers: ArmOutcomes) -> bool:
     return not len(answers.positions) and not any(loss.reason == "deadline" for loss in answers.lost)
 
 
-def metric_facts(given: AnalysisInputs) -> dict[str, MetricFacts]:
+def metric_facts(inputs: AnalysisInputs) -> dict[str, MetricFacts]:
     """Return the facts of each metric that was declared or observed, resolved from the values of all arms."""
-    observed = {name for arm in given.answers for name in (*arm.scores, *arm.labels)}
-    declared = {facts.name: facts for facts in given.plan.metrics if facts.name in observed or not facts.of_ensemble}
+    observed = {name for arm in inputs.answers for name in (*arm.scores, *arm.labels)}
+    declared = {facts.name: facts for facts in inputs.plan.metrics if facts.name in observed or not facts.of_ensemble}
     for name in sorted(observed - set(declared)):
         declared[name] = MetricFacts(name=name)
-    return {name: resolve(entry, given.all_answers, given.known_kinds) for name, entry in declared.items()}
+    return {name: resolve(entry, inputs.all_answers, inputs.known_kinds) for name, entry in declared.items()}
 
 
-def score_table(given: AnalysisInputs) -> ScoreTable:
+def score_table(inputs: AnalysisInputs) -> ScoreTable:
     """Return the scores of each metric and arm, from which targets and comparisons are computed.
 
     A metric with a sample that changed by more than its declared reach has no reach.
     """
-    table = score_as_declared(given)
+    table = score_as_declared(inputs)
     names = [name for name in table.scores if table.facts[name].reach is not None]
-    beyond = find_refuted_reaches(given.plan, names, table.arm, given.sample_ids)
+    beyond = find_refuted_reaches(inputs.plan, names, table.arm, inputs.sample_ids)
     facts = {name: replace(entry, reach=None) if name in beyond else entry for name, entry in table.facts.items()}
     return replace(table, facts=facts, beyond_reach=beyond)
 
 
-def score_as_declared(given: AnalysisInputs) -> ScoreTable:
+def score_as_declared(inputs: AnalysisInputs) -> ScoreTable:
     """Return the scores of each metric and arm, with all facts as they are declared."""
-    plan, arms = given.plan, given.answers
-    facts = metric_facts(given)
+    plan, arms = inputs.plan, inputs.answers
+    facts = metric_facts(inputs)
     observed = {name for arm in arms for name in (*arm.scores, *arm.labels)}
     numeric = {
         name: entry
@@ -208,11 +238,11 @@ def score_as_declared(given: AnalysisInputs) -> ScoreTable:
         if entry.kind != "text" and (name in observed or entry in plan.metrics)
     }
     table = {
-        name: tuple(arm_scores(entry, given, number) for number in range(len(arms))) for name, entry in numeric.items()
+        name: tuple(arm_scores(entry, inputs, number) for number in range(len(arms))) for name, entry in numeric.items()
     }
 
     def on_variant(entry: MetricFacts, variant: str) -> tuple[Scores, ...]:
-        of_variant = replace(given, answers=given.variants[variant])
+        of_variant = replace(inputs, answers=inputs.variants[variant])
         return tuple(arm_scores(entry, of_variant, number) for number in range(len(arms)))
 
     terms, of_terms = score_terms(plan, numeric, table, on_variant)
@@ -220,24 +250,24 @@ def score_as_declared(given: AnalysisInputs) -> ScoreTable:
         facts=facts | terms,
         scores=table | of_terms,
         attributes=SampleAttributes(
-            clusters_of(given.groups),
-            given.expected,
-            slice_all(plan, given.expected, given.metadata),
+            clusters_of(inputs.groups),
+            inputs.expected,
+            slice_all(plan, inputs.expected, inputs.metadata),
             random_factors=plan.random_factors,
-            keys=hash_ids(given.sample_ids) if given.sample_ids else None,
-            monte_carlo=MonteCarlo(seed=given.seed),
+            keys=hash_ids(inputs.sample_ids) if inputs.sample_ids else None,
+            monte_carlo=MonteCarlo(seed=inputs.seed),
         ),
         twins=score_twins(plan, numeric, on_variant),
     )
 
 
-def arm_scores(facts: MetricFacts, given: AnalysisInputs, arm: int) -> Scores:
+def arm_scores(facts: MetricFacts, inputs: AnalysisInputs, arm: int) -> Scores:
     """Return one metric of one arm."""
-    samples, draws = len(given.groups), given.plan.draws(arm)
+    samples, draws = len(inputs.groups), inputs.plan.draws(arm)
     # With one reply a sample, the means are all that there is to show.
-    if given.plan.random_factors or draws.size > 1:
-        return scores_with_units(facts, given.answers[arm], samples=samples, draws=draws)
-    return scores(facts, given.answers[arm], samples=samples, repeats=draws.size)
+    if inputs.plan.random_factors or draws.size > 1:
+        return scores_with_units(facts, inputs.answers[arm], samples=samples, draws=draws)
+    return scores(facts, inputs.answers[arm], samples=samples, repeats=draws.size)
 
 
 def main_metric(plan: Plan, scored: Mapping[str, object]) -> str | None:
@@ -253,7 +283,7 @@ def clusters_of(groups: Sequence[str | None]) -> Clusters | None:
     return np.unique(np.array(groups, dtype=object).astype(str), return_inverse=True)[1].astype(np.int64)
 
 
-def _estimates(given: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple[Estimate, ...]:
+def _estimates(inputs: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple[Estimate, ...]:
     return tuple(
         estimate(
             mean_of(table.facts[name]),
@@ -263,7 +293,7 @@ def _estimates(given: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple[
             level=1 - alpha,
         )
         for name, of_arms in table.scores.items()
-        for arm, of_arm, answers in zip(given.plan.arms, of_arms, given.answers, strict=True)
+        for arm, of_arm, answers in zip(inputs.plan.arms, of_arms, inputs.answers, strict=True)
         if (name in answers.scores or not table.facts[name].of_ensemble) and not table.facts[name].is_part
     )
 
@@ -308,8 +338,8 @@ def _comparisons(
         return tuple(results)
     # Without a margin or a relevant difference the p-value decides, and no bounds.
     return tuple(
-        one if one.contrast.limit is None else _with_bounds_of(one, compare_at(one.contrast, bounds_alpha))
-        for one in results
+        result if result.contrast.limit is None else _with_bounds_of(result, compare_at(result.contrast, bounds_alpha))
+        for result in results
     )
 
 

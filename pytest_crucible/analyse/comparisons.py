@@ -1,4 +1,4 @@
-"""The candidate against one baseline, pair by pair."""
+"""Warn where neighbouring samples of the dataset resemble each other: independent samples would be fewer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_crucible.analyse import conditional, crossed
-from pytest_crucible.analyse.sample_order import order_note
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -26,19 +25,54 @@ from pytest_crucible.analyse.statistics import (
 from pytest_crucible.measures import sequences
 from pytest_crucible.measures.possible_values import contrast_problem
 from pytest_crucible.measures.row import Difference, End, Prepared
-from pytest_crucible.measures.table import comparison_row
+from pytest_crucible.measures.table import GEOMETRIC, comparison_row
 from pytest_crucible.measures.values import largest_change, limit_changes
 from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.resampling.draws import resolve_for
 
+
+def order_note(
+    contrast: Contrast, facts: MetricFacts, candidate: Prepared, baseline: Prepared, attributes: SampleAttributes
+) -> str:
+    """Return a warning about the differences of a mean in the order of the dataset; empty where there is nothing to warn about.
+
+    Samples with groups, whose likeness is counted, and runs in another order have none.
+    """
+    is_ordered = attributes.clusters is None and attributes.look_alpha is None and not attributes.random_factors
+    arms = candidate.values, baseline.values
+    if not is_ordered or not row_of(contrast).is_mean or arms[0].size != arms[1].size:
+        return ""
+    if comparison_row(contrast, facts) is GEOMETRIC:
+        with np.errstate(divide="ignore"):
+            arms = np.log(arms[0]), np.log(arms[1])
+    with np.errstate(invalid="ignore"):
+        differences = arms[0] - arms[1]
+    if not np.isfinite(differences).all():
+        return ""
+    # It needs scipy, which a session without a comparison does not load.
+    from pytest_crucible.stats.checks import is_noteworthy, serial_correlation
+
+    serial = serial_correlation(differences, rng=attributes.monte_carlo.seed)
+    if serial is None or not is_noteworthy(serial):
+        return ""
+    return (
+        f"{contrast.expression}: samples that follow each other in the dataset resemble each other (correlation "
+        f"{serial.correlation:.2f}), so that {serial.n:,} count like about {max(serial.effective_n, 1):,.0f} independent ones, and "
+        "p-values and bounds are too sure: give the samples groups"
+    )
+
+
+Arms = tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]]
+"""The metrics of a measure with their scores in the candidate and the baseline."""
 NOTHING = BoundedValue(value=None, lower=None, upper=None)
+OBSERVED: tuple[End, End] = ("observed", "observed")
 
 
 def compare(
     contrast: Contrast,
     candidate: str,
-    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
+    arms: Arms,
     attributes: SampleAttributes,
     *,
     alpha: float,
@@ -46,8 +80,7 @@ def compare(
 ) -> Comparison:
     """Compare (candidate, baseline) on the samples that both have; `family_size` comparisons share the session's alpha."""
     # Its power analysis needs most of scipy, which a session without a comparison does not load.
-    from pytest_crucible.analyse.falls import detectable_falls
-    from pytest_crucible.analyse.next_run import detectable_difference, samples_to_decide
+    from pytest_crucible.analyse.next_run import detectable_difference, detectable_falls, samples_to_decide
 
     ours, theirs = arms
     seed = attributes.monte_carlo.seed
@@ -55,60 +88,9 @@ def compare(
     pairs, applicable = paired_samples(contrast, ours, theirs)
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
-    declared, no_pairs = (
-        conditional.declaration_problem(ours, theirs),
-        conditional.pairs_problem(contrast, ours, theirs),
-    )
-    if declared or no_pairs:
-        return _undecided(contrast, candidate, pairs, lost, suite_error=declared, note=no_pairs)
-    facts, invalid, order = ours[0].facts, "", ""
-    if pairs.any():
-        first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
-        values = {candidate: first, contrast.baseline: second}
-        invalid = comparison_row(contrast, facts).check_values(contrast, values)
-        order = order_note(contrast, facts, first, second, attributes)
-    difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, ("observed", "observed"), alpha)
-    observed = worst = best = _bounded_value(difference)
-    if lost.any() and not invalid:
-        worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
-    alikeness = difference.alikeness if difference else None
-    level = alpha / family_size if contrast.shares_alpha else alpha
-    higher_is_better = row_of(contrast).higher_is_better(contrast, ours[0].facts)
-    interval = _interval(contrast, difference, attributes, alpha)
-    note = invalid or (difference.note if difference else _problem(contrast, arms, attributes, pairs, applicable))
-    return Comparison(
-        contrast=contrast,
-        candidate=candidate,
-        pairs=int(pairs.sum()),
-        lost=int(lost.sum()),
-        clusters=difference.clusters if difference else None,
-        difference=difference.value if difference else None,
-        interval=interval,
-        p_value=difference.p_value if difference else None,
-        p_exact=difference.p_exact if difference else None,
-        proof_p=_proof_p(difference) if difference else None,
-        arrangements=alikeness.arrangements if alikeness else None,
-        is_exact=alikeness.exact if alikeness else False,
-        higher_is_better=higher_is_better,
-        method=difference.method if difference else "no pairs",
-        evidence=Evidence(
-            observed=observed, worst=worst, best=best, method=difference.bounds_method if difference else "none"
-        ),
-        detectable=detectable_difference(difference, level),
-        detectable_falls=detectable_falls(difference, contrast, theirs, attributes, pairs, level),
-        needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
-        effects=difference.effects if difference else (),
-        note="; ".join(filter(None, (note, order if difference else ""))),
-        ratio=_ratio(difference, interval, higher_is_better),
-        suite_error=(contrast_problem(contrast, facts) if pairs.any() else "") or invalid,
-    )
-
-
-def _undecided(
-    contrast: Contrast, candidate: str, pairs: Flags, lost: Flags, *, suite_error: str, note: str
-) -> Comparison:
-    """Return a comparison without a difference, with the reason."""
-    return Comparison(
+    declared = conditional.declaration_problem(ours, theirs)
+    no_pairs = conditional.pairs_problem(contrast, ours, theirs)
+    undecided = Comparison(
         contrast=contrast,
         candidate=candidate,
         pairs=int(pairs.sum()),
@@ -122,17 +104,56 @@ def _undecided(
         evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
         detectable=None,
         needed=None,
-        note=note,
-        suite_error=suite_error,
+        note=no_pairs,
+        suite_error=declared,
+    )
+    if declared or no_pairs:
+        return undecided
+    facts, invalid, order = ours[0].facts, "", ""
+    if pairs.any():
+        first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
+        values = {candidate: first, contrast.baseline: second}
+        invalid = comparison_row(contrast, facts).check_values(contrast, values)
+        order = order_note(contrast, facts, first, second, attributes)
+    difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, OBSERVED, alpha)
+    observed = worst = best = _bounded_value(difference)
+    if lost.any() and not invalid:
+        worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
+    better = row_of(contrast).higher_is_better(contrast, facts)
+    result = replace(
+        undecided,
+        higher_is_better=better,
+        evidence=replace(undecided.evidence, observed=observed, worst=worst, best=best),
+        suite_error=(contrast_problem(contrast, facts) if pairs.any() else "") or invalid,
+    )
+    if difference is None:
+        note = invalid or _problem(contrast, arms, attributes, pairs, applicable)
+        return replace(result, method="no pairs", note=note)
+    alikeness, interval = difference.alikeness, _interval(contrast, difference, attributes, alpha)
+    level = alpha / family_size if contrast.shares_alpha else alpha
+    return replace(
+        result,
+        clusters=difference.clusters,
+        difference=difference.value,
+        interval=interval,
+        p_value=difference.p_value,
+        p_exact=difference.p_exact,
+        proof_p=_proof_p(difference),
+        arrangements=alikeness.arrangements if alikeness else None,
+        is_exact=alikeness.exact if alikeness else False,
+        method=difference.method,
+        evidence=replace(result.evidence, method=difference.bounds_method),
+        detectable=detectable_difference(difference, level),
+        detectable_falls=detectable_falls(difference, contrast, theirs, attributes, pairs, level),
+        needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
+        effects=difference.effects,
+        note="; ".join(filter(None, (difference.note, order))),
+        ratio=_ratio(difference, interval, better),
     )
 
 
 def _bounds_with_lost(
-    contrast: Contrast,
-    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
-    attributes: SampleAttributes,
-    applicable: Flags,
-    alpha: float,
+    contrast: Contrast, arms: Arms, attributes: SampleAttributes, applicable: Flags, alpha: float
 ) -> tuple[BoundedValue, BoundedValue]:
     """Return the difference with the lost values as bad, and as good, as possible for the candidate."""
     low, high = _ends(contrast, arms[0])
@@ -153,8 +174,8 @@ def paired_samples(
         return pairs, ~inapplicable_samples(ours) & ~inapplicable_samples(theirs)
     # A metric such as "right if selected" applies in each arm to other samples, and each arm's rates are of its own.
     both = [*ours, *theirs]
-    known = np.all([metric.scores.known for metric in both], axis=0)
-    return scored_samples(both, alone=True) & known, ~inapplicable_samples(both, alone=True)
+    has_reply = np.all([metric.scores.known for metric in both], axis=0)
+    return scored_samples(both, alone=True) & has_reply, ~inapplicable_samples(both, alone=True)
 
 
 def compare_means(
@@ -180,12 +201,7 @@ def _ends(contrast: Contrast, metrics: Sequence[ScoredMetric]) -> tuple[End, End
 
 
 def compare_pair(
-    contrast: Contrast,
-    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
-    attributes: SampleAttributes,
-    chosen: Flags,
-    ends: tuple[End, End],
-    alpha: float,
+    contrast: Contrast, arms: Arms, attributes: SampleAttributes, chosen: Flags, ends: tuple[End, End], alpha: float
 ) -> Difference | None:
     """Return the difference at given ends of both arms; a positive one means that the candidate is better."""
     if conditional.is_conditional(contrast, *arms):
@@ -193,7 +209,7 @@ def compare_pair(
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
-    if ends != ("observed", "observed"):
+    if ends != OBSERVED:
         candidate, baseline = _limit_lost(candidate, baseline, attributes)
     if attributes.look_alpha is not None:
         return _at_every_look(contrast, arms[0][0].facts, candidate, baseline, alpha, attributes.look_alpha)
@@ -218,17 +234,8 @@ def _at_every_look(
     """Return the difference with an interval and a p-value that hold at every look; neither without bounds."""
     if not math.isfinite(largest_change(candidate)):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
-        return plain and replace(
-            plain,
-            interval=None,
-            p_value=None,
-            proof_p=None,
-            alikeness=None,
-            p_exact=None,
-            lower=None,
-            upper=None,
-            deviation=None,
-        )
+        lacking = ("interval", "p_value", "proof_p", "alikeness", "p_exact", "lower", "upper", "deviation")
+        return plain and replace(plain, **dict.fromkeys(lacking))
     better = row_of(contrast).higher_is_better(contrast, facts)
     first, second = (candidate, baseline) if better else (baseline, candidate)
     return sequences.compare_means(first, second, alpha, look_alpha)
@@ -255,23 +262,19 @@ def _proof_p(difference: Difference) -> float | None:
 
 
 def _interval(
-    contrast: Contrast, difference: Difference | None, attributes: SampleAttributes, alpha: float
+    contrast: Contrast, difference: Difference, attributes: SampleAttributes, alpha: float
 ) -> Interval | None:
     """Return the interval to show: where one-sided bounds decide the claim it is these, so that both always agree."""
-    if difference is None:
-        return None
-    if difference.lower is None or difference.upper is None:
-        return difference.interval
-    if not contrast.decided_by_bounds:
+    if difference.lower is None or difference.upper is None or not contrast.decided_by_bounds:
         return difference.interval
     # At every look the bounds have the alpha of the claim among all of them.
     level = 1 - 2 * (attributes.look_alpha or alpha)
     return Interval(low=difference.lower, high=difference.upper, level=level, method=difference.bounds_method)
 
 
-def _ratio(difference: Difference | None, interval: Interval | None, better: bool) -> Ratio | None:
+def _ratio(difference: Difference, interval: Interval | None, better: bool) -> Ratio | None:
     """Return the ratio of candidate to baseline. Where lower is better, the difference is that of the baseline's logarithm."""
-    if difference is None or not difference.ratio or difference.value is None:
+    if not difference.ratio or difference.value is None:
         return None
     ratio = Ratio(name=difference.ratio, value=1.0, interval=None, higher_is_better=better)
     if interval is not None:
@@ -280,13 +283,7 @@ def _ratio(difference: Difference | None, interval: Interval | None, better: boo
     return replace(ratio, value=ratio.of(difference.value), interval=interval)
 
 
-def _problem(
-    contrast: Contrast,
-    arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]],
-    attributes: SampleAttributes,
-    pairs: Flags,
-    applicable: Flags,
-) -> str:
+def _problem(contrast: Contrast, arms: Arms, attributes: SampleAttributes, pairs: Flags, applicable: Flags) -> str:
     """Explain a missing difference."""
     if contrast.slice and not applicable.any():
         return f"{contrast.metric} applies to no sample of this slice"
@@ -296,7 +293,7 @@ def _problem(
     return next(filter(None, problems), "no sample was answered by both arms")
 
 
-def _silent_arm(contrast: Contrast, arms: tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]]) -> str:
+def _silent_arm(contrast: Contrast, arms: Arms) -> str:
     """Say which arm has no reply with a number: the metric applies to none, or all that it applies to are lost."""
     for arm, metrics in zip(("candidate", "baseline"), arms, strict=True):
         if not scored_samples(metrics).any():

@@ -111,8 +111,8 @@ def pairs_problem(measure: Measure, *arms: Arm) -> str:
 def paired_samples(ours: Arm, theirs: Arm) -> tuple[Flags, Flags]:
     """Return the samples whose replies are known in both arms, and with the lost ones, where the metric may apply in either."""
     first, second = ours[0].scores.shares, theirs[0].scores.shares
-    known = ours[0].scores.known & theirs[0].scores.known
-    of_candidate, of_baseline = (known & (shares.observed > 0) for shares in (first, second))
+    has_reply = ours[0].scores.known & theirs[0].scores.known
+    of_candidate, of_baseline = (has_reply & (shares.observed > 0) for shares in (first, second))
     # A candidate without a value has no mean, and nothing is compared.
     pairs = of_candidate | of_baseline if of_candidate.any() else of_candidate
     return pairs, (first.with_lost > 0) | (second.with_lost > 0)
@@ -154,7 +154,7 @@ def compare_arms(
     )
     difference = conditional.compare(pair, alpha)
     if attributes.random_factors:
-        return crossed.uncounted(difference, "difference of conditional means", attributes)
+        return crossed.without_interval(difference, "difference of conditional means", attributes)
     if attributes.look_alpha is not None:
         return conditional.without_proof(difference, LOOKS)
     # A reach is about the two values of one sample, and these means are of other samples.
@@ -193,9 +193,9 @@ def _values(measure: Measure, metric: ScoredMetric, chosen: Flags, end: End) -> 
         shares = scores.shares.observed if end == "observed" else scores.shares.with_lost
         inside = np.nan_to_num(shares[chosen])
         samples = np.flatnonzero(inside)
-        kept = np.zeros_like(chosen)
-        kept[np.flatnonzero(chosen)[samples]] = True
-        observations, weights = observe_samples(measure, [metric], SampleAttributes(), kept), inside[samples]
+        inside_samples = np.zeros_like(chosen)
+        inside_samples[np.flatnonzero(chosen)[samples]] = True
+        observations, weights = observe_samples(measure, [metric], SampleAttributes(), inside_samples), inside[samples]
     prepared = row.prepare(observations, end)
     return _Values(prepared.values, samples, weights, prepared.bounds, int(chosen.sum()))
 

@@ -104,7 +104,7 @@ def difference(
     `plain` is the difference that counts the samples alone. Effect sizes are taken from it, without their intervals.
     """
     row = comparison_row(measure, arms[0][0].facts)
-    unproven = uncounted(plain, row.title, attributes)
+    unproven = without_interval(plain, row.title, attributes)
     if not row.is_mean:
         return unproven
     try:
@@ -140,7 +140,7 @@ def difference(
     )
 
 
-def uncounted(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
+def without_interval(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
     """Return the difference alone, with the reason: its statistic has no interval that counts the random factors."""
     return replace(
         plain,
@@ -326,9 +326,9 @@ def _cells(
     # A condition is false for a missing reply, which must stay missing.
     there = ~np.isnan(values) | (lost if end != "observed" else False)
     cells = np.where(there, prepared.values.reshape(values.shape), np.nan)
-    prepared, seen = replace(prepared, size=int(there.sum())), there.sum(axis=-1)
+    prepared, replies = replace(prepared, size=int(there.sum())), there.sum(axis=-1)
     with np.errstate(invalid="ignore"):
-        return np.where(there, cells, 0.0).sum(axis=-1) / np.where(seen, seen, np.nan), prepared
+        return np.where(there, cells, 0.0).sum(axis=-1) / np.where(replies, replies, np.nan), prepared
 
 
 def _clip_interval(interval: Interval | None, bounds: Numbers) -> Interval | None:

@@ -177,17 +177,17 @@ def _why_not_ranked(facts: MetricFacts, attributes: SampleAttributes, chosen: Se
 def _with_ranks(
     table: ManyArms,
     ranked: Sequence[int],
-    found: RankedScores | None,
+    ranking: RankedScores | None,
     dropped: Mapping[str, frozenset[str]],
 ) -> ManyArms:
     results = [replace(result, ranks=(1 + len(dropped.get(result.arm, ())), len(table.arms))) for result in table.arms]
-    best = int(np.argmax(found.ranks.comparisons.means)) if found else 0
+    best = int(np.argmax(ranking.ranks.comparisons.means)) if ranking else 0
     for place, number in enumerate(ranked):
         name = table.arms[number].arm
         # An arm that is not ranked may be better, unless it is proven worse.
         unranked = len(table.arms) - len(ranked) - sum(name in better for better in dropped.values())
-        results[number] = _with_rank(table.arms[number], found, place, best, unranked)
-    comparisons = found.ranks.comparisons if found else None
+        results[number] = _with_rank(table.arms[number], ranking, place, best, unranked)
+    comparisons = ranking.ranks.comparisons if ranking else None
     return replace(
         table,
         arms=tuple(_settle_the_best(results)),
@@ -203,17 +203,17 @@ def _settle_the_best(results: Sequence[ArmResult]) -> Sequence[ArmResult]:
     return [replace(result, ranks=(1, 1)) if may_be == [result] else result for result in results]
 
 
-def _with_rank(result: ArmResult, found: RankedScores | None, place: int, best: int, unranked: int) -> ArmResult:
-    if found is None:
+def _with_rank(result: ArmResult, ranking: RankedScores | None, place: int, best: int, unranked: int) -> ArmResult:
+    if ranking is None:
         return replace(result, rank=1, ranks=(1, 1 + unranked), difference=0.0)
-    rank = found.ranks.ranks[place]
+    rank = ranking.ranks.ranks[place]
     return replace(
         result,
         rank=rank.rank,
         ranks=(rank.best, rank.worst + unranked),
-        difference=float(found.ranks.comparisons.differences[place, best]),
-        difference_interval=None if place == best else found.intervals.interval(place, best),
-        p_worse=found.ranks.p_worse[place],
+        difference=float(ranking.ranks.comparisons.differences[place, best]),
+        difference_interval=None if place == best else ranking.intervals.interval(place, best),
+        p_worse=ranking.ranks.p_worse[place],
     )
 
 

@@ -6,11 +6,14 @@ The plan has the difference that the same n shows with 80 % power, and the n tha
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from pytest_crucible import stats
-from pytest_crucible.measures.row import Difference
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, limits_to_clear, prepare, row_of
+from pytest_crucible.measures.row import Difference, Flags
 from pytest_crucible.records import Contrast
 from pytest_crucible.stats.planning.next_sample import (
     detectable_by_error,
@@ -22,11 +25,12 @@ from pytest_crucible.stats.planning.next_sample import (
     samples_to_clear,
     share_power,
 )
+from pytest_crucible.stats.planning.proof import detectable_by_falls
 
 
-def detectable_difference(difference: Difference | None, alpha: float) -> float | None:
+def detectable_difference(difference: Difference, alpha: float) -> float | None:
     """Return the smallest difference that the same number of pairs shows with 80 % power, given the spread in these data."""
-    if difference is None or difference.n < 2 or (difference.smallest_p or 0.0) > alpha:
+    if difference.n < 2 or (difference.smallest_p or 0.0) > alpha:
         return None
     if difference.detectable is not None:
         return difference.detectable(alpha)
@@ -39,14 +43,12 @@ def detectable_difference(difference: Difference | None, alpha: float) -> float 
     return None if detectable is None or detectable > difference.span else detectable
 
 
-def samples_to_decide(
-    difference: Difference | None, contrast: Contrast, *, alpha: float, family_size: int
-) -> int | None:
+def samples_to_decide(difference: Difference, contrast: Contrast, *, alpha: float, family_size: int) -> int | None:
     """Return about how many samples settle a comparison with 80 % power, if the estimate is the truth.
 
     More than the samples that there are, if these have not settled it.
     """
-    if difference is None or (not difference.value and contrast.limit is None):
+    if not difference.value and contrast.limit is None:
         return None
     contrast = _claim_to_prove(contrast, difference)
     if contrast.margin is not None and difference.bounds_method == "none":
@@ -68,7 +70,7 @@ def _samples_by_evidence(difference: Difference, contrast: Contrast, *, alpha: f
             return None
         return samples_by_evidence(n, difference.p_value / 2, alpha=shared / 2)
     needed = []
-    for limit in _margins_to_clear(value, contrast, contrast.limit):
+    for limit in limits_to_clear(contrast, value):
         bound = difference.lower if value > limit else difference.upper
         if bound is not None and math.isfinite(bound) and abs(value - bound) >= abs(value - limit) > 0:
             to_bound = abs(value - bound)
@@ -90,7 +92,7 @@ def _plan_samples(difference: Difference, contrast: Contrast, *, alpha: float, f
             return samples_for_paired_change(value, difference.discordance, alpha=shared)
         return samples_to_clear((abs(value),), deviation, dof_share=_dof(difference) / difference.n, alpha=shared / 2)
     # On the scale of the difference, which is logarithmic for a ratio.
-    margins = _margins_to_clear(value, contrast, contrast.limit or 0.0)
+    margins = limits_to_clear(contrast, value)
     if difference.discordance is not None:
         needed = samples_for_paired_margin(margins, difference.discordance, difference=value, alpha=alpha)
         # Where all pairs agree the bound is that of no failure, of which the score bound falls short.
@@ -129,7 +131,7 @@ def _samples_by_row(
 ) -> int | None:
     if contrast.limit is None:
         return samples(0.0, alpha / family_size / 2, 0.8)
-    return _samples_past_all(samples, value, _margins_to_clear(value, contrast, contrast.limit), alpha)
+    return _samples_past_all(samples, value, limits_to_clear(contrast, value), alpha)
 
 
 def _samples_past_all(
@@ -153,11 +155,30 @@ def _dof(difference: Difference) -> float:
     return difference.n - 1.0 if difference.dof is None else difference.dof
 
 
-def _margins_to_clear(value: float, contrast: Contrast, margin: float) -> tuple[float, ...]:
-    """Return the differences that the bounds must exclude for a verdict, if the estimate is the truth."""
-    if contrast.alternative == "superior":
-        return (margin,)
-    if contrast.alternative == "equivalent" and abs(value) < margin:
-        return (-margin, margin)
-    # Beyond a margin one bound is enough: it proves that the arms are not equivalent.
-    return (math.copysign(margin, value),) if contrast.alternative == "equivalent" else (-margin,)
+def detectable_falls(
+    difference: Difference,
+    contrast: Contrast,
+    baseline: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    pairs: Flags,
+    alpha: float,
+) -> float | None:
+    """Return the smallest loss that as many pairs show with 80 % power, if samples fall from the baseline's value to the worst.
+
+    None for yes or no, whose changes are falls already, and without a worst value.
+    """
+    row = row_of(contrast)
+    if not difference.deviation or difference.discordance is not None or not row.is_mean:
+        return None
+    if row.is_total or difference.ratio or difference.detectable is not None:
+        return None
+    before = prepare(contrast, baseline, attributes, pairs)
+    worst = before.bounds[0 if row.higher_is_better(contrast, baseline[0].facts) else 1]
+    # A metric that applies to other replies in each arm has no value to fall from on some samples.
+    if not math.isfinite(worst) or np.isnan(before.values).any():
+        return None
+    # Without a value where the metric does not apply to the baseline's reply.
+    falls = np.abs(before.values[np.isfinite(before.values)] - worst)
+    if falls.size < 2:
+        return None
+    return detectable_by_falls(difference.n, difference.deviation, falls, dof=difference.dof, alpha=alpha)

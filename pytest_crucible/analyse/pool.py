@@ -6,14 +6,14 @@ Pure functions.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from pytest_crucible.records import ArmOutcomes, Look, Lost, ScoreColumns
+import numpy as np
 
-Place = tuple[int, int]
-"""Position and repeat of a reply in its session."""
+from pytest_crucible.records import ArmOutcomes, Draws, Look, Lost
+from pytest_crucible.records.outcomes import Place, join_outcomes, move_units, skip_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +62,7 @@ def pool_answers(parts: Sequence[Part], width: int) -> ArmOutcomes:
 
     A reply that a session lost is lost in the pool, too.
     """
-    moved = [_move(part, first=number * width) for number, part in enumerate(parts)]
-    return ArmOutcomes(
-        positions=[position for answers in moved for position in answers.positions],
-        repeats=[repeat for answers in moved for repeat in answers.repeats],
-        failures=[failure for answers in moved for failure in answers.failures],
-        skipped=[skipped for answers in moved for skipped in answers.skipped],
-        scores={
-            name: _join([answers.scores[name] for answers in moved if name in answers.scores])
-            for name in dict.fromkeys(name for answers in moved for name in answers.scores)
-        },
-        lost=[loss for answers in moved for loss in answers.lost],
-        labels=frozenset().union(*(answers.labels for answers in moved)),
-    )
+    return join_outcomes([_new_replies(part, first=number * width) for number, part in enumerate(parts)])
 
 
 def fill_repeats(answers: ArmOutcomes, repeats: int) -> ArmOutcomes:
@@ -86,13 +74,7 @@ def fill_repeats(answers: ArmOutcomes, repeats: int) -> ArmOutcomes:
         for repeat in range(repeats)
         if (position, repeat) not in there
     ]
-    return replace(
-        answers,
-        positions=[*answers.positions, *(position for position, _ in absent)],
-        repeats=[*answers.repeats, *(repeat for _, repeat in absent)],
-        failures=[*answers.failures, *(None for _ in absent)],
-        skipped=[*answers.skipped, *(True for _ in absent)],
-    )
+    return skip_units(answers, absent)
 
 
 def _new_places(part: Part) -> frozenset[Place]:
@@ -100,54 +82,39 @@ def _new_places(part: Part) -> frozenset[Place]:
     return part.new | {_place(loss) for loss in part.answers.lost if loss.metric is None}
 
 
-def _move(part: Part, first: int) -> ArmOutcomes:
+def _new_replies(part: Part, first: int) -> ArmOutcomes:
     """Return the new replies of a part at the repeats of its round, which begin at `first`."""
-    answers = part.answers
-    taken: Counter[int] = Counter()
-    places: dict[Place, int] = {}
-    for place in sorted(_new_places(part)):
-        places[place] = first + taken[place[0]]
-        taken[place[0]] += 1
-    kept = _select_kept(answers.positions, answers.repeats, places)
-    return replace(
-        answers,
-        positions=[answers.positions[k] for k in kept],
-        repeats=[places[answers.positions[k], answers.repeats[k]] for k in kept],
-        failures=[answers.failures[k] for k in kept],
-        skipped=[answers.skipped[k] for k in kept],
-        scores={name: _move_column(column, places) for name, column in answers.scores.items()},
-        lost=[
-            replace(loss, unit=loss.unit._replace(repeat=places[_place(loss)]))
-            for loss in answers.lost
-            if _place(loss) in places
-        ],
-        told={},
-    )
-
-
-def _move_column(column: ScoreColumns, places: Mapping[Place, int]) -> ScoreColumns:
-    kept = _select_kept(column.positions, column.repeats, places)
-    return ScoreColumns(
-        positions=[column.positions[k] for k in kept],
-        repeats=[places[column.positions[k], column.repeats[k]] for k in kept],
-        values=[column.values[k] for k in kept],
-        is_bool=[column.is_bool[k] for k in kept],
-    )
-
-
-def _join(columns: Iterable[ScoreColumns]) -> ScoreColumns:
-    parts = list(columns)
-    return ScoreColumns(
-        positions=[position for column in parts for position in column.positions],
-        repeats=[repeat for column in parts for repeat in column.repeats],
-        values=[value for column in parts for value in column.values],
-        is_bool=[flag for column in parts for flag in column.is_bool],
-    )
-
-
-def _select_kept(positions: Sequence[int], repeats: Sequence[int], places: Mapping[Place, int]) -> list[int]:
-    return [k for k, place in enumerate(zip(positions, repeats, strict=True)) if place in places]
+    counts: Counter[int] = Counter()
+    places: dict[Place, Place] = {}
+    for position, repeat in sorted(_new_places(part)):
+        places[position, repeat] = (position, first + counts[position])
+        counts[position] += 1
+    return replace(move_units(part.answers, places.get), judge_texts={})
 
 
 def _place(loss: Lost) -> Place:
     return loss.unit.position, loss.unit.repeat
+
+
+def repeat_places(source: Draws, target: Draws, prompts: Sequence[int] = (0,)) -> dict[int, int]:
+    """Return the place in one table of replies -> the place of the same reply in another, where both have it.
+
+    `prompts` are the source's numbers of the target's prompts.
+
+    >>> repeat_places(Draws(rounds=2, repeats=2), Draws(rounds=1, repeats=3))
+    {0: 0, 1: 1}
+    """
+    tables = [np.arange(draws.size).reshape(draws) for draws in (source, target)]
+    common = tuple(slice(min(pair)) for pair in zip(source[1:], target[1:], strict=True))
+    common_parts = (tables[0][list(prompts)], tables[1][: len(prompts)])
+    places = (table[:, *common].ravel().tolist() for table in common_parts)
+    return dict(zip(*places, strict=True))
+
+
+def realign(answers: ArmOutcomes, places: Mapping[int, int], repeats: Mapping[int, int]) -> ArmOutcomes:
+    """Return the answers with position k moved to `places[k]` and repeat k to `repeats[k]`; a reply without a place is left out."""
+    # The other run may have had more repeats; the ones that this run lacks have nothing to pair with.
+    return move_units(
+        answers,
+        lambda unit: (places[unit[0]], repeats[unit[1]]) if unit[0] in places and unit[1] in repeats else None,
+    )

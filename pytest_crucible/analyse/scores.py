@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import ArmOutcomes, Draws, Kind, MetricFacts, ScoreColumns
+from pytest_crucible.records import ArmOutcomes, Draws, Kind, MetricFacts, Plan, ScoreColumns
+from pytest_crucible.records.datasets import applies
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
@@ -100,11 +101,25 @@ class Scores:
         return ~np.isnan(self.shares.observed)
 
 
-def whole_shares(seen: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:
+Part = TypeVar("Part", Scores, Units, Shares, Pair)
+
+
+def map_arrays(part: Part, change: Callable[[Any], Any]) -> Part:
+    """Return scores, or a part of them, with each array changed in the same way."""
+    values = {field.name: getattr(part, field.name) for field in fields(part)}
+    changed = {
+        name: change(value) if isinstance(value, np.ndarray) else map_arrays(value, change)
+        for name, value in values.items()
+        if isinstance(value, np.ndarray | Scores | Units | Shares | Pair)
+    }
+    return replace(part, **changed)
+
+
+def whole_shares(scored: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:
     """Return shares of samples of which the metric applies to all replies or to none."""
     applicable = np.where(inapplicable, 0.0, 1.0)
-    known = seen | inapplicable if skipped is None else (seen | inapplicable) & ~skipped
-    return Shares(np.where(known, applicable, np.nan), applicable)
+    has_reply = scored | inapplicable if skipped is None else (scored | inapplicable) & ~skipped
+    return Shares(np.where(has_reply, applicable, np.nan), applicable)
 
 
 def resolve(facts: MetricFacts, arms: Iterable[ArmOutcomes], earlier_kinds: Mapping[str, str]) -> MetricFacts:
@@ -119,7 +134,7 @@ def resolve(facts: MetricFacts, arms: Iterable[ArmOutcomes], earlier_kinds: Mapp
     ]
     earlier = earlier_kinds.get(facts.name)
     kinds = [*kinds_seen, earlier] if earlier in _WIDTH else kinds_seen
-    kind: Kind = max(kinds, key=lambda one: _WIDTH[one], default="binary")
+    kind: Kind = max(kinds, key=lambda kind_seen: _WIDTH[kind_seen], default="binary")
     return replace(facts, kind=kind, low=0.0, high=1.0) if kind == "binary" else replace(facts, kind=kind)
 
 
@@ -161,7 +176,7 @@ class _Replies(NamedTuple):
     scored: Flags
     lost: Flags
     """Only where the metric may apply."""
-    asked: Flags
+    requested: Flags
     """The test was not skipped."""
 
 
@@ -184,8 +199,8 @@ def _fill_failures(facts: MetricFacts, arm: ArmOutcomes, samples: int, repeats: 
 
 def _means(replies: _Replies, facts: MetricFacts, shape: tuple[int, int]) -> Scores:
     total = np.where(replies.scored, replies.values, 0.0).reshape(shape).sum(axis=1)
-    counted, missing, asked = (
-        flags.reshape(shape).sum(axis=1) for flags in (replies.scored, replies.lost, replies.asked)
+    counted, missing, requested = (
+        flags.reshape(shape).sum(axis=1) for flags in (replies.scored, replies.lost, replies.requested)
     )
     with np.errstate(invalid="ignore", divide="ignore"):
         # 0/0 is NaN: no repeat was scored
@@ -195,16 +210,18 @@ def _means(replies: _Replies, facts: MetricFacts, shape: tuple[int, int]) -> Sco
             np.where(missing, total + missing * end, total) / (counted + missing)
             for end in (facts.low, facts.high)
         )
-    return Scores(means, low, high, missing > 0, (counted + missing) == 0, own_shares=_shares(counted, missing, asked))
+    return Scores(
+        means, low, high, missing > 0, (counted + missing) == 0, own_shares=_shares(counted, missing, requested)
+    )
 
 
-def _shares(scored: Counts, lost: Counts, asked: Counts) -> Shares | None:
+def _shares(scored: Counts, lost: Counts, requested: Counts) -> Shares | None:
     """Return the shares of replies that the metric applies to; None if it applies to all or none of each sample's."""
-    if ((scored + lost == asked) | (scored + lost == 0)).all() and asked.all():
+    if ((scored + lost == requested) | (scored + lost == 0)).all() and requested.all():
         return None
     with np.errstate(invalid="ignore", divide="ignore"):
         # 0/0 is NaN: all replies are lost
-        return Shares(observed=scored / (asked - lost), with_lost=np.nan_to_num((scored + lost) / asked))
+        return Shares(observed=scored / (requested - lost), with_lost=np.nan_to_num((scored + lost) / requested))
 
 
 def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats, Flags]:
@@ -241,3 +258,29 @@ def _broken_units(metric: str, arm: ArmOutcomes, size: int, repeats: int) -> Fla
 def _index(positions: Iterable[int], unit_repeats: Iterable[int], repeats: int) -> npt.NDArray[np.int64]:
     # Units are numbered sample by sample, so that a reshape to (samples, repeats) puts each in its row.
     return np.array(positions, dtype=np.int64) * repeats + np.array(unit_repeats, dtype=np.int64)
+
+
+def mark_inapplicable(plan: Plan, answers: Sequence[ArmOutcomes], expected: Sequence[Any]) -> tuple[ArmOutcomes, ...]:
+    """Return each arm's outcomes, with "does not apply" for every reply without a score to a sample that a metric is not about."""
+    conditional = [facts for facts in plan.metrics if facts.applies_to is not None] if expected else []
+    for facts in conditional:
+        outside = np.array([not applies(facts.applies_to, each) for each in expected], dtype=bool)
+        answers = [_mark(arm, facts, outside, plan.draws(number).size) for number, arm in enumerate(answers)]
+    return tuple(answers)
+
+
+def _mark(arm: ArmOutcomes, facts: MetricFacts, outside: Flags, repeats: int) -> ArmOutcomes:
+    # A metric that other replies of the arm lack was not among its metrics.
+    if facts.name not in arm.scores and not all(arm.failures):
+        return arm
+    column = arm.scores.get(facts.name, ScoreColumns(positions=[], repeats=[], values=[], is_bool=[]))
+    unscored = np.repeat(outside[:, None], repeats, axis=1)
+    unscored[column.positions, column.repeats] = False
+    positions, of_repeats = (axis.tolist() for axis in np.nonzero(unscored))
+    marked = ScoreColumns(
+        positions=[*column.positions, *positions],
+        repeats=[*column.repeats, *of_repeats],
+        values=[*column.values, *[None] * len(positions)],
+        is_bool=[*column.is_bool, *[False] * len(positions)],
+    )
+    return replace(arm, scores={**arm.scores, facts.name: marked})

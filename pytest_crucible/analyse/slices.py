@@ -1,20 +1,97 @@
-"""The slices of an experiment's samples, and the scores of one slice."""
+"""The slices of an experiment's samples, and samples beside their twins for measures by the field `twin`: `gap(accuracy by twin)`.
+
+The originals come first, then the twins of each variant. A sample and its twins are one cluster, so that differences between
+versions are paired. Where `twin` is not about variants, it is a field like any other.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares
-from pytest_crucible.analyse.twins import is_by_twin, stack_fields
-from pytest_crucible.records import Plan
-from pytest_crucible.records.slices import By
+from pytest_crucible.analyse.statistics import Clusters, SampleAttributes
+from pytest_crucible.records import Measure, MetricFacts, Plan
+from pytest_crucible.records.datasets import TWIN, By
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
+
+
+OfArms = tuple[Scores, ...]
+
+
+def is_by_twin(by: By | None, variants: Sequence[object]) -> bool:
+    """Return whether a measure compares the versions of samples that have variants."""
+    return by is not None and bool(variants) and any(field.name == TWIN for field in by.fields)
+
+
+def twin_metrics(plan: Plan) -> list[str]:
+    """Return the metrics of all measures by twin."""
+    measures = (*plan.targets, *plan.contrasts)
+    return list(dict.fromkeys(name for each in measures if is_by_twin(each.by, plan.variants) for name in each.metrics))
+
+
+def score_twins(
+    plan: Plan, facts: Mapping[str, MetricFacts], on_variant: Callable[[MetricFacts, str], OfArms]
+) -> dict[str, tuple[OfArms, ...]]:
+    """Return the scores of each metric that is compared by twin: variants, in the order of the plan, x arms."""
+    return {
+        name: tuple(on_variant(facts[name], variant.name) for variant in plan.variants)
+        for name in twin_metrics(plan)
+        if name in facts
+    }
+
+
+def stack_fields(
+    variants: Sequence[str], expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]
+) -> tuple[list[Any], list[Mapping[str, Any]]]:
+    """Return the fields of the originals, and of their twins in each variant, which are named by `twin`."""
+    stacked: list[Mapping[str, Any]] = list(metadata)
+    for name in variants:
+        # A twin of a sample without a version of its own does not count as a version.
+        stacked += [{**sample, TWIN: name if sample.get(TWIN) is not None else None} for sample in metadata]
+    return [*expected] * (1 + len(variants)), stacked
+
+
+def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
+    """Return the scores of the originals, and below them those of their twins in each variant."""
+    parts = [originals, *twins]
+    has_units = all(part.units is not None for part in parts)
+    has_shares = any(part.own_shares is not None for part in parts)
+    whole = (replace(part, units=part.units if has_units else None, own_shares=part.shares if has_shares else None,
+                     pair=None) for part in parts)  # fmt: skip
+    return _stack(list(whole))
+
+
+def _stack(parts: Sequence[Any]) -> Any:
+    """Return records of arrays as one record, whose arrays are those of all of them."""
+    columns = {field.name: [getattr(part, field.name) for part in parts] for field in fields(parts[0])}
+    return type(parts[0])(
+        **{
+            name: None if values[0] is None
+            else np.concatenate(values) if isinstance(values[0], np.ndarray)
+            else _stack(values)
+            for name, values in columns.items()
+        }
+    )  # fmt: skip
+
+
+def stack_attributes(measure: Measure, attributes: SampleAttributes, samples: int, variants: int) -> SampleAttributes:
+    """Return the attributes of the originals and of their twins: a sample and its twins are one cluster, at least."""
+    own: Clusters = np.arange(samples) if attributes.clusters is None else attributes.clusters
+    expected = [*attributes.expected] * (1 + variants) if attributes.expected else ()
+    keys = None if attributes.keys is None else np.tile(attributes.keys, 1 + variants)
+    return replace(
+        attributes,
+        clusters=np.tile(own, 1 + variants),
+        expected=expected,
+        keys=keys,
+        largest_group=attributes.largest_group * (1 + variants),
+    )
 
 
 def slice_all(plan: Plan, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> dict[By, Slicing]:

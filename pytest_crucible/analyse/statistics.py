@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,8 +14,8 @@ from pytest_crucible.measures.row import Clusters as Clusters
 from pytest_crucible.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric as numeric
-from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.records.slices import By
+from pytest_crucible.records import Contrast, Measure, MetricFacts
+from pytest_crucible.records.datasets import By
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
 if TYPE_CHECKING:
@@ -65,6 +66,17 @@ def mean_of(facts: MetricFacts) -> Measure:
 
 def row_of(measure: Measure) -> Statistic:
     return STATISTICS[measure.statistic]
+
+
+def limits_to_clear(contrast: Contrast, value: float) -> tuple[float, ...]:
+    """Return the differences that the bounds must exclude for a verdict, if the estimate is the truth."""
+    margin = contrast.limit or 0.0
+    if contrast.alternative == "superior":
+        return (margin,)
+    if contrast.alternative == "equivalent" and abs(value) < margin:
+        return (-margin, margin)
+    # Beyond a margin one bound is enough: it proves that the arms are not equivalent.
+    return (math.copysign(margin, value),) if contrast.alternative == "equivalent" else (-margin,)
 
 
 def scored_samples(metrics: Sequence[ScoredMetric], *, alone: bool = False) -> Flags:
@@ -175,21 +187,6 @@ def estimate_values(
     A measure of replies also takes samples x replies, NaN if a reply is missing.
     """
     return row_of(measure).estimate(_prepare_values(measure, facts, values, clusters, expected), level)
-
-
-def compare_values(
-    measure: Measure,
-    facts: Sequence[MetricFacts],
-    candidate: Sequence[Floats],
-    baseline: Sequence[Floats],
-    clusters: Clusters | None = None,
-    *,
-    alpha: float,
-    expected: Sequence[Any] = (),
-) -> Difference | None:
-    """Compare two arms by a measure, pair by pair; a positive difference is better. None if nothing can be compared."""
-    pair = [_prepare_values(measure, facts, values, clusters, expected) for values in (candidate, baseline)]
-    return compare_prepared(measure, facts[0], pair[0], pair[1], alpha=alpha)
 
 
 def compare_prepared(

@@ -15,8 +15,8 @@ import numpy as np
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_as_declared
 from pytest_crucible.analyse.conditional import is_conditional
-from pytest_crucible.analyse.refuted_reach import change_beyond
-from pytest_crucible.analyse.scores import Flags, Pair, Scores, Shares, Units
+from pytest_crucible.analyse.reach import change_beyond
+from pytest_crucible.analyse.scores import Flags, map_arrays
 from pytest_crucible.analyse.statistics import (
     Clusters,
     ScoredMetric,
@@ -33,7 +33,8 @@ from pytest_crucible.measures.table import MEAN
 from pytest_crucible.measures.values import limit_changes
 from pytest_crucible.records import ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric
-from pytest_crucible.records.known_numbers import targets_on_samples
+from pytest_crucible.records.outcomes import move_units, skip_units
+from pytest_crucible.records.statistics import claims_on_samples
 from pytest_crucible.stats.arrays import Side
 
 NEVER = math.inf
@@ -70,7 +71,7 @@ def settled_after(inputs: AnalysisInputs, order: Sequence[int], alpha: float) ->
     """
     # What has refuted a reach after an end must not move that end.
     table = in_order(score_as_declared(inputs), order, alpha)
-    ends = [_find_end(claim, inputs, table, alpha) for claim in _claims(inputs)]
+    ends = [_find_end(claim, inputs, table, alpha) for claim in claims_on_samples(inputs.plan)]
     latest = max(ends, default=NEVER)
     return None if latest == NEVER else int(latest)
 
@@ -81,7 +82,10 @@ def in_order(table: ScoreTable, order: Sequence[int], alpha: float | None) -> Sc
     attributes = table.attributes
     return replace(
         table,
-        scores={name: tuple(_reorder(scores, chosen) for scores in arms) for name, arms in table.scores.items()},
+        scores={
+            name: tuple(map_arrays(scores, lambda array: array[chosen]) for scores in arms)
+            for name, arms in table.scores.items()
+        },
         attributes=replace(
             attributes,
             look_alpha=alpha,
@@ -113,38 +117,13 @@ def skip_samples(plan: Plan, answers: Sequence[ArmOutcomes], positions: Iterable
 
 
 def _add_skipped(answers: ArmOutcomes, positions: Sequence[int], repeats: int) -> ArmOutcomes:
-    units = [(position, repeat) for position in positions for repeat in range(repeats)]
-    return replace(
-        answers,
-        positions=[*answers.positions, *(position for position, _ in units)],
-        repeats=[*answers.repeats, *(repeat for _, repeat in units)],
-        failures=[*answers.failures, *[None] * len(units)],
-        skipped=[*answers.skipped, *[True] * len(units)],
-    )
+    return skip_units(answers, [(position, repeat) for position in positions for repeat in range(repeats)])
 
 
 def keep_answers(answers: ArmOutcomes, positions: Sequence[int]) -> ArmOutcomes:
     """Return an arm's outcomes of some samples; the other samples are unanswered."""
-    kept = set(positions)
-    rows = [k for k, position in enumerate(answers.positions) if position in kept]
-    return replace(
-        answers,
-        positions=[answers.positions[k] for k in rows],
-        repeats=[answers.repeats[k] for k in rows],
-        failures=[answers.failures[k] for k in rows],
-        skipped=[answers.skipped[k] for k in rows],
-        scores={
-            name: replace(
-                column,
-                **{
-                    part: [getattr(column, part)[k] for k, position in enumerate(column.positions) if position in kept]
-                    for part in ("positions", "repeats", "values", "is_bool")
-                },
-            )
-            for name, column in answers.scores.items()
-        },
-        lost=[loss for loss in answers.lost if loss.unit.position in kept],
-    )
+    chosen = set(positions)
+    return move_units(answers, lambda unit: unit if unit[0] in chosen else None)
 
 
 def answered_by_arm(
@@ -161,26 +140,7 @@ def answered_units(answers: ArmOutcomes) -> Iterator[int]:
     yield from (loss.unit.position for loss in answers.lost if loss.metric is None)
 
 
-def _reorder(scores: Scores, chosen: np.typing.NDArray[np.int64]) -> Scores:
-    units, pair, shares = scores.units, scores.pair, scores.own_shares
-    return Scores(
-        values=scores.values[chosen],
-        low=scores.low[chosen],
-        high=scores.high[chosen],
-        lost=scores.lost[chosen],
-        inapplicable=scores.inapplicable[chosen],
-        units=units and Units(units.values[chosen], units.low[chosen], units.high[chosen], units.lost[chosen]),
-        own_shares=shares and Shares(shares.observed[chosen], shares.with_lost[chosen]),
-        pair=pair and Pair(pair.facts, _reorder(pair.originals, chosen), _reorder(pair.twins, chosen)),
-    )
-
-
 # -- one claim -----------------------------------------------------------------------------------------------------
-
-
-def _claims(inputs: AnalysisInputs) -> list[Target | Contrast]:
-    targets = targets_on_samples(inputs.plan.targets)
-    return [*targets, *(contrast for contrast in inputs.plan.contrasts if contrast.decides)]
 
 
 def _find_end(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable, alpha: float) -> float:
@@ -241,9 +201,9 @@ def _limits(claim: Target | Contrast) -> tuple[float, ...]:
 def _readings(claim: Target | Contrast, inputs: AnalysisInputs, table: ScoreTable) -> Iterator[tuple[Prepared, Flags]]:
     """Yield the values as observed and, where some are lost, with these at either end; and which samples they are of."""
     arms = _arms(claim, inputs, table)
-    seen = np.all([scored_samples(arm) for arm in arms], axis=0)
+    scored = np.all([scored_samples(arm) for arm in arms], axis=0)
     applicable = ~np.any([inapplicable_samples(arm) for arm in arms], axis=0)
-    ends: list[tuple[Flags, End, End]] = [(seen, "observed", "observed")]
+    ends: list[tuple[Flags, End, End]] = [(scored, "observed", "observed")]
     if np.any([lost_samples(arm) & applicable for arm in arms]):
         ends += [(applicable, "low", "high"), (applicable, "high", "low")]
     for chosen, ours, theirs in ends:

@@ -8,7 +8,7 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares, Units, whole_shares
 from pytest_crucible.records import MetricFacts, Plan, VariantTerm
-from pytest_crucible.records.variant_views import BROKEN, BROKEN_ANY, DROP, term_facts
+from pytest_crucible.records.measures import BROKEN, BROKEN_ANY, DROP, term_facts
 
 OfArms = tuple[Scores, ...]
 
@@ -70,8 +70,10 @@ def drop_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Scores:
     inapplicable = first.inapplicable | second.inapplicable
     units = None
     if first.units is not None and second.units is not None:
-        one, other = _over_repeats(first.units), _over_repeats(second.units)
-        units = Units(one.values - other.values, one.low - other.high, one.high - other.low, one.lost | other.lost)
+        higher, lower = _over_repeats(first.units), _over_repeats(second.units)
+        units = Units(
+            higher.values - lower.values, higher.low - lower.high, higher.high - lower.low, higher.lost | lower.lost
+        )
     return Scores(
         values=first.values - second.values,
         low=first.low - second.high,
@@ -145,18 +147,16 @@ def _worst_of(facts: MetricFacts, draws: Sequence[Scores]) -> Scores:
 
 def _shares_of(draws: Sequence[Scores]) -> Shares:
     """Return shares of samples that have some draw that the metric applies to."""
-    seen, inapplicable, skipped = (
+    scored, inapplicable, skipped = (
         combined([getattr(draw, name) for draw in draws], axis=0)
         for combined, name in ((np.any, "seen"), (np.all, "inapplicable"), (np.all, "skipped"))
     )
-    return whole_shares(seen, inapplicable, skipped)
+    return whole_shares(scored, inapplicable, skipped)
 
 
 def _as_units(scores: Scores) -> Units:
     shape = (len(scores.values), 1, 1, 1, 1)
-    return Units(
-        scores.values.reshape(shape), scores.low.reshape(shape), scores.high.reshape(shape), scores.lost.reshape(shape)
-    )
+    return Units(*(getattr(scores, name).reshape(shape) for name in ("values", "low", "high", "lost")))
 
 
 def _over_repeats(units: Units) -> Units:

@@ -28,8 +28,7 @@ from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
 from pytest_crucible.local_model.sampling import Sampled, SamplingParams, TextPieces
 from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Reply, Request, TrainingResult
-from pytest_crucible.records.errors import BackendError, Refused, SpecError
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import BackendError, Refused, SpecError, describe_type
 
 CHUNK = 32
 """Replies in one batch."""

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.records.errors import Refused
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import Refused, describe_type
 
 
 @runtime_checkable

@@ -9,8 +9,7 @@ from typing import Any
 
 from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import BackendError, SpecError
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import BackendError, SpecError, describe_type
 
 # The largest whole number up to which doubles, as in databases and JSON, are exact.
 MOST_TOKENS = 2**53

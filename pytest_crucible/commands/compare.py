@@ -13,19 +13,16 @@ from pytest_crucible.commands.options import json_option, store_option
 from pytest_crucible.commands.show import print_run, verbose_option
 from pytest_crucible.importers.formats import read_results
 from pytest_crucible.importers.metric_facts import Declared
-from pytest_crucible.plan.contrasts import ALTERNATIVES, parse_contrast
+from pytest_crucible.plan.targets import ALTERNATIVES, parse_contrast
 from pytest_crucible.records import Contrast, Run
-from pytest_crucible.records.amounts import parse_amount
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.measures import Direction, parse_amount
 from pytest_crucible.records.settings import DEFAULT_ALPHA
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.types import Direction
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
 from pytest_crucible.runs.run_store import existing_store
-from pytest_crucible.store.find_run import TAGGED
-from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.runs import TAGGED, RunStore
 
 
 def _parse_column(text: str) -> tuple[str, str]:

@@ -17,8 +17,7 @@ from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_chec
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
-from pytest_crucible.store.leftovers import Leftovers, remove_leftovers
-from pytest_crucible.store.prune import clear, find_prunable
+from pytest_crucible.store.prune import Leftovers, clear, find_prunable, remove_leftovers
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_STORE
 from pytest_crucible.runs.run_store import session_store

@@ -11,7 +11,7 @@ import click
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.rules import RULES_VERSION, rules_of
+from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_store import existing_store

@@ -13,8 +13,7 @@ from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.commands.pages import WithPages
 from pytest_crucible.records import Run
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
@@ -24,7 +23,7 @@ from pytest_crucible.runs.report_files import check_writable, report_files, writ
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_rows import all_sample_ids
+from pytest_crucible.store.samples import all_sample_ids
 
 # Characters of one line of a conversation: a reply is printed whole, and a file that a test sent by mistake is not.
 LONGEST_LINE = 100_000

@@ -8,13 +8,11 @@ from itertools import islice
 
 import click
 
-from pytest_crucible.analyse.aa_tests import aa_tests
 from pytest_crucible.analyse.analysis import AnalysisInputs, clusters_of, metric_facts
-from pytest_crucible.analyse.pair_variability import pair_variabilities
+from pytest_crucible.analyse.run_statistics import RunScores, aa_tests, pair_variabilities, trend
 from pytest_crucible.analyse.scores import scores
-from pytest_crucible.analyse.trends import RunScores, trend
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.plan.sample_size import ASSUMED, samples_to_detect, samples_to_prove
+from pytest_crucible.plan.power import ASSUMED, samples_to_detect, samples_to_prove
 from pytest_crucible.records import AATest, Analysis, MetricFacts, PairVariability, RunSummary, TrendPoint
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import aligned_lines

@@ -14,7 +14,7 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
+from pytest_crucible.records.files import STORE_FOLDER, create_store_folder
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.run_store import find_configuration, project_root

@@ -14,8 +14,7 @@ from typing import Any
 from pytest_crucible.datasets.formats import read_rows, records
 from pytest_crucible.datasets.load import as_rows
 from pytest_crucible.datasets.release import OfficialFile, Release, Row
-from pytest_crucible.records.errors import DatasetError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import DatasetError, suggest
 
 FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 LETTERS = "ABCD"

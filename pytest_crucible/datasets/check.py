@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pytest_crucible.datasets.columns import Column, MissingColumn, Positions, Table, pack_if_many
 from pytest_crucible.records import Sample
-from pytest_crucible.records.check_results import MOST_IDS, CheckResult, CheckState, Severity
+from pytest_crucible.records.datasets import MOST_IDS, CheckResult, CheckState, Severity
 from pytest_crucible.records.errors import CrucibleError, DatasetError
 from pytest_crucible.stats import holm
 from pytest_crucible.stats.interval import NotEnoughData

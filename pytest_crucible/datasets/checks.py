@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pytest_crucible.records.lazy_names import lazy_names
+from pytest_crucible.lazy_names import lazy_names
 
 # A suite that imports one check does not load scipy for the others.
 _load, __dir__, __all__ = lazy_names(__name__, __file__)
@@ -16,7 +16,7 @@ _load, __dir__, __all__ = lazy_names(__name__, __file__)
 
 def __getattr__(name: str) -> Any:
     if name.startswith("expect_") and name not in __all__:
-        from pytest_crucible.records.suggestions import closest_name
+        from pytest_crucible.records.errors import closest_name
 
         near = closest_name(name, __all__)
         hint = f"did you mean {near}?" if near else "the reference of data checks lists all"

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import Sample
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import suggest
 
 # A million samples take about 100 MB packed and 600 MB as objects. Below this number access time matters more than memory.
 MANY = 10_000

@@ -19,9 +19,8 @@ import numpy as np
 from pytest_crucible.datasets.check import Check, Finder, Finding, bind_files
 from pytest_crucible.datasets.columns import Table
 from pytest_crucible.features import load_rows
-from pytest_crucible.records.check_results import Severity
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.datasets import Severity
+from pytest_crucible.records.errors import SpecError, suggest
 
 # Arguments that name a column, so that all columns are read in one pass over the samples.
 COLUMN_ARGUMENTS = ("column", "other", "answer", "prompt", "label")

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.records.errors import DatasetError
-from pytest_crucible.records.formula_cells import has_guarded_cells, unguard_cell
-from pytest_crucible.records.nesting import TooDeep, parse
-from pytest_crucible.records.type_names import describe_json_type
+from pytest_crucible.records.errors import DatasetError, describe_json_type
+from pytest_crucible.records.serialize import TooDeep, parse
+from pytest_crucible.records.views import has_guarded_cells, unguard_cell
 
 
 def _refuse_constant(name: str) -> Any:

@@ -20,10 +20,8 @@ from pytest_crucible.datasets.columns import pack_if_many
 from pytest_crucible.datasets.formats import FORMATS, Format, ending, format_of
 from pytest_crucible.datasets.selection import draw
 from pytest_crucible.records import Dataset, Sample
-from pytest_crucible.records.errors import DatasetError
-from pytest_crucible.records.nesting import TooDeep, check_depth
-from pytest_crucible.records.suggestions import closest_name
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import DatasetError, closest_name, describe_type
+from pytest_crucible.records.serialize import TooDeep, check_depth
 
 FIELDS = ("id", "input", "expected", "group")
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from pytest_crucible.datasets.columns import pack_if_many
 from pytest_crucible.records import Sample, Selection
-from pytest_crucible.records.errors import DatasetError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import DatasetError, suggest
 
 
 def select(samples: Sequence[Sample], chosen: Selection) -> Sequence[Sample]:

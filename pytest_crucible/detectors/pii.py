@@ -9,7 +9,7 @@ from typing import Literal
 from pytest_crucible.detectors.addresses import find_emails, find_ip_addresses, find_urls
 from pytest_crucible.detectors.phones import find_phones, find_phones_by_plan, has_phonenumbers
 from pytest_crucible.detectors.places import Place, drop_overlapping, find_in_any_width, make_spans
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 _DOUBLED = bytes.maketrans(b"0123456789", b"0246813579")
 # A letter stands for 10 to 35.

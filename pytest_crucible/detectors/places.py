@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from itertools import accumulate
 
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 Place = tuple[int, int]
 """The first character of a finding, and the one after its last."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from pytest_crucible.detectors.places import Place, drop_overlapping, find_in_any_width, is_placeholder, make_spans
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 from pytest_crucible.records.redaction import key_places
 
 FOREIGN = "contraseña|mot de passe|senha|wachtwoord|hasło|пароль|密码|密碼|パスワード|비밀번호".split("|")

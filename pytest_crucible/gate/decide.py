@@ -1,11 +1,22 @@
-"""Decisions on one bounded value: a state for a target or a comparison, and whether it is proven."""
+"""Decisions on one bounded value, and on a claim unless its selection, an interruption or lost samples forbid it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from pytest_crucible.records import BoundedValue, Contrast, State, Target
+from pytest_crucible.records import (
+    Analysis,
+    BoundedValue,
+    Comparison,
+    Contrast,
+    Evidence,
+    ReducedEvidence,
+    State,
+    Target,
+    TargetResult,
+)
+from pytest_crucible.stats.number_format import quantity
 
 # State, and whether the data prove it.
 Decision = tuple[State, bool]
@@ -133,3 +144,98 @@ def _margin_ruling(contrast: Contrast, margin: float, reading: BoundedValue) -> 
         turn = margin if contrast.alternative == "superior" else -margin
         met, missed = reading.lower > turn, reading.upper < turn
     return ("met", True) if met else ("missed", True) if missed else ("undecided", False)
+
+
+class Settled(NamedTuple):
+    """A decision on a target or a comparison, after lost samples and selections were weighed."""
+
+    state: State
+    proven: bool
+    caveat: str = ""
+    """Why it differs from the verdict on the scored samples alone; empty if it does not."""
+
+
+def decide_without_excluded(whole: Settled, n: int, rest: Settled, reduced: ReducedEvidence) -> Settled:
+    """Return the decision that does not depend on excluded samples.
+
+    `whole` was decided on all `n` samples, `rest` by the same rule on the reduced evidence. Where the two states differ, the
+    verdict is undecided; where only the proof is lost, it is no longer proven. Both reasons name the number of excluded samples.
+    """
+    without = f"without the {reduced.excluded:,} that {reduced.reason}"
+    if whole.state == "undecided":
+        return whole
+    if rest.state != whole.state:
+        return Settled("undecided", False, f"{whole.state} on {n:,} samples, {rest.state} {without}")
+    if whole.proven and not rest.proven:
+        return Settled(whole.state, False, f"proven on {n:,} samples, unproven {without}")
+    return whole
+
+
+def settle_both(
+    result: TargetResult | Comparison, n: int, lost: int, settle: Callable[[Evidence, int], Settled]
+) -> Settled:
+    """Decide on all samples and, where the plan excludes some, again without these."""
+    whole, reduced = settle(result.evidence, lost), result.reduced
+    if reduced is None:
+        return whole
+    return decide_without_excluded(whole, n, settle(reduced.evidence, reduced.lost), reduced)
+
+
+def settle_scored(
+    analysis: Analysis,
+    observed: BoundedValue,
+    possible: Sequence[BoundedValue],
+    lost: int,
+    rule: Callable[[BoundedValue], Decision],
+) -> Settled:
+    """Decide on the observed samples, unless the selection, an interruption or the lost samples forbid it."""
+    withheld = withheld_reason(analysis)
+    if withheld:
+        return Settled("undecided", False, withheld)
+    state, proven = rule(observed)
+    if not lost or observed.value is None:
+        return Settled(state, proven)
+    extremes = [rule(reading) for reading in possible]
+    # The lost samples may have any value between the extremes, so one extreme that decides otherwise is enough.
+    if any(other != state for other, _ in extremes):
+        if all(other == "undecided" for other, _ in extremes):
+            reason = f"{state} on the scored samples; {lost_samples_text(lost)} could leave it open"
+            return Settled("undecided", False, reason)
+        others = " or ".join(sorted({other for other, _ in extremes} - {state}))
+        reason = f"{state} on the scored samples; {lost_samples_text(lost)} could make it {others}"
+        return Settled("undecided", False, reason)
+    return Settled(state, proven and all(sure for _, sure in extremes))
+
+
+def lost_samples_text(lost: int) -> str:
+    return f"the {quantity(lost, 'lost sample')}"
+
+
+def target_extremes(target: Target, evidence: Evidence) -> list[BoundedValue]:
+    """Return the worst and the best value that lost samples allow, and the value of an equality if it lies between them."""
+    worst, best = evidence.worst, evidence.best
+    if target.relation != "==" or worst.value is None or best.value is None:
+        return [worst, best]
+    # Neither extreme equals the required value, but some values of the lost samples between them would.
+    between = min(worst.value, best.value) < target.value < max(worst.value, best.value)
+    return [worst, best, *([BoundedValue(value=target.value, lower=None, upper=None)] if between else [])]
+
+
+def withheld_reason(analysis: Analysis) -> str:
+    """Return why no verdict may be given: a part of the samples was selected, or sampling was interrupted."""
+    plan = analysis.plan
+    if plan.withheld:
+        return f"nothing was sent, because {plan.withheld}"
+    if plan.selected < plan.planned:
+        return f"only {plan.selected} of {plan.planned} samples were selected"
+    if analysis.finished:
+        return ""
+    # A wrong key or model: a resumed run would only be refused again.
+    if analysis.unanswered:
+        return f"sampling stopped before the first result of {' and '.join(analysis.unanswered)}"
+    return "sampling was interrupted; continue with --crucible-resume"
+
+
+def is_complete(analysis: Analysis) -> bool:
+    """Return whether every sample was run. A metric without a score is then an error in the suite, which must not pass."""
+    return analysis.finished and analysis.plan.selected == analysis.plan.planned

@@ -1,31 +1,151 @@
-"""Verdicts of a session: p-values adjusted jointly, lost samples weighed, partial selections left undecided."""
+"""Claims of report sections: adjusts their p-values, and decides a verdict on those that can fail the session."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
-from pytest_crucible.gate.claims import adjust_claims, claim_verdicts, deciding_claims
-from pytest_crucible.gate.decide import AdjustedPValues, Decision, decide_comparison, decide_target
-from pytest_crucible.gate.early_end import leave_open
-from pytest_crucible.gate.exclusions import Settled
-from pytest_crucible.gate.explain import comparison_reason, target_reason
-from pytest_crucible.gate.memory import hold_proven
-from pytest_crucible.gate.phrases import lost_could_overturn
-from pytest_crucible.gate.reach import refuted_text, suggestion_text
-from pytest_crucible.gate.settle import is_complete, settle_both, settle_scored, target_extremes, withheld_reason
+from pytest_crucible.gate.decide import (
+    AdjustedPValues,
+    Decision,
+    Settled,
+    decide_comparison,
+    decide_target,
+    excludes_relevant_regression,
+    is_complete,
+    settle_both,
+    settle_scored,
+    target_extremes,
+    withheld_reason,
+)
+from pytest_crucible.gate.explain import (
+    comparison_reason,
+    lost_could_overturn,
+    refuted_text,
+    suggestion_text,
+    target_reason,
+)
 from pytest_crucible.records import (
     UNEXPLAINED,
     Analysis,
     BoundedValue,
+    Claim,
     Comparison,
     Evidence,
     Measure,
+    SectionOutcome,
     TargetResult,
     Verdict,
 )
 from pytest_crucible.stats import holm
+
+
+def deciding_claims(analysis: Analysis) -> list[tuple[str, Claim]]:
+    """Return the claims that can fail the session, each with the name of its section."""
+    return [(name, claim) for name, outcome in analysis.sections.items() for claim in outcome.claims if claim.fails]
+
+
+def adjust_claims(analyses: Sequence[Analysis], deciding: Iterator[float | None]) -> Iterator[Analysis]:
+    """Yield each analysis with its claims adjusted.
+
+    `deciding` are the adjusted p-values of the claims that can fail the session, in their order. The others are adjusted
+    over the same section of all experiments: so a section's findings cost the candidate's claims nothing.
+    """
+    own = _own_families(analyses)
+    for analysis in analyses:
+        sections = {name: _adjust_outcome(outcome, deciding, own[name]) for name, outcome in analysis.sections.items()}
+        yield replace(analysis, sections=sections)
+
+
+def _own_families(analyses: Sequence[Analysis]) -> Mapping[str, Iterator[float | None]]:
+    """Return, by section, the adjusted p-values of the claims that decide nothing."""
+    p_values: dict[str, list[float | None]] = {}
+    for analysis in analyses:
+        for name, outcome in analysis.sections.items():
+            p_values.setdefault(name, []).extend(claim.p_value for claim in outcome.claims if not claim.fails)
+    return {name: iter(holm(family, family_size=len(family))) for name, family in p_values.items()}
+
+
+def _adjust_outcome(
+    outcome: SectionOutcome, deciding: Iterator[float | None], own: Iterator[float | None]
+) -> SectionOutcome:
+    # Both iterators are consumed in the order in which the p-values were collected.
+    claims = tuple(replace(claim, p_adjusted=next(deciding if claim.fails else own)) for claim in outcome.claims)
+    return replace(outcome, claims=claims)
+
+
+def claim_verdicts(analysis: Analysis, withheld: str, *, alpha: float) -> Iterator[Verdict]:
+    """Yield a verdict for each claim that can fail the session, and an error in the suite where a section hides its claims.
+
+    `withheld` is why no verdict may be given on this experiment, or empty.
+    """
+    for name, claim in deciding_claims(analysis):
+        proven = not withheld and claim.p_adjusted is not None and claim.p_adjusted <= alpha
+        untested = withheld or ("its data allow no test" if claim.p_adjusted is None else "")
+        yield Verdict(
+            nodeid=analysis.plan.nodeid,
+            subject=claim_subject(name, claim),
+            kind="claim",
+            state="missed" if proven else "undecided" if untested else "met",
+            proven=proven,
+            reason=(claim.reason or "the claim is proven") if proven else untested or "the claim is not proven",
+        )
+    for name, outcome in analysis.sections.items():
+        # A section that has no such claims, or that raised when they were known, changes no verdict.
+        if outcome.hides_claims:
+            yield Verdict(
+                nodeid=analysis.plan.nodeid,
+                subject=name,
+                kind="claim",
+                state="undecided",
+                proven=False,
+                reason=f"the section {name!r} raised {outcome.error}; its claims, which can fail the session, are unknown",
+                suite_error=True,
+            )
+
+
+def claim_subject(section: str, claim: Claim) -> str:
+    """Return the subject of a claim's verdict: `refusals: v2 refuses more often than v1`."""
+    return f"{section}: {claim.subject}"
+
+
+def hold_proven(analysis: Analysis, comparison: Comparison, verdict: Verdict) -> Verdict:
+    """Return "missed" if an earlier look at the same arms showed it; a rerun does not undo that.
+
+    A later proof that the regression is below the relevant difference is valid, too: both are true of one candidate.
+    """
+    look = analysis.looks.get(verdict.subject)
+    if look is None or look.proven_in is None or verdict.suite_error:
+        return verdict
+    if verdict.proven and excludes_relevant_regression(comparison.contrast, comparison.evidence.observed):
+        return verdict
+    past, word = look.proven_in, "proven" if look.proven_in.proven else "missed"
+    return replace(
+        verdict,
+        state="missed",
+        proven=past.proven,
+        reason=f"it was {word} in run {past.run} of {past.started[:10]}, and stays missed until the adapter changes",
+    )
+
+
+def leave_open(analysis: Analysis, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Yield an experiment's verdicts: undecided where the samples before the session ended do not settle them.
+
+    A target that no scores of the remaining samples could have met is missed.
+    """
+    of_training = {result.target.text for result in analysis.targets if result.estimate.is_known}
+    for verdict in verdicts:
+        is_settled = verdict.suite_error or verdict.subject in of_training
+        # Where a target out of reach has ended the session, the scores chose the number of samples: no proof is valid there.
+        is_proven_miss = verdict.state == "missed" and verdict.proven and not analysis.out_of_reach
+        if not analysis.ended or is_settled or is_proven_miss:
+            yield verdict
+        elif verdict.subject in analysis.out_of_reach:
+            reason = "it could not be met any more, whatever the samples that are left score"
+            yield replace(verdict, state="missed", proven=False, reason=reason)
+        else:
+            yield replace(verdict, state="undecided", proven=False, reason=analysis.ended)
 
 
 def adjust_p_values(analyses: Sequence[Analysis], *, family_size: int) -> tuple[Analysis, ...]:

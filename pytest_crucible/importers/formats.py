@@ -33,8 +33,7 @@ from pytest_crucible.importers.results import (
     Row,
 )
 from pytest_crucible.importers.source import Source, open_source
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.stats.number_format import quantity
 
 # Tried in this order: any file with rows is a table, so that tables come last.

@@ -15,7 +15,7 @@ from typing import TypeVar
 from pytest_crucible.importers.results import Results
 from pytest_crucible.records import Direction, Kind, MetricFacts, Value
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.reach import check_reach
+from pytest_crucible.records.measures import check_reach
 
 
 def facts_by_name(name: str) -> MetricFacts:

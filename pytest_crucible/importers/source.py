@@ -13,7 +13,7 @@ from typing import Any
 
 from pytest_crucible.datasets.formats import FORMATS, read_parquet, text_lines
 from pytest_crucible.records.errors import DatasetError, SpecError
-from pytest_crucible.records.nesting import TooDeep, parse
+from pytest_crucible.records.serialize import TooDeep, parse
 
 _LINES = (".jsonl", ".ndjson")
 _DELIMITED = (".csv", ".tsv")

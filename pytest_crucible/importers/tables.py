@@ -12,8 +12,7 @@ from pytest_crucible.importers.cells import cell_value, mostly_numbers
 from pytest_crucible.importers.results import ParsedFile, Results, Row
 from pytest_crucible.importers.source import Source
 from pytest_crucible.records import Reply
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 ARMS = ("arm", "model", "adapter", "variant", "provider", "model_name", "version", "system")
 # Role -> usual column names. Only the user can name `metrics`, `metadata` and `arms`, which are lists. In a long table `lost`

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from pytest_crucible.local_model.grammar import Node, Reference, characters, choice, literal, optional, repeat, sequence
-from pytest_crucible.records.type_names import describe_json_type
+from pytest_crucible.records.errors import describe_json_type
 
 # Keywords that say nothing about which texts are valid, or that hold for every text of the grammar.
 _IGNORED = {

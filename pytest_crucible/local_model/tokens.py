@@ -41,7 +41,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import describe_type
 
 # The pattern that splits text; `PIECES` is the same for other libraries.
 cut_pieces = re.compile(" ?[A-Za-z\x80-\U0010ffff]+|[0-9]| ?[!-/:-@\\[-`{-~]| +|[\x00-\x1f\x7f]+").findall

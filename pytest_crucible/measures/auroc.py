@@ -36,7 +36,7 @@ from pytest_crucible.measures.row import (
     no_data,
 )
 from pytest_crucible.records import BoundedValue, Measure, MetricFacts, Sample
-from pytest_crucible.records.labels import label_number
+from pytest_crucible.records.datasets import label_number
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.records.slices import By, Field, shortest
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.datasets import By, Field, shortest
+from pytest_crucible.records.errors import suggest
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.slices.slicing import NO_SLICE, Slicing
@@ -66,7 +66,7 @@ MOST_PER_SAMPLE = 0.5
 def slice_samples(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> Slicing:
     """Return the slice of each sample. Samples that lack a field have none.
 
-    >>> from pytest_crucible.records.slices import By, Field
+    >>> from pytest_crucible.records.datasets import By, Field
     >>> slice_samples(By((Field("sex"),)), [None, None], [{"sex": "male"}, {"sex": "female"}]).names
     ('female', 'male')
     """
@@ -123,7 +123,7 @@ def field_names(expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) 
 def field_problem(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> str:
     """Explain why samples cannot be divided by the fields; empty if they can.
 
-    >>> from pytest_crucible.records.slices import By, Field
+    >>> from pytest_crucible.records.datasets import By, Field
     >>> field_problem(By((Field("sexe"),)), [None], [{"sex": "male"}])
     "no sample has a field 'sexe'; did you mean 'sex'?"
     """

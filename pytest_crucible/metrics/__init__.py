@@ -5,6 +5,6 @@ A name is imported on first use: a suite with one metric imports neither the san
 
 from __future__ import annotations
 
-from pytest_crucible.records.lazy_names import lazy_names
+from pytest_crucible.lazy_names import lazy_names
 
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

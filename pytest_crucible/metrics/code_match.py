@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
 from pytest_crucible.records import Reply, Sample
-from pytest_crucible.records.reasoning import reasoning_length
+from pytest_crucible.records.outcomes import reasoning_length
 
 PYTHON = {"", "python", "py", "python3", "py3", "ipython", "pycon"}
 # Repetitions are possessive (++, *+): without them a long row of backticks is tried again at each length.

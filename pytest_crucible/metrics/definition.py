@@ -12,9 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Any, get_args, overload
 
 from pytest_crucible.records import Applies, Direction, Kind, MetricFacts, Reply, Sample
-from pytest_crucible.records.amounts import check_amount
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.reach import check_reach
+from pytest_crucible.records.measures import check_amount, check_reach
 
 Score = Callable[[Reply, Sample], Any]
 

@@ -1,19 +1,79 @@
-"""Checks of an experiment's metrics, targets and comparisons, before anything is spent."""
+"""Checks of an experiment's metrics, targets, comparisons and looks, before anything is spent."""
 
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
-from pytest_crucible.measures.possible_values import contrast_problem, target_problem
-from pytest_crucible.measures.table import STATISTICS
-from pytest_crucible.plan.slices import check_fields, expand_slices, sample_fields
-from pytest_crucible.plan.variant_terms import VariantNames, term_hint, term_metric, variant_terms
-from pytest_crucible.records import Arm, Contrast, Dataset, Measure, MetricFacts, Sample, Target, VariantTerm
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.known_numbers import KnownNumber, known_numbers
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.variant_views import VIEWS
+from pytest_crucible.measures.possible_values import bounds_problem, contrast_problem, target_problem
+from pytest_crucible.measures.table import GEOMETRIC, STATISTICS, comparison_row
+from pytest_crucible.plan.variants import VariantNames, term_hint, term_metric, variant_terms
+from pytest_crucible.records import (
+    Arm,
+    Contrast,
+    Dataset,
+    Measure,
+    MetricFacts,
+    Plan,
+    Sample,
+    Target,
+    Twin,
+    VariantTerm,
+)
+from pytest_crucible.records.datasets import SAME_ANSWER, TWIN
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.measures import VIEWS
+from pytest_crucible.records.statistics import KnownNumber, claims_on_samples, known_numbers
+
+
+def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
+    """Return `expected` and metadata of all samples, and of their twins, whose field `twin` is the name of their variant."""
+    expected: list[Any] = [sample.expected for sample in samples]
+    metadata: list[Mapping[str, Any]] = [sample.metadata for sample in samples]
+    for sample in samples:
+        for name, twin in sample.variants.items():
+            if isinstance(twin, Twin) and TWIN in sample.metadata:
+                expected.append(sample.expected)
+                metadata.append({**sample.metadata, TWIN: name})
+    return expected, metadata
+
+
+def check_fields(measures: Iterable[Measure], expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> None:
+    """Raise SpecError for a target or a comparison by a field that does not divide the samples."""
+    for measure in measures:
+        if measure.by is None or measure.slice:
+            continue
+        from pytest_crucible.measures.fields import field_problem
+
+        problem = field_problem(measure.by, expected, metadata)
+        if problem:
+            raise SpecError(f"{measure.expression}: {problem}")
+
+
+def expand_slices(
+    contrasts: Iterable[Contrast], expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]
+) -> tuple[Contrast, ...]:
+    """Return the comparisons with one for each slice in place of each that is by a field, such as `accuracy by topic`.
+
+    A comparison of an extreme, such as a gap, stays one. Raises SpecError for `within`, which standardises extremes only.
+    """
+    expanded: list[Contrast] = []
+    for contrast in contrasts:
+        if contrast.by is None or contrast.slice or STATISTICS[contrast.statistic].of_slices:
+            expanded.append(contrast)
+            continue
+        if contrast.by.within is not None:
+            raise SpecError(f"{contrast.expression}: within standardises gap, ratio and worst only; leave it out")
+        from pytest_crucible.measures.fields import slice_samples
+
+        slicing = slice_samples(contrast.by, expected, metadata)
+        expanded += [
+            replace(contrast, slice=name, slice_size=int((slicing.codes == code).sum()))
+            for code, name in enumerate(slicing.names)
+        ]
+    return tuple(expanded)
+
 
 NO_VARIANTS = VariantNames()
 # True unless the test function failed on the sample: available to every experiment by its name.
@@ -80,10 +140,11 @@ def plan_metrics(
     declared |= {term.facts.name: term.facts for term in terms}
     # What a function scores by itself may have any name.
     numbers = {name: row for name, row in known_numbers().items() if name not in declared and not open_metrics}
+    names = _Names(declared, numbers, open_metrics, variants)
     for target in targets:
-        _check_target(target, declared, numbers, open_metrics, variants)
+        _check_target(target, names)
     for contrast in contrasts:
-        _check_contrast(contrast, declared, numbers, open_metrics, variants)
+        _check_contrast(contrast, names)
     return metrics
 
 
@@ -133,46 +194,42 @@ def _with_passed(
     facts: Sequence[MetricFacts], targets: Sequence[Target], contrasts: Sequence[Contrast], open_metrics: bool
 ) -> tuple[MetricFacts, ...]:
     named = {term_metric(name) for measure in (*targets, *contrasts) for name in measure.metrics}
-    has_passed = any(
-        metric.name == PASSED.name
-        for metric in facts
-        # a suite's own metric with this name takes precedence
-    )
+    # A suite's own metric with this name takes precedence.
+    has_passed = any(metric.name == PASSED.name for metric in facts)
     is_needed = PASSED.name in named or not (facts or open_metrics)
     return (*facts, PASSED) if is_needed and not has_passed else tuple(facts)
 
 
-def _check_target(
-    target: Target,
-    declared: Mapping[str, MetricFacts],
-    numbers: Mapping[str, KnownNumber],
-    open_metrics: bool,
-    variants: VariantNames,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class _Names:
+    """The names that a target or a comparison may use."""
+
+    declared: Mapping[str, MetricFacts]
+    numbers: Mapping[str, KnownNumber]
+    open_metrics: bool
+    variants: VariantNames
+
+
+def _check_target(target: Target, names: _Names) -> None:
     what = f"target {target.text!r}"
-    if target.metric in numbers:
-        _check_form(target, numbers[target.metric])
-        _refuse(target_problem(target, numbers[target.metric].facts))
+    if target.metric in names.numbers:
+        number = names.numbers[target.metric]
+        _check_form(target, number)
+        _refuse(target_problem(target, number.facts))
         return
     for name in target.metrics:
-        _check_metric(what, name, declared, open_metrics, variants, near=numbers)
-    _check_facts(what, target, declared)
-    _refuse(target_problem(target, declared.get(target.metric, MetricFacts(name=target.metric))))
+        _check_metric(what, name, names, near=names.numbers)
+    _check_facts(what, target, names.declared)
+    _refuse(target_problem(target, names.declared.get(target.metric, MetricFacts(name=target.metric))))
 
 
-def _check_contrast(
-    contrast: Contrast,
-    declared: Mapping[str, MetricFacts],
-    numbers: Mapping[str, KnownNumber],
-    open_metrics: bool,
-    variants: VariantNames,
-) -> None:
+def _check_contrast(contrast: Contrast, names: _Names) -> None:
     what = f"ab_compare({contrast.expression!r})"
-    _check_comparison(contrast.metric, numbers)
+    _check_comparison(contrast.metric, names.numbers)
     for name in contrast.metrics:
-        _check_metric(what, name, declared, open_metrics, variants)
-    _check_facts(what, contrast, declared)
-    _refuse(contrast_problem(contrast, declared.get(contrast.metric, MetricFacts(name=contrast.metric))))
+        _check_metric(what, name, names)
+    _check_facts(what, contrast, names.declared)
+    _refuse(contrast_problem(contrast, names.declared.get(contrast.metric, MetricFacts(name=contrast.metric))))
 
 
 def _check_form(target: Target, number: KnownNumber) -> None:
@@ -207,15 +264,9 @@ def _refuse(problem: str) -> None:
         raise SpecError(problem)
 
 
-def _check_metric(
-    what: str,
-    metric: str,
-    declared: Mapping[str, MetricFacts],
-    open_metrics: bool,
-    variants: VariantNames,
-    near: Iterable[str] = (),
-) -> None:
+def _check_metric(what: str, metric: str, names: _Names, near: Iterable[str] = ()) -> None:
     """Raise SpecError for an unknown metric, or one of texts. `near` are further names that a misspelt one may mean."""
+    declared, variants = names.declared, names.variants
     if metric in declared:
         if declared[metric].kind == "text":
             raise SpecError(f"{what} is about {metric!r}, which is text: name a metric of bool or numbers")
@@ -223,10 +274,69 @@ def _check_metric(
     if variants.reason_not_run(metric):
         return
     _refuse(variants.problem(metric))
-    if open_metrics:
+    if names.open_metrics:
         # the test function scores by itself: its metrics are known only after the run
         return
     hint = term_hint(metric, declared, variants) or suggest(
         metric, [*declared, *near], always=f"this experiment has {', '.join(declared)}"
     )
     raise SpecError(f"{what} names metric {metric!r}: {hint}")
+
+
+DECIDED = ("mean", "rate")
+"""Statistics that are the mean of one value a sample."""
+
+
+def look_alpha(plans: Sequence[Plan], alpha: float) -> float:
+    """Return the error rate of each claim: all claims of a session hold together with probability 1 - alpha (Bonferroni)."""
+    return alpha / max(sum(len(claims_on_samples(plan)) for plan in plans), 1)
+
+
+def with_looks(plan: Plan, alpha: float) -> Plan:
+    """Return the plan for a run with looks. Raises SpecError for one that a confidence sequence cannot decide."""
+    if plan.by_item:
+        raise SpecError(
+            "--crucible-stop can end marked experiments only, and pytest runs all items of this joined test: "
+            "deselect it, or leave the option out"
+        )
+    if plan.random_factors:
+        factors = " and ".join(plan.random_factors)
+        raise SpecError(
+            f"--crucible-stop cannot count the noise of {factors}: leave it out, or declare fixed={list(plan.random_factors)}"
+        )
+    facts = plan.facts
+    for claim in claims_on_samples(plan):
+        _check_look(claim, facts.get(claim.metric))
+    return replace(plan, look_alpha=alpha) if claims_on_samples(plan) else plan
+
+
+def _check_look(claim: Target | Contrast, facts: MetricFacts | None) -> None:
+    if term_metric(claim.metric) == SAME_ANSWER:
+        raise SpecError(
+            f"--crucible-stop cannot look at {claim.metric!r}, which compares two replies: leave one of them out"
+        )
+    if claim.statistic not in DECIDED:
+        raise SpecError(
+            f"--crucible-stop decides means and rates, and {claim.expression!r} is neither: "
+            "ask for a rate, such as rate(latency_s <= 2) >= 0.95"
+        )
+    if isinstance(claim, Target) and claim.relation == "==":
+        raise SpecError(f"--crucible-stop cannot prove {claim.text!r}: ask for >= or <=")
+    if isinstance(claim, Contrast) and claim.is_relative:
+        raise SpecError(
+            f"--crucible-stop compares means, and {claim.expression!r} by {claim.limit_text} is about a ratio: "
+            "ask for a rate, such as rate(latency_s <= 2)"
+        )
+    if isinstance(claim, Contrast) and facts is not None and comparison_row(claim, facts) is GEOMETRIC:
+        raise SpecError(
+            f"--crucible-stop compares means, and {claim.expression!r} alone is compared by the {GEOMETRIC.title}: "
+            f"write mean({claim.metric}), a margin in its units, or a rate"
+        )
+    if isinstance(claim, Contrast) and facts is not None and facts.applies == "reply":
+        raise SpecError(
+            f"--crucible-stop compares means of the same samples, and {claim.metric!r} applies to some replies only: leave it out"
+        )
+    # A kind that is not declared is known from the first scores.
+    problem = bounds_problem(claim, facts) if facts is not None and facts.kind is not None else ""
+    if problem:
+        raise SpecError(problem)

@@ -1,8 +1,4 @@
-"""Detectable effects before a run whose prompts, trainings or rounds are random factors.
-
-How much the factors change a result is not known yet either: a further assumption. After the run the same is computed from
-the data.
-"""
+"""Assumed differences of bounded scores, for a run that has no data yet."""
 
 from __future__ import annotations
 
@@ -11,14 +7,31 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy
+from scipy.special import ndtri
 
 from pytest_crucible import stats
 from pytest_crucible.measures.table import comparison_row
-from pytest_crucible.plan.assumed_differences import assumed_differences
 from pytest_crucible.records import FEWEST_LEVELS, Contrast, DetectableEffect, MetricFacts, Plan
+from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.factors.sources import LevelMeans, bound_distance
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import rising_root
+
+# Enough quantiles that a planned size hardly depends on their number.
+SCORES = 200
+# Quantiles of the normal distribution, which represent a sample of any size.
+NORMAL: Array = np.asarray(ndtri((np.arange(SCORES) + 0.5) / SCORES))
+
+
+def assumed_differences(deviation: float, span: float) -> Array:
+    """Return normal differences of scores, or of groups, with this standard deviation, clipped at both ends.
+
+    >>> differences = assumed_differences(0.25, 1.0)
+    >>> differences.size, round(float(differences.std()), 3)
+    (200, 0.249)
+    """
+    return np.clip(deviation * NORMAL, -span, span)
+
 
 # Assumed standard deviation of the difference of two arms between levels of a factor, as a share of the metric's range. A
 # choice, not a measurement: the middle of the 0, 2 and 4 points for which docs/explanation/noise.md has the error rates.
@@ -55,7 +68,7 @@ def effect_over_factors(
         return _of_improvement(contrast, sources, span, alpha, levels)
     if contrast.limit is None:
         return _effect(contrast, detectable=_detectable(sources, span, level))
-    needed = _needed(contrast, sources, deviation, span, alpha, level)
+    needed = _samples_needed(contrast, sources, deviation, span, alpha, level)
     kind = "relevant difference" if contrast.margin is None else "margin"
     few = f"{_text(levels)} are too few for a {kind} of {contrast.limit_text}, however many samples there are"
     if contrast.relevant is None:
@@ -98,7 +111,7 @@ def _distance_of_levels(sources: Sequence[stats.Source], effect: float, span: fl
     return bound_distance(parts, "lower", alpha, ends)
 
 
-def _needed(
+def _samples_needed(
     contrast: Contrast, sources: Sequence[stats.Source], deviation: float, span: float, alpha: float, level: float
 ) -> int | None:
     """Return the samples that prove the margin, or resolve the relevant difference: detect it, and prove equal arms equivalent."""

@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from typing import NoReturn, TypeVar, cast
 
 from pytest_crucible.records import Relation
+from pytest_crucible.records.datasets import By, Field, shortest
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.slices import By, Field, shortest
 
 RELATIONS = (">=", "<=", "==", ">", "<")
 EXAMPLE = "for example 'accuracy >= 0.80'"

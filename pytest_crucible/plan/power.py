@@ -10,9 +10,8 @@ from dataclasses import replace
 
 from pytest_crucible import stats
 from pytest_crucible.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
-from pytest_crucible.plan.assumed_differences import NORMAL, SCORES, assumed_differences
-from pytest_crucible.plan.factor_power import assumed_noise, effect_over_factors
-from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, Plan
+from pytest_crucible.plan.factor_power import NORMAL, SCORES, assumed_differences, assumed_noise, effect_over_factors
+from pytest_crucible.records import Contrast, DetectableEffect, MetricFacts, PairVariability, Plan
 from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.means.ratios import log_reach
 from pytest_crucible.stats.planning.next_sample import (
@@ -121,9 +120,9 @@ def _effect_of_samples(
     if comparison_row(contrast, facts) is GEOMETRIC:
         return _of_ratio(contrast, facts, n, alpha=alpha, level=level, grouped=grouped)
     span, deviation, is_binary = facts.largest_change, _assumed_deviation(facts), facts.kind in (None, "binary")
-    needed = _needed(contrast, facts, deviation, alpha, grouped=grouped)
+    needed = _samples_needed(contrast, facts, deviation, alpha, grouped=grouped)
     if contrast.relevant is not None:
-        needed = _needed_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
+        needed = _samples_to_resolve(contrast.relevant, facts, deviation, alpha, level, grouped=grouped)
     if is_binary:
         detectable = _detectable_change(decided, n, level, grouped=grouped)
         prefix = "" if facts.kind == "binary" else "the metric is binary and "
@@ -202,17 +201,19 @@ def _detectable_in_groups(contrast: Contrast, groups: int, level: float) -> floa
     return difference if difference <= DISCORDANCE else ratio / (1 + ratio)
 
 
-def _needed(contrast: Contrast, facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool) -> int | None:
+def _samples_needed(
+    contrast: Contrast, facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool
+) -> int | None:
     """Return the samples (or groups) that prove the margin with 80 % power, if the arms are truly equal."""
     margin = contrast.margin
     # No number of samples proves equal arms superior.
     if margin is None or contrast.alternative == "superior" or facts.kind is None:
         return None
     margins = (-margin, margin) if contrast.alternative == "equivalent" else (-margin,)
-    return _needed_to_clear(margins, facts, deviation, alpha, grouped=grouped)
+    return _samples_to_clear(margins, facts, deviation, alpha, grouped=grouped)
 
 
-def _needed_to_resolve(
+def _samples_to_resolve(
     relevant: float, facts: MetricFacts, deviation: float, alpha: float, level: float, *, grouped: bool
 ) -> int | None:
     """Return the samples (or groups) that detect the relevant difference, and prove equal arms equivalent: 80 % power each."""
@@ -223,11 +224,11 @@ def _needed_to_resolve(
         detects = samples_for_paired_change(relevant, DISCORDANCE, alpha=level)
     else:
         detects = stats.samples_for_t(relevant / deviation, alpha=level).ceiling
-    proves = _needed_to_clear((-relevant, relevant), facts, deviation, alpha, grouped=grouped)
+    proves = _samples_to_clear((-relevant, relevant), facts, deviation, alpha, grouped=grouped)
     return None if detects is None or proves is None else max(detects, proves)
 
 
-def _needed_to_clear(
+def _samples_to_clear(
     margins: tuple[float, ...], facts: MetricFacts, deviation: float, alpha: float, *, grouped: bool
 ) -> int | None:
     """Return the samples (or groups) whose bounds clear the margins with 80 % power, if the arms are truly equal."""
@@ -278,3 +279,48 @@ def _ratios_to_resolve(scores: Array, limit: float, end: float, alpha: float, le
     # Each of the two bounds may fail in half of the 20 % that are left.
     proves = stats.samples_by_gaffke(scores, null=-limit, end=end, alpha=alpha, power=0.9)
     return None if detects is None or proves is None else max(detects, proves)
+
+
+# Assumptions for an experiment that has not run yet.
+ASSUMED = (
+    PairVariability(
+        nodeid="", metric="yes or no", baseline="", pairs=0, deviation=math.sqrt(DISCORDANCE), discordance=DISCORDANCE
+    ),
+    PairVariability(
+        nodeid="", metric="a score from 0 to 1", baseline="", pairs=0, deviation=DEVIATION, discordance=None, span=1.0
+    ),
+)
+
+
+def samples_to_detect(difference: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
+    """Return the samples on which a two-sided test finds a difference of this size; None if no number is enough.
+
+    >>> samples_to_detect(0.05, ASSUMED[0], alpha=0.05, power=0.8)
+    622
+    """
+    if spread.discordance is not None:
+        return samples_for_paired_change(difference, spread.discordance, alpha=alpha, power=power)
+    if not spread.deviation or not difference:
+        return None
+    needed = stats.samples_for_t(abs(difference) / spread.deviation, alpha=alpha, power=power)
+    return needed.ceiling
+
+
+def samples_to_prove(margin: float, spread: PairVariability, *, alpha: float, power: float) -> int | None:
+    """Return the samples that prove an equally good candidate no more than the margin worse; None if no number is enough.
+
+    For a score without declared bounds no number is: nothing is proven about its mean.
+
+    >>> samples_to_prove(0.05, ASSUMED[1], alpha=0.05, power=0.8)
+    198
+    >>> from dataclasses import replace
+    >>> samples_to_prove(0.05, replace(ASSUMED[1], span=math.inf), alpha=0.05, power=0.8)
+    """
+    if spread.discordance is None:
+        if math.isinf(spread.span):
+            return None
+        differences = assumed_differences(spread.deviation, spread.span)
+        return stats.samples_by_gaffke(differences, null=-margin, end=-spread.span, alpha=alpha, power=power)
+    needed = samples_for_paired_margin((-margin,), spread.discordance, alpha=alpha, power=power)
+    floor = stats.samples_for_zero(min(margin, 0.999), alpha=alpha)
+    return None if needed is None else max(needed, floor)

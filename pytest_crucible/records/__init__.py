@@ -4,6 +4,6 @@
 milliseconds that a pytest session without experiments should not pay.
 """
 
-import lazy_loader
+from pytest_crucible.lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

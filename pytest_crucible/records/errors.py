@@ -20,6 +20,8 @@ Messages are sentences without capital and full stop: what was given, what was e
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
 from typing import Any
 
 # Kinds of failures in which a server refuses a request that it could answer at another time, or at a lower load.
@@ -98,3 +100,80 @@ class UnsuitableMetric(SpecError):
 
 class StoreError(CrucibleError):
     """The run store cannot be opened, read or written."""
+
+
+class UnknownSetting(SpecError):
+    """An unknown key of an adapter, such as `lora.rnak`."""
+
+    def __init__(self, adapter: str, key: str, rest: str) -> None:
+        """`rest` is the end of the sentence: the owner of the settings, and what to write."""
+        super().__init__(f"adapter {adapter!r} has {key!r}{rest}")
+        self.key, self.rest = key, rest
+
+
+# difflib's own default: one wrong letter in three is still near.
+NEAR = 0.6
+
+
+def suggest(name: str, names: Iterable[str], *, otherwise: str = "", always: str = "") -> str:
+    """Return "did you mean 'NAME'?" where a name is near, else `otherwise`; followed by `always`.
+
+    >>> suggest("acuracy", ["accuracy", "cost"], always="the metrics are accuracy, cost")
+    "did you mean 'accuracy'? the metrics are accuracy, cost"
+    >>> suggest("x", ["accuracy"], otherwise="there is accuracy")
+    'there is accuracy'
+    """
+    near = closest_name(name, names)
+    hint = otherwise if near is None else f"did you mean {near!r}?"
+    return " ".join(part for part in (hint, always) if part)
+
+
+def closest_name(name: str, names: Iterable[str], *, cutoff: float = NEAR) -> str | None:
+    """Return the name that is most similar; None if none reaches the similarity `cutoff`, from 0 to 1."""
+    return next(iter(difflib.get_close_matches(name, list(names), n=1, cutoff=cutoff)), None)
+
+
+_PYTHON = {
+    "NoneType": "None",
+    "bool": "a boolean",
+    "builtin_function_or_method": "a function",
+    "bytes": "bytes",
+    "complex": "a complex number",
+    "float": "a number",
+    "int": "a number",
+    "str": "a string",
+    "type": "a class",
+}
+_JSON = {"NoneType": "null", "dict": "an object", "list": "an array"}
+_COLLECTIONS = (str, list, tuple, dict, set)
+
+
+def describe_type(value: object) -> str:
+    """Return a value's type in words, with its article.
+
+    >>> [describe_type(value) for value in (7, "text", [], {"a": 1}, None)]
+    ['a number', 'a string', 'an empty list', 'a dict', 'None']
+    """
+    name = type(value).__name__
+    if isinstance(value, _COLLECTIONS) and not value:
+        return f"an empty {_word(name)}"
+    return _PYTHON.get(name, _with_article(name))
+
+
+def describe_json_type(value: object) -> str:
+    """Return the type of a value that was read from JSON, in the words of JSON.
+
+    >>> [describe_json_type(value) for value in (7, "text", [], {"a": 1}, None)]
+    ['a number', 'a string', 'an array', 'an object', 'null']
+    """
+    name = type(value).__name__
+    return _JSON.get(name) or _PYTHON.get(name, _with_article(name))
+
+
+def _word(name: str) -> str:
+    return _PYTHON.get(name, name).removeprefix("a ")
+
+
+def _with_article(name: str) -> str:
+    # "ndarray" is spoken with its first letter's name; names that begin with a "u", such as Unit, mostly sound like "you".
+    return f"{'an' if name[:1].lower() in 'aeio' or name.startswith('nd') else 'a'} {name}"

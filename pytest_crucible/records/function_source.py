@@ -143,7 +143,7 @@ def _without_comments(source: str) -> str:
         tree = ast.parse(textwrap.dedent(source))
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                node.decorator_list = [one for one in node.decorator_list if not _is_judging(one)]
+                node.decorator_list = [decorator for decorator in node.decorator_list if not _is_judging(decorator)]
         # Unlike ast.dump, this text is almost the same in all versions of Python.
         return ast.unparse(tree)
     except SyntaxError:

@@ -1,15 +1,80 @@
-"""Metrics, and the targets and comparisons that judge them."""
+"""Metrics, their views on variants of the samples, and the targets and comparisons that judge them.
+
+exact_match[she]             the metric on the twins
+exact_match.drop[she]        the original samples minus the twins, signed so that positive is worse
+exact_match.broken[she]      if the original sample is right: the share of the replies to its twins that are wrong
+exact_match.broken_any[she]  likewise: whether any of these replies is wrong
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from pytest_crucible.records.amounts import amount_text
-from pytest_crucible.records.expected_decisions import AppliesTo
-from pytest_crucible.records.slices import By, short_name
-from pytest_crucible.records.types import Alternative, Applies, DecisionRule, Direction, Kind, Relation
-from pytest_crucible.records.variants import VariantGroup
+from pytest_crucible.records.datasets import AppliesTo, By, VariantGroup, short_name
+from pytest_crucible.records.errors import SpecError
+
+Role = Literal["candidate", "baseline"]
+Kind = Literal["binary", "ordinal", "bounded", "count", "positive", "unbounded", "text"]
+Direction = Literal["higher", "lower"]
+Applies = Literal["sample", "reply"]
+Reasoning = Literal["strip", "keep"]
+State = Literal["met", "missed", "undecided"]
+DecisionRule = Literal["point", "bound"]
+Alternative = Literal["regression", "non-inferior", "superior", "equivalent", "estimate"]
+"""`estimate` claims nothing: a difference and its interval."""
+Purpose = Literal["gate", "practice"]
+"""A practice experiment is scored and gives no verdict: its samples may become training data."""
+Relation = Literal[">=", "<=", ">", "<", "=="]
+Value = bool | float | str
+
+
+_SHARE = re.compile(r"\s*(\d+\.?\d*|\.\d+)\s*%\s*")
+
+
+def check_amount(amount: Any, what: str) -> tuple[float | None, bool]:
+    """Return a margin or a relevant difference as a number, and whether it is a share of a ratio. Raises SpecError.
+
+    `what` names it in messages.
+
+    >>> check_amount("10 %", "margin"), check_amount(0.05, "margin"), check_amount(None, "margin")
+    ((0.1, True), (0.05, False), (None, False))
+    """
+    share = _parse_share(amount)
+    number = amount if share is None else share
+    if isinstance(number, str):
+        raise SpecError(f'{what}={amount!r}: write a number, such as 0.05, or a share, such as "10 %"')
+    if number is None:
+        return None, False
+    if isinstance(number, bool) or not isinstance(number, int | float) or not 0 < number < math.inf:
+        raise SpecError(f"{what}={amount!r}: write a positive number in the metric's units, such as 0.05")
+    return number, share is not None
+
+
+def parse_amount(text: str) -> float | str:
+    """Return an amount of the command line: a number, or a share as it was written. Raises ValueError for anything else.
+
+    >>> parse_amount("0.05"), parse_amount("10%")
+    (0.05, '10%')
+    """
+    return text if _parse_share(text) is not None else float(text)
+
+
+def amount_text(amount: float | None, is_share: bool) -> str:
+    """Return an amount as it is shown: `0.05`, or `10 %`; empty without one."""
+    if amount is None:
+        return ""
+    return f"{amount * 100:g} %" if is_share else f"{amount:g}"
+
+
+def _parse_share(amount: Any) -> float | None:
+    """Return 0.1 for "10 %"; None for other texts."""
+    match = _SHARE.fullmatch(amount) if isinstance(amount, str) else None
+    return float(match[1]) / 100 if match else None
+
 
 # End the names of a judged metric's side values: its level and a person's; how a reply fares in each place.
 HUMAN, ORDERS = ".human", ".orders"
@@ -189,3 +254,80 @@ class Contrast(Measure):
         margin = "" if self.margin is None else f" by {self.limit_text}"
         relevant = "" if self.relevant is None else f" (relevant {self.limit_text})"
         return f"{self.expression}: {candidate} vs {self.baseline}{claim}{margin}{relevant}"
+
+
+_WITHOUT_REACH: dict[Kind, str] = {
+    "binary": "is yes or no, and changes by 1 or not at all",
+    "text": "is text",
+}
+
+
+def check_reach(reach: Any, kind: Kind | None, bounds: tuple[float, float], what: str) -> float | None:
+    """Return a declared reach as a number; None for None. Raises SpecError. `what` names it in messages.
+
+    >>> check_reach(0.25, "bounded", (0, 1), "reach")
+    0.25
+    """
+    if reach is None:
+        return None
+    if isinstance(reach, bool) or not isinstance(reach, int | float) or not 0 < reach < math.inf:
+        raise SpecError(
+            f"{what}={reach!r}: write a positive number, the largest change of one sample that is possible, such as 0.25"
+        )
+    if kind in _WITHOUT_REACH:
+        raise SpecError(f"{what}={reach:g}, but it {_WITHOUT_REACH[kind]}: leave reach out")
+    low, high = bounds
+    if reach > high - low:
+        raise SpecError(
+            f"{what}={reach:g}, and no two values between {low:g} and {high:g} are further apart than {high - low:g}: "
+            "write a smaller reach, or leave it out"
+        )
+    return float(reach)
+
+
+DROP, BROKEN, BROKEN_ANY = "drop", "broken", "broken_any"
+ViewFacts = Callable[[MetricFacts, int], MetricFacts]
+_RANGED = ("binary", "bounded")
+
+
+def _drop(facts: MetricFacts, draws: int) -> MetricFacts:
+    span = facts.high - facts.low if facts.kind in _RANGED else math.inf
+    kind: Kind | None = facts.kind and ("bounded" if math.isfinite(span) else "unbounded")
+    return replace(
+        facts, kind=kind, direction="lower", low=-span, high=span, relevant=None, reach=None, of_ensemble=False
+    )
+
+
+def _broken_facts(facts: MetricFacts, draws: int) -> MetricFacts:
+    return replace(
+        facts,
+        kind="binary" if draws == 1 else "bounded",
+        direction="lower",
+        low=0.0,
+        high=1.0,
+        relevant=None,
+        # Of the samples that this arm's reply was right on.
+        applies="reply",
+        reach=None,
+    )
+
+
+VIEWS: Mapping[str, ViewFacts] = {
+    "": lambda facts, draws: facts,
+    DROP: _drop,
+    BROKEN: _broken_facts,
+    BROKEN_ANY: lambda facts, draws: _broken_facts(facts, 1),
+}
+"""The facts of each view by those of its metric and the number of variants that it is about. The empty one is the metric."""
+
+
+def term_facts(name: str, view: str, facts: MetricFacts, draws: int = 1) -> MetricFacts:
+    """Return the facts of a term by those of its metric. An inferred kind is not known before the first scores."""
+    return replace(VIEWS[view](facts, draws), name=name)
+
+
+def view_problem(view: str, facts: MetricFacts) -> str:
+    """Return why a metric has no such view; empty if it has, or where its kind is not known yet."""
+    if view in (BROKEN, BROKEN_ANY) and facts.kind not in (None, "binary"):
+        return f"{view} needs a binary metric, and {facts.name!r} is {facts.kind}: write {facts.name}.{DROP}"
+    return ""

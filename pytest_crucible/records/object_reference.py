@@ -8,8 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import SpecError, describe_type
 
 
 def load_object(reference: Any) -> Any:

@@ -1,15 +1,114 @@
-"""Units of work and their results: requests, replies, calls, outcomes, observations and losses."""
+"""Units of work and their results: requests, replies, detections, calls, events, outcomes, observations and losses."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple, TypeAlias
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pytest_crucible.records.datasets import Sample
-from pytest_crucible.records.detections import Detection
-from pytest_crucible.records.reasoning import answer_text
-from pytest_crucible.records.types import Value
+from pytest_crucible.records.measures import Value
+from pytest_crucible.stats.number_format import quantity
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of a text that a detector found. Offsets are code points, as Python slices them."""
+
+    type: str
+    """Such as `EMAIL_ADDRESS`: presidio's names for personal data."""
+    start: int
+    end: int
+    """The place after the last character."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Detection:
+    """A guard's answer for one text."""
+
+    flagged: bool
+    score: float
+    """Between 0 and 1; the guard flags a text from its threshold on."""
+    category: str = ""
+    """Such as `override` or `EMAIL_ADDRESS`: of the rule or the finding with the highest score; empty without one."""
+    spans: tuple[Span, ...] = ()
+    latency_s: float | None = field(default=None, compare=False)
+    """Seconds that the guard took."""
+
+
+_OPEN, _CLOSE = "<think>", "</think>"
+_OPENING = re.compile(rf"\s*{_OPEN}")
+_FENCE = "```"
+# A tag between these is quoted: the reply is about the tag.
+_QUOTES = "`\"'"
+
+
+def reasoning_length(text: str) -> int:
+    """Return how many leading characters of a reply's text are its `<think>` blocks.
+
+    Only a block at the beginning counts: a later tag, or one in a code block, is part of the answer. A chat template may
+    write the opening tag itself, so that only the closing one is in the reply; and a reply that was cut at its length may have
+    no closing tag: then all of it is reasoning.
+
+    >>> reasoning_length("<think>2 + 2</think>4"), reasoning_length("2 + 2</think>4"), reasoning_length("4")
+    (20, 13, 0)
+    """
+    # Most have none, and this is quicker.
+    if "think>" not in text:
+        return 0
+    end = 0
+    while _OPENING.match(text, end):
+        close = text.find(_CLOSE, end)
+        if close < 0:
+            return len(text)
+        end = close + len(_CLOSE)
+    return end or _length_without_opening(text)
+
+
+def answer_text(text: str) -> str:
+    """Return a reply's text without its reasoning; a reply that is all reasoning has an empty answer.
+
+    >>> answer_text("<think>It is 3, no, 4.</think>\\n4"), answer_text("<think>It is 3, no")
+    ('4', '')
+    """
+    length = reasoning_length(text)
+    return text[length:].lstrip() if length else text
+
+
+def reasoning_text(text: str, length: int) -> str:
+    """Return the reasoning in the leading characters of a text, without its tags.
+
+    >>> reasoning_text("<think> 2 + 2 </think>4", 22)
+    '2 + 2'
+    """
+    blocks = re.split(f"{_OPEN}|{_CLOSE}", text[:length])
+    return "\n\n".join(stripped for block in blocks if (stripped := block.strip()))
+
+
+def fold_reasoning(text: str) -> str:
+    """Return a text with its reasoning replaced by a line that gives its length, for reports.
+
+    >>> print(fold_reasoning("<think>2 + 2</think>4"))
+    (reasoning: 5 characters)
+    4
+    """
+    length = reasoning_length(text)
+    if not length:
+        return text
+    count = quantity(len(reasoning_text(text, length)), "character")
+    return f"(reasoning: {count})\n{text[length:].lstrip()}"
+
+
+def _length_without_opening(text: str) -> int:
+    """Return the end of the first closing tag that has no opening tag before it and is not quoted; 0 without one."""
+    close = text.find(_CLOSE)
+    before, after = text[:close], text[close + len(_CLOSE) :]
+    if close < 0 or _OPEN in before or before.count(_FENCE) % 2:
+        return 0
+    is_quoted = before[-1:] and before[-1] in _QUOTES and after[:1] == before[-1]
+    return 0 if is_quoted else close + len(_CLOSE)
 
 
 class Unit(NamedTuple):
@@ -193,5 +292,103 @@ class ArmOutcomes:
     lost: Sequence[Lost]
     labels: frozenset[str] = frozenset()
     """Metrics whose values are text."""
-    told: Mapping[str, Sequence[tuple[int, int, str]]] = field(default_factory=dict)
+    judge_texts: Mapping[str, Sequence[tuple[int, int, str]]] = field(default_factory=dict)
     """Position, repeat and text that LLM judges record beside their scores."""
+
+
+Place = tuple[int, int]
+"""Position and repeat of a reply."""
+Columns = TypeVar("Columns", ArmOutcomes, ScoreColumns)
+
+
+def move_units(answers: ArmOutcomes, place_of: Callable[[Place], Place | None]) -> ArmOutcomes:
+    """Return the outcomes with each unit at its new place; units without one are left out. Texts of judges stay."""
+    places = ((loss, place_of((loss.unit.position, loss.unit.repeat))) for loss in answers.lost)
+    return replace(
+        _move_rows(answers, place_of, ("failures", "skipped")),
+        scores={name: _move_rows(column, place_of, ("values", "is_bool")) for name, column in answers.scores.items()},
+        lost=[
+            replace(loss, unit=loss.unit._replace(position=place[0], repeat=place[1]))
+            for loss, place in places
+            if place is not None
+        ],
+    )
+
+
+def _move_rows(columns: Columns, place_of: Callable[[Place], Place | None], others: Sequence[str]) -> Columns:
+    units = enumerate(zip(columns.positions, columns.repeats, strict=True))
+    moved = [(row, place) for row, unit in units if (place := place_of(unit)) is not None]
+    rest: dict[str, Any] = {name: [getattr(columns, name)[row] for row, _ in moved] for name in others}
+    return replace(
+        columns, positions=[place[0] for _, place in moved], repeats=[place[1] for _, place in moved], **rest
+    )
+
+
+def join_outcomes(parts: Sequence[ArmOutcomes]) -> ArmOutcomes:
+    """Return outcomes of different units as those of one arm."""
+
+    def join(records: Iterable[Any], names: str) -> dict[str, Any]:
+        records = list(records)
+        return {name: [value for record in records for value in getattr(record, name)] for name in names.split()}
+
+    names = dict.fromkeys(name for part in parts for name in part.scores)
+    by_metric = {name: [part.scores[name] for part in parts if name in part.scores] for name in names}
+    judged = dict.fromkeys(name for part in parts for name in part.judge_texts)
+    return ArmOutcomes(
+        **join(parts, "positions repeats failures skipped lost"),
+        scores={name: ScoreColumns(**join(of, "positions repeats values is_bool")) for name, of in by_metric.items()},
+        labels=frozenset().union(*(part.labels for part in parts)),
+        judge_texts={name: [text for part in parts for text in part.judge_texts.get(name, ())] for name in judged},
+    )
+
+
+def skip_units(answers: ArmOutcomes, units: Sequence[Place]) -> ArmOutcomes:
+    """Return the outcomes with further units, which have no outcome, as skipped."""
+    return replace(
+        answers,
+        positions=[*answers.positions, *(position for position, _ in units)],
+        repeats=[*answers.repeats, *(repeat for _, repeat in units)],
+        failures=[*answers.failures, *[None] * len(units)],
+        skipped=[*answers.skipped, *[True] * len(units)],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """One event, with its experiment, arm and sample; each is empty if the event belongs to none.
+
+    Names are `request.stop`, `request.retry`, `limiter.wait`, `hedge.fired`, `hedge.won`, `cache.hit`, `vote`,
+    `budget`, `checkpoint`, `train.step`, and where somebody listens `request.start`, `experiment.start`, `experiment.stop`,
+    `sample.start` and `sample.stop`; what each has in `facts` is in docs/reference/events.md.
+    """
+
+    name: str
+    at: float
+    """Seconds since 1970, when it was over."""
+    seconds: float | None = None
+    """Its duration; None for events without one."""
+    experiment: str = ""
+    arm: str = ""
+    sample: str = ""
+    repeat: int = 0
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def about(
+        cls, name: str, request: Request, *, seconds: float | None = None, facts: Mapping[str, Any] | None = None
+    ) -> Event:
+        """Return an event of a request that happens now."""
+        return cls(
+            name=name,
+            at=time.time(),
+            seconds=seconds,
+            experiment=request.experiment,
+            arm=request.arm,
+            sample=request.sample,
+            repeat=request.repeat,
+            facts={"member": request.member, **(facts or {})} if request.member else facts or {},
+        )
+
+
+# Emits an event. It is called on the sampling loop, and must be quick.
+Emit = Callable[[Event], None]

@@ -1,19 +1,93 @@
-"""The plan of an experiment."""
+"""The plan of an experiment, and the table of replies that its factors span."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from pytest_crucible.features import load_rows
 from pytest_crucible.records.arms import Arm
-from pytest_crucible.records.datasets import Origin, Selection
-from pytest_crucible.records.factors import FACTORS, Draws
-from pytest_crucible.records.measures import Contrast, MetricFacts, Target, VariantTerm
-from pytest_crucible.records.serialize import FLAT, FORMER_NAME
-from pytest_crucible.records.types import Purpose
-from pytest_crucible.records.variants import PlannedVariant
+from pytest_crucible.records.datasets import Origin, PlannedVariant, Selection
+from pytest_crucible.records.measures import Contrast, MetricFacts, Purpose, Target, VariantTerm
+from pytest_crucible.records.outcomes import ArmOutcomes
+from pytest_crucible.records.serialize import FLAT, FORMER_NAME, build_value, to_plain
+
+FACTORS = ("prompts", "trainings", "rounds")
+"""A factor is random (claims are about levels like these) or declared fixed (claims are about these levels alone)."""
+FEWEST_LEVELS = 3
+"""Levels that a random factor needs for a verdict."""
+
+
+class Draws(NamedTuple):
+    """The replies of one arm to one sample, as a table. A unit's variant is its prompt; its repeat counts the rest.
+
+    Twins of the sample have tables of their own, which follow: with two prompts, the variants 2 and 3 are the first twin.
+    """
+
+    prompts: int = 1
+    trainings: int = 1
+    rounds: int = 1
+    repeats: int = 1
+    """Replies within one round."""
+
+    @property
+    def size(self) -> int:
+        return math.prod(self)
+
+    def place(self, variant: int, repeat: int) -> int:
+        """Return the place of one reply in the table, counted from 0.
+
+        >>> Draws(prompts=3, trainings=2, rounds=2, repeats=5).place(variant=2, repeat=19)
+        59
+        """
+        return variant * self.size // self.prompts + repeat
+
+    def twin(self, variant: int) -> int:
+        """Return the number of a variant's twin; 0 is the original sample."""
+        return variant // self.prompts
+
+    def twin_at(self, place: int) -> int:
+        """Return the number of the twin that the reply at a place is to; 0 is the original sample."""
+        return place // self.size
+
+    def levels(self, place: int) -> Draws:
+        """Return the level of each factor of the reply at a place, counted from 0.
+
+        >>> Draws(prompts=3, trainings=2, rounds=2, repeats=5).levels(59)
+        Draws(prompts=2, trainings=1, rounds=1, repeats=4)
+        """
+        levels = []
+        for size in reversed(self):
+            place, level = divmod(place, size)
+            levels.append(level)
+        return Draws(*reversed(levels))
+
+    def repeats_of_round(self, number: int) -> list[int]:
+        """Return the repeats of a round, those of each training side by side.
+
+        >>> Draws(trainings=2, rounds=3, repeats=2).repeats_of_round(1)
+        [2, 8, 3, 9]
+        """
+        return [
+            (training * self.rounds + number) * self.repeats + repeat
+            for repeat in range(self.repeats)
+            for training in range(self.trainings)
+        ]
+
+    def training(self, repeat: int) -> int:
+        """Return which of the arm's trainings answers in a repeat."""
+        return repeat // (self.rounds * self.repeats)
+
+    def cache_name(self, repeat: int) -> int | str:
+        """Return the repeat in the reply cache's keys: equal in every design, and different for each round.
+
+        >>> Draws(rounds=2, repeats=3).cache_name(2), Draws(rounds=2, repeats=3).cache_name(4)
+        (2, 'round 1, repeat 1')
+        """
+        of_round, number = divmod(repeat % (self.rounds * self.repeats), self.repeats)
+        return f"round {of_round}, repeat {number}" if of_round else number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,3 +256,57 @@ class DetectableEffect:
     """Samples, or groups, that the comparison has."""
     unprovable: str = ""
     """The reason why no number of samples proves anything, and what to do; empty if some number does."""
+
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class PlanValue(Generic[Value]):
+    """A value that a feature keeps in plans, under its name.
+
+    >>> BEGINS = PlanValue[int]("begins", int, 0)
+    """
+
+    name: str
+    kind: Any
+    """Its type, such as `tuple[Stage, ...]`."""
+    default: Value
+    """The value of a plan that has none."""
+
+    def of(self, plan: Plan) -> Value:
+        """Return the value in a plan."""
+        plain = plan.features.get(self.name)
+        return self.default if plain is None else cast(Value, build_value(self.kind, plain))
+
+    def on(self, plan: Plan, value: Value) -> Plan:
+        """Return the plan with this value; the default is not stored."""
+        others = {name: plain for name, plain in plan.features.items() if name != self.name}
+        added = {} if value == self.default else {self.name: to_plain(value)}
+        return replace(plan, features={**others, **added})
+
+
+BEGINS_LATE = PlanValue[str]("begins_late", str, "")
+"""The name of the stage at which an experiment begins, if that is not the first."""
+ANSWERED_BY = PlanValue[str]("answered_by", str, "")
+"""The helper experiment of the run in which the candidate has answered these same samples."""
+
+
+CHOOSING = " (choosing "
+"""What the name of a helper that chooses has between its test and the family that it chooses from."""
+
+
+def choosing_nodeid(test: str, family: str) -> str:
+    """Return the name under which the run store has the replies of a test's choosing half."""
+    return f"{test}{CHOOSING}{family})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HelperReplies:
+    """The stored replies of a helper experiment."""
+
+    plan: Plan
+    answers: tuple[ArmOutcomes, ...]
+    groups: Sequence[str | None]
+    sample_ids: Sequence[str]
+    known_kinds: Mapping[str, str]

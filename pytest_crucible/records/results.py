@@ -1,18 +1,227 @@
-"""Results of an experiment and a session: analyses, verdicts, the run."""
+"""Results of an experiment, of a session and of earlier runs, and what is stored of each sample."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pytest_crucible.records.history import Look
+from pytest_crucible.records.measures import State
+from pytest_crucible.records.outcomes import Unit
 from pytest_crucible.records.plan import Plan
-from pytest_crucible.records.rules import RULES_VERSION
 from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult
-from pytest_crucible.records.types import State
-from pytest_crucible.records.usage import BudgetSpent
+from pytest_crucible.records.usage import JUDGE, BudgetSpent
 from pytest_crucible.records.views import SectionOutcome
+
+RULES_VERSION = 2
+"""2: a gate asks whether arms are alike, by permutation, and bounds of the mean say what is proven (decision 0050).
+1: t and CR2 decided both."""
+
+
+def rules_of(environment: Mapping[str, Any]) -> int:
+    """Return the version of the rules of a stored run, by its environment; builds before version 2 stored none.
+
+    >>> rules_of({}), rules_of({"rules": 2})
+    (1, 2)
+    """
+    return int(environment.get("rules", 1))
+
+
+Change = Literal["", "proven", "other samples"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSummary:
+    """One run in a list of runs."""
+
+    id: str
+    started: str
+    finished: str | None
+    status: str
+    """`running`, `finished` or `interrupted`; a killed run stays `running`."""
+    exit_status: int | None
+    commit: str | None
+    dirty: bool | None
+    experiments: tuple[str, ...]
+    """Their nodeids."""
+    arms: tuple[str, ...]
+    """The names of the candidate and the baselines."""
+    verdicts: Mapping[str, int]
+    """State to count."""
+    tags: tuple[str, ...]
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why it was made a baseline, by tag."""
+
+    @property
+    def all_met(self) -> bool:
+        """Return whether the run finished with at least one verdict, and every verdict is met."""
+        return self.status == "finished" and set(self.verdicts) == {"met"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PastComparison:
+    """One comparison of the same candidate with the same baseline by the same measure, in an earlier session.
+
+    The session was concluded, and all its samples were run.
+    """
+
+    run: str
+    started: str
+    arms: tuple[int, int]
+    """The store's keys of candidate and baseline."""
+    has_new_replies: tuple[bool, bool]
+    """Whether candidate and baseline have any reply that was neither copied from a stored run nor cached."""
+    subject: str
+    """The measure, the claim and the margin; the arms are called candidate and baseline."""
+    is_pooled: bool
+    """Whether the session decided it with crucible_memory = "pool"."""
+    missed: bool
+    """Whether its verdict was "missed", by the rules of this build: what an earlier build decided is decided again."""
+    proven: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """One decision on the replies of all sessions with one candidate and one baseline."""
+
+    number: int
+    """The number of the look, from 1. Each session that brought new replies is a look."""
+    replies: tuple[int, ...]
+    """The number of replies of the candidate, and then of the baseline if there is one."""
+    since: str
+    """When the first of the sessions began."""
+    proven_in: PastComparison | None = None
+    """The session that proved the candidate worse."""
+    sessions: tuple[int, ...] = ()
+    """The number of sessions that brought replies of the candidate, and then of the baseline."""
+
+    def alpha(self, alpha: float) -> float:
+        """Return the one-sided error rate of this look. The rates of all looks add up to alpha."""
+        return alpha / (self.number * (self.number + 1))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairVariability:
+    """The variability of the differences between candidate and baseline from sample to sample."""
+
+    nodeid: str
+    metric: str
+    baseline: str
+    pairs: int
+    """0 if the variability is assumed, not measured."""
+    deviation: float
+    """Standard deviation of the differences."""
+    discordance: float | None
+    """Share of samples on which the arms disagree, for a binary metric."""
+    span: float = math.inf
+    """High minus low end of the metric's values."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrendPoint:
+    """A metric in one of many runs."""
+
+    run: str
+    started: str
+    estimate: Estimate
+    change: Change
+    """Why the trend changes at this point; empty if it does not."""
+
+
+OutcomeState = Literal["answered", "failed", "lost", "skipped"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmReply:
+    """One arm's reply to one sample in one repeat, or the reason why it is missing."""
+
+    repeat: int
+    state: OutcomeState
+    text: str
+    detail: str
+    """The class of a failure or loss, and its message."""
+    latency_s: float | None
+    output_tokens: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One sample, and for each arm, in the order of the arms, its reply in each repeat."""
+
+    position: int
+    input: Any
+    expected: Any
+    replies: tuple[tuple[ArmReply, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SampleColumns:
+    """Numbers of all samples of an experiment, as parallel columns in the dataset's order. A missing number is NaN."""
+
+    ids: Sequence[str]
+    groups: Sequence[str | None]
+    scores: Mapping[str, tuple[Sequence[float], ...]]
+    """Metric -> arm -> mean over the repeats."""
+    latency_s: tuple[Sequence[float], ...]
+    """Arm -> mean over the repeats, in seconds."""
+    states: tuple[Sequence[OutcomeState], ...]
+    """Arm -> the worst state of a sample's repeats."""
+    expected: Sequence[Any] = ()
+    """The samples' `expected`, where a statistic of the plan uses it."""
+    replies: Mapping[str, tuple[Sequence[Sequence[float]], ...]] = field(default_factory=dict)
+    """Metric -> arm -> a row of single replies for each sample, where a sample has several."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredCall:
+    """One call of `sampler.generate`, the part that one member of an ensemble had in it, or a judge's."""
+
+    call: int
+    """Counts the calls of the unit from 1, in the order in which the test sent them."""
+    request: int
+    """Counts equal requests of the unit from 1: the same prompt sent twice is two draws."""
+    member: str
+    """The member of an ensemble that replied, or `judge:NAME`; empty for the arm's own reply."""
+
+    @property
+    def is_judge(self) -> bool:
+        """True for a request of a metric to the judge."""
+        return self.member.startswith(JUDGE)
+
+    messages: Any
+    """The prompt as it was sent: a text, a list of messages, or token ids."""
+    parameters: Mapping[str, Any] | None
+    """Sampling parameters of the call itself; None if it used those of the adapter."""
+    text: str | None
+    """None without a reply: `error` then has the reason."""
+    reasoning: str
+    """What the model reasoned before its answer; empty if it sent none."""
+    think: int
+    """Leading characters of the text that are the reasoning, in a `<think>` block; 0 where it was sent apart."""
+    error: str
+    paid_by: str | None
+    """The run that paid for a cached or copied reply: its id, empty if that is not known; None for this run."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One sample in one arm and repeat."""
+
+    unit: Unit
+    arm: str
+    state: OutcomeState
+    detail: str
+    """Why the unit failed, was skipped or is lost."""
+    reply: str
+    """The text that was scored."""
+    calls: tuple[StoredCall, ...]
+    """Empty for stores of formats before 4, for imported results and for tests that ask a model by themselves."""
+    scores: Mapping[str, bool | float | str | None]
+    input: Any = None
+    """The input of the sample as its variant sends it; None for the original sample."""
+    draw: str = ""
+    """The reply among those of the arm to the sample, such as `terse.txt, round 2`; empty if there is one reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

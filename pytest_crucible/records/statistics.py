@@ -1,13 +1,58 @@
-"""Statistics of the scores: estimates, evidence, comparisons."""
+"""Statistics of the scores: estimates, evidence, comparisons; and numbers that are known before sampling."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Protocol
 
+from pytest_crucible.features import load_rows
 from pytest_crucible.records.measures import Contrast, Target
 from pytest_crucible.stats.interval import Interval
+
+if TYPE_CHECKING:
+    from pytest_crucible.records import Arm, MetricFacts, Plan, Target, TargetResult
+
+
+class EvaluateKnown(Protocol):
+    def __call__(self, target: Target, arm: Arm, *, alpha: float, is_fixed: bool) -> TargetResult:
+        """Return the result of a target. `is_fixed` declares that it is about the arm's own sources alone."""
+
+
+@dataclass(frozen=True)
+class KnownNumber:
+    """A number that is known before sampling. A row that a feature adds to `known_numbers`."""
+
+    facts: MetricFacts
+    """Its name, with the values that it can have."""
+    source: str
+    """What has the number, and is counted instead of samples: `training`. It is the statistic of its estimate."""
+    evaluate: EvaluateKnown
+
+
+@cache
+def known_numbers() -> Mapping[str, KnownNumber]:
+    """Return the numbers by name, those of features that are left out, too."""
+    return {number.facts.name: number for _, number in load_rows("known_numbers")}
+
+
+def targets_on_samples(targets: Iterable[Target]) -> list[Target]:
+    """Return the targets that samples decide."""
+    return [target for target in targets if target.metric not in known_numbers()]
+
+
+def claims_on_samples(plan: Plan) -> list[Target | Contrast]:
+    """Return the targets and comparisons of a plan that get a verdict by the samples' scores."""
+    return [*targets_on_samples(plan.targets), *(contrast for contrast in plan.contrasts if contrast.decides)]
+
+
+@cache
+def known_sources() -> frozenset[str]:
+    """Return what the numbers are of."""
+    return frozenset(number.source for number in known_numbers().values())
+
 
 # The exponential of a larger logarithm overflows a float.
 _LARGEST_LOGARITHM = 709.0
@@ -40,8 +85,6 @@ class Estimate:
     @property
     def is_known(self) -> bool:
         """True if the number was known before sampling, as one of a training, and not estimated from replies."""
-        from pytest_crucible.records.known_numbers import known_sources
-
         return self.statistic in known_sources()
 
 
@@ -91,9 +134,9 @@ class Evidence:
 
     def _weakest(self, p_values: Sequence[float | None]) -> float | None:
         values = [reading.value for reading in self._readings if reading.value is not None]
-        known = [p_value for p_value in p_values if p_value is not None]
+        finite = [p_value for p_value in p_values if p_value is not None]
         is_one_way = all(value > 0 for value in values) or all(value < 0 for value in values)
-        return max(known) if len(known) == len(values) == len(p_values) and is_one_way else None
+        return max(finite) if len(finite) == len(values) == len(p_values) and is_one_way else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

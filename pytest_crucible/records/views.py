@@ -1,11 +1,13 @@
-"""Views: the tables, notes, charts and JSON of a report section, which every report format lays out in its own way."""
+"""Views: the tables, notes, charts and JSON of a report section, and tables to export."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from pytest_crucible.records.types import State
+from pytest_crucible.records.measures import State
 from pytest_crucible.stats.interval import Interval
 
 # 0: always shown. 1: on the terminal with -v. 2: with -vv. 3: in report files only. Files fold away what is above 0.
@@ -54,23 +56,8 @@ class Table:
 
     def with_names(self) -> Table:
         """Return the same table with the experiment's name as its first column."""
-        rows = tuple(
-            Row(
-                experiment=row.experiment,
-                cells=(experiment_name(row.experiment), *row.cells),
-                state=row.state,
-                below=row.below,
-            )
-            for row in self.rows
-        )
-        return Table(
-            title=self.title,
-            heads=("experiment", *self.heads),
-            rows=rows,
-            numbers=self.numbers,
-            note=self.note,
-            verbosity=self.verbosity,
-        )
+        rows = (replace(row, cells=(experiment_name(row.experiment), *row.cells)) for row in self.rows)
+        return replace(self, heads=("experiment", *self.heads), rows=tuple(rows))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,3 +176,45 @@ class SectionOutcome:
     """The innermost lines of the traceback of a section that raised."""
     hides_claims: bool = False
     """The section raised before its claims were known, and may have had some that fail the session: an error in the suite."""
+
+
+# `json` is any JSON value: a text is unchanged in files without a JSON type, everything else becomes
+# JSON.
+ColumnKind = Literal["text", "integer", "number", "flag", "json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportTable:
+    """Rows are tuples in the order of the columns; unknown values are None."""
+
+    columns: Mapping[str, ColumnKind]
+    rows: Iterable[tuple[Any, ...]]
+
+
+# Blanks, marks and controls before the sign do not help: spreadsheets skip them. With apostrophes, so that each text comes back.
+_FORMULA = re.compile(r"'*[\s\x00-\x20\ufeff\u200b]*[=+\-@\uff1d\uff0b\uff0d\uff20]")
+# The columns that each table of `crucible export` has, and no file of another program.
+_OF_EXPORTS = frozenset({"run", "experiment", "arm"})
+
+
+def guard_cell(text: str) -> str:
+    r"""Return a text that no spreadsheet takes for a formula.
+
+    >>> guard_cell("=1+1"), guard_cell("\t@x"), guard_cell("'=1"), guard_cell("a=1"), guard_cell("'a'")
+    ("'=1+1", "'\t@x", "''=1", 'a=1', "'a'")
+    """
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def unguard_cell(cell: str) -> str:
+    """Return the text of a cell that `guard_cell` wrote.
+
+    >>> unguard_cell("'=1+1"), unguard_cell("''=1"), unguard_cell("'a'")
+    ('=1+1', "'=1", "'a'")
+    """
+    return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
+
+
+def has_guarded_cells(columns: Collection[str]) -> bool:
+    """Return True for the columns of an exported table: in other files an apostrophe is part of the text."""
+    return _OF_EXPORTS.issubset(columns)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pytest_crucible.records import Row, Run, Table, View, experiment_name
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.process_secrets import process_hider
 from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.report.model import Report, build_report
 from pytest_crucible.report.printable import AN_ID, printable, table_lines

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.records import ArmReply, Exchange
-from pytest_crucible.records.question_text import question_text
-from pytest_crucible.records.reasoning import fold_reasoning
+from pytest_crucible.records.datasets import question_text
+from pytest_crucible.records.outcomes import fold_reasoning
 from pytest_crucible.report.model import Chapter
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.sections import section_excerpts

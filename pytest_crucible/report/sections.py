@@ -22,8 +22,8 @@ from pytest_crucible.records import (
     View,
     experiment_name,
 )
-from pytest_crucible.records.rules import RULES_VERSION
-from pytest_crucible.records.types import State
+from pytest_crucible.records.measures import State
+from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.records.views import Curves
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable

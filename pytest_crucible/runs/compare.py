@@ -8,20 +8,17 @@ from dataclasses import dataclass
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
-from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
-from pytest_crucible.analyse.realign import realign, repeat_places
-from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations
-from pytest_crucible.plan.design import without_unfounded_claim
+from pytest_crucible.analyse.pool import realign, repeat_places
+from pytest_crucible.analyse.scores import mark_inapplicable
+from pytest_crucible.plan.design import check_fields, expand_slices, without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
-from pytest_crucible.plan.slices import check_fields, expand_slices
-from pytest_crucible.plan.variant_terms import VariantNames, variant_terms
+from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations
+from pytest_crucible.plan.variants import VariantNames, variant_terms
 from pytest_crucible.records import ArmOutcomes, Contrast, MetricFacts, Plan, PromptForm, Run, VariantGroup, VariantTerm
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.rules import rules_of
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.types import Direction
-from pytest_crucible.records.variant_views import VIEWS, view_problem
-from pytest_crucible.records.variants import SAME_ANSWER
+from pytest_crucible.records.datasets import SAME_ANSWER
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.measures import VIEWS, Direction, view_problem
+from pytest_crucible.records.results import rules_of
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
 from pytest_crucible.runs.plugins import installed_extensions, variant_rules
 from pytest_crucible.sections.inputs import NoStoredDetails
@@ -29,7 +26,7 @@ from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.stored_samples import (
+from pytest_crucible.store.samples import (
     all_sample_ids,
     expected_values,
     group_names,

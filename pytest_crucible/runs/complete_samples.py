@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from pytest_crucible.analyse.stopping import answered_by_arm
-from pytest_crucible.plan.look_order import complete_length, look_order
+from pytest_crucible.plan.arms import complete_length, look_order
 from pytest_crucible.store.experiments import StoredExperiment
 
 

@@ -8,6 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible import gate
+from pytest_crucible.analyse.adjusted_analyses import (
+    add_reduced_evidence,
+    decide_on_pools,
+    hold_for_all_members,
+    without_excluded,
+)
 from pytest_crucible.analyse.analysis import (
     AnalysisInputs,
     ScoreTable,
@@ -16,16 +22,13 @@ from pytest_crucible.analyse.analysis import (
     uses_expected,
     uses_fields,
 )
-from pytest_crucible.analyse.chosen_candidate import hold_for_all_members
-from pytest_crucible.analyse.exclusions import add_reduced_evidence, without_excluded
-from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
 from pytest_crucible.analyse.pool import Part, Pool, pool_arms
-from pytest_crucible.analyse.pooled_comparisons import decide_on_pools
+from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
-from pytest_crucible.records.reasoning import answer_text
-from pytest_crucible.records.variants import SAME_ANSWER, VariantRules
+from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
+from pytest_crucible.records.outcomes import answer_text
 from pytest_crucible.runs.complete_samples import complete_samples
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
@@ -35,8 +38,8 @@ from pytest_crucible.sections.inputs import StoredDetails, section_inputs
 from pytest_crucible.sections.run import add_views, compute_sections
 from pytest_crucible.store.events import load_budgets
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
+from pytest_crucible.store.history import arm_key, claim_of, past_targets, reply_sources
 from pytest_crucible.store.outcomes import inapplicable_reasons, load_arm
-from pytest_crucible.store.past_comparisons import arm_key, claim_of, past_targets, reply_sources
 from pytest_crucible.store.runs import RunStore
 
 

@@ -15,7 +15,6 @@ from pytest_crucible.datasets import identify
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 from pytest_crucible.importers.tasks import Task, group_tasks
-from pytest_crucible.plan.contrasts import contrast_of_unnamed, with_declarations
 from pytest_crucible.plan.design import (
     check_expected,
     contrasts_with_baselines,
@@ -23,6 +22,7 @@ from pytest_crucible.plan.design import (
     plan_metrics,
     without_unfounded_claim,
 )
+from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations
 from pytest_crucible.records import (
     Arm,
     Contrast,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible import gate
 from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Run, Verdict
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.rules import RULES_VERSION, rules_of
+from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.runs.evaluate import analyse_run, concluded_run
 from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.runs.run_analysis import alpha_at_end

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.records import Plan
-    from pytest_crucible.records.variants import VariantRules
+    from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.sections import Section
 
 GROUP = "pytest_crucible"
@@ -102,7 +102,7 @@ class Extensions:
 
 def variant_rules(plan: Plan) -> VariantRules:
     """Return what the feature that made the variants of a plan knows of them."""
-    from pytest_crucible.records.variants import VariantRules
+    from pytest_crucible.records.datasets import VariantRules
 
     if not plan.variants:
         return VariantRules()

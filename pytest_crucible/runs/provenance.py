@@ -18,9 +18,9 @@ from pytest_crucible.adapters.config_tables import read_prices, read_table
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.git import git_commit
+from pytest_crucible.records.files import git_commit
 from pytest_crucible.records.redaction import HIDDEN
-from pytest_crucible.records.rules import RULES_VERSION
+from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.stats.number_format import quantity

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_crucible.records import Run
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, closest_name
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.records.suggestions import closest_name
 
 Reporters = Mapping[str, Callable[[Run], str | bytes] | str]
 """Functions that render a format, by the ending of its files' names."""

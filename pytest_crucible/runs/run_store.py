@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import iniconfig
 
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.nesting import TooDeep, parse
+from pytest_crucible.records.serialize import TooDeep, parse
 from pytest_crucible.records.settings import DEFAULT_STORE
 
 if TYPE_CHECKING:

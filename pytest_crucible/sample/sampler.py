@@ -12,9 +12,8 @@ from typing import Any, TypeVar
 from pytest_crucible.backends.cache import without_credentials
 from pytest_crucible.backends.protocol import Backend, system_prompt
 from pytest_crucible.records import Arm, ModelCall, OpenStream, Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused
+from pytest_crucible.records.errors import BackendError, Refused, describe_type
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
 
 T = TypeVar("T")

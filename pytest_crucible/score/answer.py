@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pytest_crucible.records import Reasoning, Reply
-from pytest_crucible.records.reasoning import reasoning_length, reasoning_text
+from pytest_crucible.records.outcomes import reasoning_length, reasoning_text
 
 
 def scored_reply(reply: Reply, reasoning: Reasoning) -> Reply:

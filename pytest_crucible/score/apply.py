@@ -19,8 +19,7 @@ from pytest_crucible.records import (
     Sample,
     Value,
 )
-from pytest_crucible.records.errors import Refused, Spent, Uncached
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import Refused, Spent, Uncached, describe_type
 from pytest_crucible.score.answer import scored_reply
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.analyse.comparisons import compare_means
-from pytest_crucible.analyse.realign import realign
+from pytest_crucible.analyse.pool import realign
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.records import ArmOutcomes, Claim, Comparison, Contrast, Note, View
 from pytest_crucible.report.verdict_text import difference_text

@@ -22,8 +22,8 @@ from pytest_crucible.records import (
     Sample,
     Target,
 )
-from pytest_crucible.records.helpers import HelperReplies
-from pytest_crucible.records.slices import By
+from pytest_crucible.records.datasets import By
+from pytest_crucible.records.plan import HelperReplies
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing

@@ -12,7 +12,7 @@ from pytest_crucible.adapters.config_tables import read_prices
 from pytest_crucible.backends.budget import SharedLedger, SpendLedger
 from pytest_crucible.backends.spending import Prices, Spending
 from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
-from pytest_crucible.records.private_files import runtime_folder
+from pytest_crucible.records.files import runtime_folder
 
 
 def open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:

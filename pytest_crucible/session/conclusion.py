@@ -68,7 +68,7 @@ class Conclusion:
             self._resources.close_writer()
             self._resources.store_request_counts(self._run)
             if self._hide.finds_late():
-                from pytest_crucible.store.redact_again import redact_again
+                from pytest_crucible.store.prune import redact_again
 
                 redact_again(self._resources.store, self._run, self._hide)
             self._config.hook.pytest_crucible_sampled(interrupted=interrupted)

@@ -17,9 +17,8 @@ from pytest_crucible.datasets.strategies import StrategySamples
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Origin, Sample, Selection
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.session.marks import ExperimentMark
 
 

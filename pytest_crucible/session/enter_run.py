@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.records import Sample
-from pytest_crucible.records.git import git_commit
+from pytest_crucible.records.files import git_commit
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.session.experiment import Experiment

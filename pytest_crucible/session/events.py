@@ -14,7 +14,7 @@ from pytest_crucible.backends.context import ignore_event
 from pytest_crucible.records import Arm, Emit, Event, Outcome, Plan, Unit
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.store.recorder import Recorder
+from pytest_crucible.store.writer import Recorder
 from pytest_crucible.telemetry.listeners import Listeners, redact_event
 
 Ask = Callable[[Unit], Awaitable[Outcome]]

@@ -14,8 +14,7 @@ from pytest_crucible.adapters.prompt_text import PROMPT
 from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.features import left_out_sentence, load_rows, owner_of
 from pytest_crucible.records import MetricFacts, Plan, Target
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.joined_tests import uses_crucible
 from pytest_crucible.session.markers import is_experiment, is_judged, takes_fixture

@@ -11,7 +11,7 @@ import pytest
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.selection import selection_text
 from pytest_crucible.records import Dataset
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.declared_data import DeclaredDatasets, Selected
 from pytest_crucible.session.marks import ExperimentMark

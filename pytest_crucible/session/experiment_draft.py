@@ -10,9 +10,9 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.plan.variants import VariantNames
 from pytest_crucible.records import Exclusion, MetricFacts, Sample, Variant
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.score.apply import FurtherScores
 from pytest_crucible.session.experiment import BoundArgument, LateVariant

@@ -11,7 +11,6 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features import left_out_sentence
 from pytest_crucible.measures.table import feature_of
 from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.contrasts import with_declarations
 from pytest_crucible.plan.design import (
     NO_VARIANTS,
     check_expected,
@@ -21,7 +20,8 @@ from pytest_crucible.plan.design import (
     plan_terms,
 )
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.plan.variant_terms import VariantNames
+from pytest_crucible.plan.targets import with_declarations
+from pytest_crucible.plan.variants import VariantNames
 from pytest_crucible.records import Dataset, Fingerprint, Measure, MetricFacts, Plan, Reasoning
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment_checks import check_known_numbers

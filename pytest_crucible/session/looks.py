@@ -12,9 +12,9 @@ from types import MappingProxyType
 from typing import Protocol
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, uses_expected, uses_fields
-from pytest_crucible.analyse.known_inapplicable import mark_inapplicable
+from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import answered_by_arm, skip_samples
-from pytest_crucible.plan.look_order import complete_length, look_order
+from pytest_crucible.plan.arms import complete_length, look_order
 from pytest_crucible.records import ArmOutcomes, Lost, Observation, Outcome, Plan, Sample, Unit
 from pytest_crucible.session.arm_rows import ArmRows
 

@@ -12,11 +12,9 @@ import pytest
 from pytest_crucible.features import all_features, left_out_sentence, owner_of
 from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.options import features_of
-from pytest_crucible.plan.contrasts import is_sequence, parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import is_sequence, parse_contrast, parse_target
 from pytest_crucible.records import Contrast, MetricFacts, Purpose, Target
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import closest_name, suggest
+from pytest_crucible.records.errors import SpecError, closest_name, suggest
 from pytest_crucible.session.markers import JUDGING, is_judged
 
 

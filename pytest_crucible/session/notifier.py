@@ -14,7 +14,7 @@ from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.backends.budget import Budget
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError
-from pytest_crucible.records.private_files import runtime_folder
+from pytest_crucible.records.files import runtime_folder
 from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.resources import Resources

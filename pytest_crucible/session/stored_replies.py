@@ -6,10 +6,10 @@ import hashlib
 import json
 
 from pytest_crucible.records import ArmOutcomes, Plan
-from pytest_crucible.records.plan_values import ANSWERED_BY
+from pytest_crucible.records.plan import ANSWERED_BY
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.store.decisions import find_member
 from pytest_crucible.store.experiments import StoredExperiment
-from pytest_crucible.store.past_sweeps import find_member
 from pytest_crucible.store.reused_outcomes import find_arm
 from pytest_crucible.store.runs import RunStore
 

@@ -4,6 +4,6 @@ Start with `compare` and `estimate`, which choose the method from the table in `
 name; `__init__.pyi` lists the names. A name is imported on first use, so importing this package imports neither numpy nor scipy.
 """
 
-import lazy_loader
+from pytest_crucible.lazy_names import lazy_names
 
-__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)
+__getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -1,4 +1,4 @@
-"""The public names of `pytest_crucible.stats`: the one list. lazy_loader reads it at run time, type checkers as it stands."""
+"""The public names of `pytest_crucible.stats`: the one list. `lazy_names` reads it at run time, type checkers as it stands."""
 
 from .agreement.corrected import CorrectedMean as CorrectedMean
 from .agreement.corrected import ppi_difference as ppi_difference

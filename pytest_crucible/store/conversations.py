@@ -10,15 +10,21 @@ from typing import Any
 from sqlalchemy import Table, select
 
 from pytest_crucible.records import ArmReply, Conversation, Draws, Plan, StoredCall, Unit
-from pytest_crucible.records.reasoning import reasoning_text
+from pytest_crucible.records.outcomes import reasoning_text
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.prompt_forms import SHORTEST, messages_of, sample_texts, text_form, unpack_form
+from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_rows import load_exchanges
-from pytest_crucible.store.texts import REFERENCES, referred_text, stored_text
-from pytest_crucible.store.twins import load_twins
-from pytest_crucible.store.variants import of_arm, place_of
+from pytest_crucible.store.samples import load_exchanges, load_twins
+from pytest_crucible.store.texts import (
+    REFERENCES,
+    SHORTEST_REFERENCE,
+    messages_of,
+    referred_text,
+    sample_texts,
+    stored_text,
+    text_form,
+    unpack_form,
+)
 
 
 def load_conversations(store: RunStore, experiment: int, plan: Plan, position: int) -> list[Conversation]:
@@ -51,16 +57,14 @@ def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, An
     """Return a stored sample: sample_id, sample_group, input, expected and metadata."""
     table = schema.samples
     query = select(table).where(table.c.dataset == dataset, table.c.position == position)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return dict(connection.execute(query).mappings().one())
+    return next(row._asdict() for row in list(store.rows(query)))
 
 
 def find_position(store: RunStore, dataset: str, sample: str) -> int | None:
     """Return the position of the sample with this id; None if the dataset has none."""
     table = schema.samples
     query = select(table.c.position).where(table.c.dataset == dataset, table.c.sample_id == sample)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        position: int | None = connection.execute(query).scalar()
+    position: int | None = store.scalar(query)
     return position
 
 
@@ -106,10 +110,8 @@ def _calls(
         .where(of_arm(experiment, number, twin), table.c.position == sample["position"])
         .order_by(table.c.arm, table.c.epoch, table.c.call, table.c.member)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        rows = connection.execute(query).all()
     by_repeat: dict[int, list[Any]] = defaultdict(list)
-    for row in rows:
+    for row in store.rows(query):
         by_repeat[row.place].append(row)
     return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
 
@@ -131,7 +133,7 @@ def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredC
             error=row.error or "",
             paid_by=row.paid_by,
         )
-        if not row.member and text is not None and len(text) >= SHORTEST:
+        if not row.member and text is not None and len(text) >= SHORTEST_REFERENCE:
             texts[f"r{row.call}"] = text_form(text)
 
 
@@ -155,9 +157,6 @@ def _scores(
         .order_by(table.c.arm, table.c.epoch, table.c.metric)
     )
     scores: dict[int, dict[str, Any]] = defaultdict(dict)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        for repeat, metric, value, is_bool, label in connection.execute(query):
-            scores[repeat][metric] = (
-                label if label is not None else bool(value) if is_bool and value is not None else value
-            )
+    for repeat, metric, value, is_bool, label in store.rows(query):
+        scores[repeat][metric] = label if label is not None else bool(value) if is_bool and value is not None else value
     return scores

@@ -1,20 +1,30 @@
-"""Opens the run store's database, and explains in one sentence why it cannot be opened."""
+"""Opens and upgrades the run store's database, inserts rows, and explains in one sentence why it cannot be used.
+
+SQLAlchemy takes longer to bind one row of an executemany than SQLite takes to store it. A compiled statement that goes to the
+driver avoids that: https://docs.sqlalchemy.org/en/20/core/connections.html#sqlalchemy.engine.Connection.exec_driver_sql
+"""
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Dialect, Engine, Table, create_engine, event, inspect, select
+from sqlalchemy import JSON, URL, Connection, Dialect, Engine, Table, create_engine, event, inspect, select, update
+from sqlalchemy.dialects import registry
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DatabaseError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.schema import Column, CreateColumn
 
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.private_files import (
+from pytest_crucible.records.files import (
     STORE_FOLDER,
     NotPrivateError,
     close_to_others,
@@ -24,7 +34,28 @@ from pytest_crucible.records.private_files import (
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.store import schema
-from pytest_crucible.store.upgrading import upgrade
+from pytest_crucible.store.schema import ADDED, FORMAT, feature_tables, metadata, store_format
+
+
+def upgrade(connection: Connection) -> None:
+    """Add missing tables and columns, within the transaction. One of several processes does it; the others find them."""
+    version = connection.execute(select(store_format.c.version).with_for_update()).scalar_one()
+    for additions in ADDED[version - 1 :]:
+        for addition in additions:
+            _add(connection, addition)
+    metadata.create_all(connection, feature_tables())
+    connection.execute(update(store_format).values(version=max(version, FORMAT)))
+
+
+def _add(connection: Connection, addition: Table | Column[object]) -> None:
+    """Add a table or column, unless it exists: two unreleased versions may both have added it, each as its own format."""
+    if isinstance(addition, Table):
+        addition.create(connection, checkfirst=True)
+    elif addition.name not in {column["name"] for column in inspect(connection).get_columns(addition.table.name)}:
+        definition = CreateColumn(addition).compile(dialect=connection.dialect)
+        table = connection.dialect.identifier_preparer.format_table(addition.table)
+        connection.exec_driver_sql(f"ALTER TABLE {table} ADD COLUMN {definition}")
+
 
 BUSY_S = 30.0
 """Seconds that a write waits for another process's write."""
@@ -266,3 +297,57 @@ def _check_writable(engine: Engine) -> None:
     """Raise before sampling if the store cannot be written, by an UPDATE that changes no row."""
     with engine.begin() as connection:
         connection.execute(schema.runs.update().where(schema.runs.c.id == "").values(status=""))
+
+
+Row = Mapping[str, Any]
+
+# The sqlite3 module releases Python's lock for each statement, and then waits to get it back: fewer statements, fewer waits.
+ROWS_PER_STATEMENT = 20
+"""Rows that one INSERT of SQLite has."""
+
+
+def insert_many(connection: Connection, table: Table, rows: Sequence[Row], *, over: bool) -> int:
+    """Insert rows, all with the same columns, and return how many were new or, with `over`, have replaced stored ones.
+
+    Without `over` a row whose key exists is left unchanged.
+    """
+    dialect, names = f"{connection.dialect.name}.{connection.dialect.driver}", tuple(rows[0])
+    plain = _with_json_as_text(table, rows)
+    statement, by_place = _compile(dialect, table, names, over, 1)
+    if by_place is None:
+        return connection.exec_driver_sql(statement, plain).rowcount
+    values = list(map(itemgetter(*by_place), plain))
+    whole = len(values) - len(values) % ROWS_PER_STATEMENT
+    inserted = 0
+    if whole:
+        many = [
+            tuple(chain.from_iterable(values[at : at + ROWS_PER_STATEMENT]))
+            for at in range(0, whole, ROWS_PER_STATEMENT)
+        ]
+        many_at_once = _compile(dialect, table, names, over, ROWS_PER_STATEMENT)[0]
+        inserted += connection.exec_driver_sql(many_at_once, many).rowcount
+    if whole < len(values):
+        inserted += connection.exec_driver_sql(statement, values[whole:]).rowcount
+    return inserted
+
+
+# The key is the dialect's name: each engine has a dialect of its own, and would compile all statements again.
+@functools.lru_cache
+def _compile(name: str, table: Table, names: tuple[str, ...], over: bool, rows: int) -> tuple[str, list[str] | None]:
+    """Return the statement and the order of its values; None if the driver takes values by name."""
+    dialect: Dialect = registry.load(name)()
+    insert = (insert_or_replace if over else insert_or_ignore)(dialect, table)
+    if rows > 1:
+        insert = insert.values([dict.fromkeys(names)] * rows)
+    compiled = insert.compile(dialect=dialect, column_keys=list(names))
+    return str(compiled), compiled.positiontup
+
+
+def _with_json_as_text(table: Table, rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows with JSON values as text. An object that several rows share is encoded once."""
+    for name in [name for name in rows[0] if isinstance(table.c[name].type, JSON)]:
+        objects = {id(row[name]): row[name] for row in rows}
+        if set(objects) != {id(None)}:
+            texts = {key: None if value is None else json.dumps(value) for key, value in objects.items()}
+            rows = [{**row, name: texts[id(row[name])]} for row in rows]
+    return rows

@@ -19,21 +19,20 @@ from pytest_crucible.records import (
     ReusedReplies,
     Sample,
 )
-from pytest_crucible.records.helpers import HelperReplies
+from pytest_crucible.records.plan import HelperReplies
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.store import outcomes, reused_outcomes, schema, stored_samples
+from pytest_crucible.store import outcomes, reused_outcomes, samples, schema
 from pytest_crucible.store.decisions import load_decisions
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.event_tally import Place
 from pytest_crucible.store.events import load_events
-from pytest_crucible.store.past_comparisons import (
+from pytest_crucible.store.history import (
     candidates_on_samples,
     has_new_replies,
     past_comparisons,
     sessions_with_same_replies,
 )
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.twins import samples_without_twin
+from pytest_crucible.store.samples import samples_without_twin
+from pytest_crucible.store.written_rows import Place
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,29 +108,28 @@ class StoredExperiment:
 
     def expected_values(self) -> Sequence[Any]:
         """Return each sample's `expected`, in the dataset's order."""
-        return stored_samples.expected_values(self.store, self.plan.dataset_sha256)
+        return samples.expected_values(self.store, self.plan.dataset_sha256)
 
     def metadata_values(self) -> Sequence[Mapping[str, Any]]:
         """Return each sample's metadata, in the dataset's order."""
-        return stored_samples.metadata_values(self.store, self.plan.dataset_sha256)
+        return samples.metadata_values(self.store, self.plan.dataset_sha256)
 
     def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
         """Return the samples at some positions."""
-        return stored_samples.samples(self.store, self.plan.dataset_sha256, positions)
+        return samples.samples(self.store, self.plan.dataset_sha256, positions)
 
     def seed(self) -> int:
         """Return the seed of the run."""
         query = select(schema.runs.c.seed).where(schema.runs.c.id == self.run)
-        with explain_errors(self.store.location), self.store.engine.connect() as connection:
-            return int(connection.execute(query).scalar_one())
+        return int(self.store.scalar(query))
 
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
-        return stored_samples.all_sample_ids(self.store, self.plan.dataset_sha256)
+        return samples.all_sample_ids(self.store, self.plan.dataset_sha256)
 
     def all_samples(self) -> Sequence[Sample]:
         """Return all samples, in the dataset's order."""
-        return stored_samples.all_samples(self.store, self.plan.dataset_sha256)
+        return samples.all_samples(self.store, self.plan.dataset_sha256)
 
     def helper(self, nodeid: str) -> HelperReplies | None:
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""
@@ -163,7 +161,7 @@ def load_experiment(store: RunStore, key: int) -> StoredExperiment:
     """Return the experiment with this key. Raises StoreError."""
     table = schema.experiments
     query = select(table.c.run, table.c.plan, table.c.finished).where(table.c.id == key)
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         run, plan, finished = connection.execute(query).one()
     return _load(store, run, key, from_plain(Plan, plan), finished, partial(load_events, store, run))
 
@@ -172,8 +170,7 @@ def find_experiment(store: RunStore, run: str, nodeid: str) -> StoredExperiment 
     """Return a run's experiment with this name, even if it is the choosing half of a sweep; None if it has not begun."""
     table = schema.experiments
     query = select(table.c.id).where(table.c.run == run, table.c.nodeid == nodeid)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        key = connection.execute(query).scalar()
+    key = store.scalar(query)
     return load_experiment(store, key) if key is not None and store.has_arms(key) else None
 
 
@@ -204,7 +201,7 @@ def _load(
         plan=plan,
         finished=finished,
         arms=load_arms(0),
-        groups=stored_samples.group_names(store, plan.dataset_sha256),
+        groups=samples.group_names(store, plan.dataset_sha256),
         known_kinds=store.known_kinds(plan, key),
         run_events=run_events,
         variants={variant.name: load_arms(twin) for twin, variant in enumerate(plan.variants, start=1)},

@@ -1,4 +1,8 @@
-"""Reads an arm's outcomes back, and the texts of its replies."""
+"""Reads an arm's outcomes back, and the texts of its replies.
+
+Variants of an arm have rows of their own in `arms`, which readers join to their arm. A variant is a form of the prompt, of the
+original samples (twin 0) or of their twins in a named variant (twin 1, 2 ...).
+"""
 
 from __future__ import annotations
 
@@ -7,14 +11,53 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Result, Select, Table, func, select
+from sqlalchemy import ColumnElement, Connection, Result, Select, Table, and_, func, or_, select
 
 from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
+from pytest_crucible.records.outcomes import join_outcomes, move_units
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
-from pytest_crucible.store.variants import join_variants, of_arm, place_of, variant_keys
+
+
+def of_arm(experiment: int, number: int, twin: int = 0) -> ColumnElement[bool]:
+    """Return the condition for the rows of `arms` that are an arm of an experiment, on the original samples or on twins."""
+    arms, first, named = schema.arms, schema.arms.alias(), schema.variants
+    original = select(first.c.id).where(first.c.experiment == experiment, first.c.number == number).scalar_subquery()
+    of_twin = select(named.c.number).where(named.c.experiment == experiment, named.c.twin == twin)
+    rows = and_(arms.c.original == original, arms.c.variant.in_(of_twin))
+    # Only the experiment has an index.
+    return (arms.c.experiment == experiment) & (rows if twin else or_(arms.c.id == original, rows))
+
+
+def place_of(table: Any, draws: Draws, twin: int = 0) -> ColumnElement[int]:
+    """Return the place of a row's reply in the table of replies to a sample or a twin, for a query that joins `arms`."""
+    repeat: ColumnElement[int] = table.c.epoch
+    if draws.prompts == 1:
+        return repeat
+    variant: ColumnElement[int] = func.coalesce(schema.arms.c.variant, 0) - twin * draws.prompts
+    return variant * (draws.size // draws.prompts) + repeat
+
+
+def variant_keys(store: RunStore, experiment: int, number: int, twin: int = 0) -> list[tuple[int, int]]:
+    """Return (key, variant) of each row of an arm, in the order of the prompts; empty for an arm that never began.
+
+    Variants of a twin are counted from 0, as those of the original samples.
+    """
+    arms, named = schema.arms, schema.variants
+    same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
+    query = select(arms.c.id, func.coalesce(named.c.prompt, 0)).select_from(arms.outerjoin(named, same))
+    query = query.where(of_arm(experiment, number, twin)).order_by(arms.c.number)
+    return [(key, prompt) for key, prompt in store.rows(query)]
+
+
+def _move_repeats(answers: ArmOutcomes, by: int) -> ArmOutcomes:
+    """Return the outcomes with repeats that count from another number on."""
+    if not by:
+        return answers
+    texts = {name: [(at, repeat + by, text) for at, repeat, text in rows] for name, rows in answers.judge_texts.items()}
+    return replace(move_units(answers, lambda unit: (unit[0], unit[1] + by)), judge_texts=texts)
+
 
 _PART = 500
 """Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
@@ -27,21 +70,21 @@ def load_outcomes(
 
     `draws` are its replies to a sample, needed where it has several prompts.
     """
-    with explain_errors(store.location), store.engine.connect() as connection:
-        keys = variant_keys(connection, experiment, number, twin)
+    keys = variant_keys(store, experiment, number, twin)
     if draws is None or len(keys) < 2:
         return load_arm(store, keys[0][0] if keys else None, number)
-    return join_variants([(variant, load_arm(store, key, number)) for key, variant in keys], draws)
+    variants = ((variant, load_arm(store, key, number)) for key, variant in keys)
+    return join_outcomes([_move_repeats(answers, draws.place(variant, 0)) for variant, answers in variants])
 
 
 def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
     """Return everything stored about the arm with this key, as the arm with this number. None has no outcomes."""
     lost = schema.lost
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         outcomes = store.written.outcomes(arm, partial(_counts, connection, arm)) or _read(connection, arm)
         return replace(
             outcomes,
-            told=_load_texts(
+            judge_texts=_load_texts(
                 connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS)))
             ),
             lost=[
@@ -90,8 +133,7 @@ def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequen
             schema.replies.c.epoch == 0,
         )
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {position: text or detail or "" for position, text, detail in connection.execute(query)}
+    return {position: text or detail or "" for position, text, detail in store.rows(query)}
 
 
 def all_reply_texts(
@@ -104,8 +146,7 @@ def all_reply_texts(
         .select_from(table.join(schema.arms, table.c.arm == schema.arms.c.id))
         .where(of_arm(experiment, number, twin), table.c.failure.is_(None), table.c.skipped.is_(False))
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {(position, place): text or "" for position, place, text in connection.execute(query)}
+    return {(position, place): text or "" for position, place, text in store.rows(query)}
 
 
 def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:
@@ -117,8 +158,7 @@ def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[
         .where(of_arm(experiment, number), table.c.value.is_(None), table.c.label.is_(None))
         .group_by(table.c.metric)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {metric: reason or "" for metric, reason in connection.execute(query)}
+    return {metric: reason or "" for metric, reason in store.rows(query)}
 
 
 def load_texts(
@@ -132,8 +172,7 @@ def load_texts(
         .where(of_arm(experiment, number))
         .where(table.c.metric == metric, table.c.label.is_not(None))
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {(position, repeat): label for position, repeat, label in connection.execute(query)}
+    return {(position, repeat): label for position, repeat, label in store.rows(query)}
 
 
 def _unit_query(replies: Table) -> Select[Any]:
@@ -172,3 +211,16 @@ def _columns(rows: Result[Any], width: int) -> Sequence[Any]:
         for column, values in zip(columns, zip(*part, strict=True), strict=True):
             column.extend(values)
     return columns
+
+
+def lost_values(store: RunStore, run: str) -> frozenset[tuple[Any, ...]]:
+    """Return nodeid, number of the arm, position, epoch and metric (empty: the whole reply) of all that a run has lost."""
+    experiments, arms, lost = schema.experiments, schema.arms, schema.lost
+    columns = (experiments.c.nodeid, arms.c.number, lost.c.position, lost.c.epoch, lost.c.metric)
+    query = (
+        select(*columns)
+        .join(arms, arms.c.id == lost.c.arm)
+        .join(experiments, experiments.c.id == arms.c.experiment)
+        .where(experiments.c.run == run)
+    )
+    return frozenset(map(tuple, store.rows(query)))

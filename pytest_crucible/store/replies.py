@@ -1,27 +1,143 @@
-"""The reply cache in the run store: replies by key, and the adapters that gave them."""
+"""Batched lookups in a thread, so that an event loop never waits for a database.
+
+Keys that are requested while one batch is looked up form the next batch: the busier the loop, the larger the batches.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import json
+import queue
+import threading
 import time
-from collections.abc import Callable, Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from sqlalchemy import bindparam, select
 
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
-from pytest_crucible.records.serialize import from_plain, texts_in, to_plain
-from pytest_crucible.store.batches import BatchReader
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.negative_cache import AbsentKeys
+from pytest_crucible.records.serialize import from_plain, pick, texts_in, to_plain
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.schema import known_adapters, reply_cache
-from pytest_crucible.store.texts import referred_text, stored_text
+from pytest_crucible.store.texts import referred_text, sanitize_text, stored_text
 from pytest_crucible.store.writer import Row, Writer
+
+Value = TypeVar("Value")
+BATCH_SIZE = 500
+"""Keys of one lookup: fewer than the parameters that any database allows in a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Lookup(Generic[Value]):
+    key: str
+    answer: asyncio.Future[Value | None]
+    loop: asyncio.AbstractEventLoop
+
+
+class BatchReader(Generic[Value]):
+    """Finds values by key. `look_up` runs in the thread; its error is raised by every `find` of the batch."""
+
+    def __init__(self, look_up: Callable[[list[str]], Mapping[str, Value]]) -> None:
+        self._look_up = look_up
+        self._wanted: queue.SimpleQueue[_Lookup[Value] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    async def find(self, key: str) -> Value | None:
+        """Return the value of a key, or None without one. Callable from any loop."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="crucible-reader", daemon=True)
+            self._thread.start()
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[Value | None] = loop.create_future()
+        self._wanted.put(_Lookup(key, answer, loop))
+        return await answer
+
+    def close(self) -> None:
+        """Finish the pending lookups and end the thread. Idempotent."""
+        if self._thread is not None:
+            self._wanted.put(None)
+            self._thread.join()
+            self._thread = None
+
+    def _run(self) -> None:
+        more = True
+        while more:
+            batch, more = self._batch()
+            self._answer(batch)
+
+    def _batch(self) -> tuple[list[_Lookup[Value]], bool]:
+        """Return all pending lookups, at least one, and whether more may follow."""
+        lookup, batch = self._wanted.get(), []
+        with contextlib.suppress(queue.Empty):
+            while lookup is not None:
+                batch.append(lookup)
+                if len(batch) == BATCH_SIZE:
+                    break
+                lookup = self._wanted.get_nowait()
+        return batch, lookup is not None
+
+    def _answer(self, batch: list[_Lookup[Value]]) -> None:
+        values: Mapping[str, Value] | Exception
+        try:
+            values = self._look_up([lookup.key for lookup in batch])
+        except Exception as error:  # nothing above this thread would see it: the callers raise it
+            values = error
+        for loop in {lookup.loop for lookup in batch}:
+            # The loop was closed meanwhile.
+            with contextlib.suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, [lookup for lookup in batch if lookup.loop is loop], values)
+
+
+def _settle(batch: list[_Lookup[Value]], values: Mapping[str, Value] | Exception) -> None:
+    for lookup in batch:
+        # The caller was cancelled.
+        if lookup.answer.done():
+            continue
+        if isinstance(values, Exception):
+            lookup.answer.set_exception(values)
+        else:
+            lookup.answer.set_result(values.get(lookup.key))
+
+
+MOST = 20_000
+"""Keys held in memory. With more of them, every lookup queries the database."""
+
+
+class AbsentKeys:
+    """Reads the existing keys once, and then notes those that are added. Keys that other processes add are not noticed."""
+
+    def __init__(self) -> None:
+        self._there: set[str] | None = None
+        self._added: set[str] = set()
+        self._is_open = True
+
+    def learn(self, keys: Callable[[int], Iterable[str]]) -> None:
+        """Read the existing keys, once: `keys(n)` returns up to n of them. Callable from any thread."""
+        if self._is_open and self._there is None:
+            there = set(keys(MOST + 1))
+            if len(there) > MOST:
+                self._give_up()
+            else:
+                self._there = there
+
+    def add(self, key: str) -> None:
+        if self._is_open:
+            self._added.add(key)
+            if len(self._added) > MOST:
+                self._give_up()
+
+    def __contains__(self, key: str) -> bool:
+        """Return whether the key is certainly absent."""
+        there = self._there
+        return self._is_open and there is not None and key not in there and key not in self._added
+
+    def _give_up(self) -> None:
+        self._is_open, self._there, self._added = False, None, set()
+
 
 _LOOK_UP = select(
     *(reply_cache.c[name] for name in ("key", "identity", "created", "reply", "run")),
@@ -49,7 +165,8 @@ class StoredReplies:
         if key in self._absent:
             return None
         row = self._writer().waiting(reply_cache, key)
-        return await self._reader.find(key) if row is None else _cached_reply(_with_texts(row))
+        # A row that is not written yet has the reasoning itself in place of its reference.
+        return await self._reader.find(key) if row is None else _cached_reply({**row, "reasoning": row["reasoning_id"]})
 
     def put(self, key: str, entry: CachedReply, *, overwrite: bool = False) -> None:
         """Queue a reply to be stored, unless it holds a secret. Raises StoreError if an earlier write failed."""
@@ -75,8 +192,7 @@ class StoredReplies:
         """Return the adapter that was last opened with these settings; None if none was. Raises StoreError."""
         store = self._store()
         query = select(known_adapters).where(known_adapters.c.settings == settings)
-        with explain_errors(store.location), store.engine.connect() as connection:
-            row = connection.execute(query).first()
+        row = store.first(query)
         return None if row is None else KnownAdapter(settings=settings, identity=row.identity, files=row.files)
 
     def close(self) -> None:
@@ -93,18 +209,13 @@ class StoredReplies:
     def _enter_introduced(self) -> None:
         while self._introduced:
             adapter = self._introduced.pop()
-            row = {
-                "settings": adapter.settings,
-                "identity": adapter.identity,
-                "files": dict(adapter.files),
-                "seen": time.time(),
-            }
+            row = {**pick(adapter, "settings identity"), "files": dict(adapter.files), "seen": time.time()}
             self._writer().put(known_adapters, row, overwrite=True)
 
     def _read(self, keys: list[str]) -> Mapping[str, CachedReply]:
         """Return the cached replies of some keys. Runs in the reader's thread."""
         store = self._store()
-        with explain_errors(store.location), store.engine.connect() as connection:
+        with store.connect() as connection:
             self._absent.learn(lambda most: connection.scalars(select(reply_cache.c.key).limit(most)))
             rows = connection.execute(_LOOK_UP, {"keys": keys}).all()
         entries = {row.key: _cached_reply(row._mapping) for row in rows}
@@ -154,19 +265,14 @@ def decode_reply(encoded: str, /, **marks: bool | str) -> Reply | None:
     return reply if isinstance(reply.text, str) else None
 
 
-def _defaults() -> dict[str, Any]:
-    """Return the default of each field of a reply. `text` has none, and is always encoded."""
-    empty = Reply(text="")
-    return {**{field.name: getattr(empty, field.name) for field in dataclasses.fields(Reply)}, "text": None}
-
-
 def _storable_texts(reply: Reply) -> dict[str, str]:
     """Return the texts of a reply that a database can store as they are. JSON can write the others in ASCII."""
     return {name: text for name in _APART if (text := getattr(reply, name)) == sanitize_text(text)}
 
 
 _APART = ("text", "reasoning")
-_DEFAULTS = _defaults()
+# `text` has no default, and is always encoded.
+_DEFAULTS = {**{field.name: getattr(Reply(text=""), field.name) for field in dataclasses.fields(Reply)}, "text": None}
 _SCALARS: Mapping[str, type] = {
     "text": str,
     "input_tokens": int,
@@ -179,11 +285,6 @@ _SCALARS: Mapping[str, type] = {
     "reasoning": str,
 }
 _SCALAR_ENCODER = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
-
-
-def _with_texts(row: Row) -> Row:
-    """Return a row that is not written yet in the form of a query's row."""
-    return {**row, "reasoning": row["reasoning_id"]}
 
 
 def _cached_reply(row: Row | Mapping[Any, Any]) -> CachedReply | None:

@@ -10,7 +10,6 @@ from sqlalchemy import Connection, Select, and_, case, func, insert, literal, or
 
 from pytest_crucible.records import CachedReplies, Draws, ReusedReplies
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.runs import RunStore
 
 
@@ -35,8 +34,7 @@ def find_arm(
         .order_by(*((newest,) if latest else (schema.experiments.c.finished.desc(), newest)))
         .limit(1)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        row = connection.execute(query).first()
+    row = store.first(query)
     return None if row is None else (row.id, row.run)
 
 
@@ -44,8 +42,7 @@ def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> t
     """Return (key, run) of an equal arm of an earlier run; None without one, and for arms without a fingerprint."""
     table = schema.arms
     query = select(table.c.fingerprint).where(table.c.experiment == experiment, table.c.number == number)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        fingerprint = connection.execute(query).scalar()
+    fingerprint = store.scalar(query)
     return find_arm(store, fingerprint, run=run, before=experiment) if fingerprint else None
 
 
@@ -59,7 +56,7 @@ def copy_outcomes(
     copied, too: they would hang for ever.
     """
     # One transaction: a process that is killed leaves an arm with all of its copies or none.
-    with explain_errors(store.location), store.engine.begin() as connection:
+    with store.begin() as connection:
         numbers = _copied_repeats(connection, source, draws)
         tried = tried and _is_complete(connection, source)
         for table in (schema.replies, schema.observations, schema.lost):
@@ -73,7 +70,7 @@ def copy_outcomes(
 
 def units_to_copy(store: RunStore, source: int, draws: Draws, *, tried: bool = False) -> set[tuple[int, int]]:
     """Return the (position, repeat) that `copy_outcomes` would copy, and copy nothing."""
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         numbers = _copied_repeats(connection, source, draws)
         units = set(connection.execute(_units_of(schema.replies, source)))
         if tried and _is_complete(connection, source):
@@ -112,8 +109,7 @@ def reused_replies(store: RunStore, experiment: int) -> dict[str, ReusedReplies]
     # Variants of an arm have rows of its name.
     query = select(table.c.name, func.min(table.c.reused_from), func.sum(table.c.reused_answers))
     query = query.where(table.c.experiment == experiment, table.c.reused_from.is_not(None)).group_by(table.c.name)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {name: ReusedReplies(run=run, replies=replies) for name, run, replies in connection.execute(query)}
+    return {name: ReusedReplies(run=run, replies=replies) for name, run, replies in store.rows(query)}
 
 
 def cached_replies(store: RunStore, experiment: int) -> dict[str, CachedReplies]:
@@ -121,11 +117,10 @@ def cached_replies(store: RunStore, experiment: int) -> dict[str, CachedReplies]
     table = schema.arms
     query = select(table.c.name, table.c.cache_hits, table.c.requests, table.c.cache_since)
     query = query.where(table.c.experiment == experiment, table.c.cache_hits > 0)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return {
-            name: CachedReplies(replies=hits, requests=requests, since=_moment(since))
-            for name, hits, requests, since in connection.execute(query)
-        }
+    return {
+        name: CachedReplies(replies=hits, requests=requests, since=_moment(since))
+        for name, hits, requests, since in store.rows(query)
+    }
 
 
 def _moment(seconds: float) -> str:

@@ -1,33 +1,79 @@
-"""The run store: every run, experiment, arm and sample. Use one instance per process, and close it."""
+"""Finds a run by its id or the beginning of it, as the latest run, or by a tag."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Engine, Table, case, delete, func, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Table, case, delete, func, select, update
 
 from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.process_secrets import process_hider
+from pytest_crucible.records.errors import SpecError, closest_name, suggest
 from pytest_crucible.records.redaction import redact
-from pytest_crucible.records.serialize import from_plain, plain_or_repr, to_plain
+from pytest_crucible.records.secret_settings import process_hider
+from pytest_crucible.records.serialize import from_plain, pick, plain_or_repr, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.bulk_insert import insert_many
-from pytest_crucible.store.engine import explain_errors, insert_or_ignore, open_engine, redact_location
-from pytest_crucible.store.find_run import find_run
-from pytest_crucible.store.hidden_ids import IdRedactor
-from pytest_crucible.store.redact_once import RedactOnce
-from pytest_crucible.store.redact_parameters import ParameterRedactor
-from pytest_crucible.store.sanitize import sanitize_text
+from pytest_crucible.store.engine import explain_errors, insert_many, insert_or_ignore, open_engine, redact_location
+from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
+from pytest_crucible.store.rows import twin_row, variant_rows
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
-from pytest_crucible.store.store_key import read_store_key
-from pytest_crucible.store.twin_rows import twin_row, variant_rows
+from pytest_crucible.store.texts import sanitize_text
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.store.written_rows import WrittenRows
 
+LATEST, TAGGED = "latest", "tag:"
+_NEAR = 0.5
+"""Similarity from which an id is suggested for another: two random ids agree in a third of their letters by chance."""
+
+
+def find_run(store: RunStore, named: str) -> str:
+    """Return the id of the one run that a name fits. Raises SpecError, with the nearest names."""
+    if named.startswith(TAGGED):
+        return _find_tagged(store, named.removeprefix(TAGGED))
+    location, ids = store.location, newest_first(store)
+    if not ids:
+        raise SpecError(f"run store {location!r} has no runs yet: run an experiment first, or name another store")
+    if named in ("", LATEST):
+        return ids[0]
+    matches = [run for run in ids if run.startswith(named)]
+    if not matches:
+        near = closest_name(named, ids, cutoff=_NEAR)
+        hint = f"did you mean {near!r}?" if near else f"the latest is {ids[0]!r}"
+        raise SpecError(f"run store {location!r} has no run that begins with {named!r}: {hint}")
+    if len(matches) > 1 and named not in matches:
+        raise SpecError(f"{named!r} matches {len(matches)} runs in {location!r}: give more characters of the id")
+    return named if named in matches else matches[0]
+
+
+def newest_first(store: RunStore) -> list[str]:
+    """Return all runs, the last one entered first: a clock that is set back does not change this order."""
+    table = schema.experiments
+    entered = select(table.c.run, func.min(table.c.id).label("first")).group_by(table.c.run).subquery()
+    query = (
+        select(schema.runs.c.id)
+        .outerjoin(entered, entered.c.run == schema.runs.c.id)
+        .order_by(func.coalesce(entered.c.first, 0).desc(), schema.runs.c.started.desc())
+    )
+    return list(store.scalars(query))
+
+
+def _find_tagged(store: RunStore, name: str) -> str:
+    """Return the run that was promoted to this name last, or else the run that was tagged with it last."""
+    table = schema.tags
+    query = select(table.c.run).where(table.c.name == name).order_by(table.c.promoted.desc(), table.c.id.desc())
+    run = store.scalar(query.limit(1))
+    if run is None:
+        names: Sequence[str] = sorted(store.scalars(select(table.c.name).distinct()))
+        there = f"it has {', '.join(names)}; " if names else ""
+        promote = f"`crucible runs tag RUN {name}` makes a run the baseline of that name"
+        hint = suggest(name, names, otherwise=there + promote)
+        raise SpecError(f"run store {store.location!r} has no tag {name!r}: {hint}")
+    return str(run)
+
+
 _PART = 5_000
-"""Samples entered at a time: their rows take much more memory than the samples."""
+"""Samples entered at a time."""
 
 
 class RunStore:
@@ -61,6 +107,47 @@ class RunStore:
     def close(self) -> None:
         self.engine.dispose()
 
+    # -- queries; each method, here and below, raises StoreError when the database fails ----------------------------
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Open a connection for several queries."""
+        with explain_errors(self.location), self.engine.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a transaction."""
+        with explain_errors(self.location), self.engine.begin() as connection:
+            yield connection
+
+    def rows(self, query: Any) -> Iterator[Row[Any]]:
+        """Yield the rows of a query."""
+        with self.connect() as connection:
+            yield from connection.execute(query)
+
+    def scalars(self, query: Any) -> Iterator[Any]:
+        """Yield the first value of each row of a query."""
+        return (row[0] for row in self.rows(query))
+
+    def first(self, query: Any) -> Row[Any] | None:
+        with self.connect() as connection:
+            return connection.execute(query).first()
+
+    def scalar(self, query: Any) -> Any:
+        """Return the first value of the first row; None without a row."""
+        with self.connect() as connection:
+            return connection.execute(query).scalar()
+
+    def execute(self, statement: Any, rows: Any = None) -> None:
+        """Execute a statement in a transaction of its own."""
+        with self.begin() as connection:
+            connection.execute(statement, rows)
+
+    def insert_once(self, table: Table, rows: Any) -> None:
+        """Insert rows, except those that are there already."""
+        self.execute(insert_or_ignore(self.engine.dialect, table), rows)
+
     def writer(self) -> Writer:
         """Return a background writer of outcomes; the caller closes it."""
         return Writer(
@@ -78,16 +165,16 @@ class RunStore:
     def begin_run(self, run: str, **facts: Any) -> None:
         """Enter a run, once: under xdist every worker calls this, and the first call counts."""
         self.run_id = run
-        self._insert_once(schema.runs, {"id": run, "status": "running", **redact(facts, self.hide)})
+        self.insert_once(schema.runs, {"id": run, "status": "running", **redact(facts, self.hide)})
 
     def end_run(self, run: str, *, finished: str, status: str) -> None:
-        self._execute(update(schema.runs).where(schema.runs.c.id == run).values(finished=finished, status=status))
+        self.execute(update(schema.runs).where(schema.runs.c.id == run).values(finished=finished, status=status))
 
     def set_exit_status(self, run: str, exit_status: int) -> None:
-        self._execute(update(schema.runs).where(schema.runs.c.id == run).values(exit_status=exit_status))
+        self.execute(update(schema.runs).where(schema.runs.c.id == run).values(exit_status=exit_status))
 
     def run(self, run: str) -> Mapping[str, Any]:
-        with explain_errors(self.location), self.engine.connect() as connection:
+        with self.connect() as connection:
             return dict(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).mappings().one())
 
     def find_run(self, named: str = "") -> str:
@@ -95,23 +182,22 @@ class RunStore:
 
         Raises SpecError, with the nearest names.
         """
-        with explain_errors(self.location), self.engine.connect() as connection:
-            return find_run(connection, self.location, named)
+        return find_run(self, named)
 
     # -- experiments --------------------------------------------------------------------------------------------
 
     def enter_plan(self, run: str, plan: Plan) -> None:
         """Enter an experiment before it begins, so that its comparisons count even if the session is cut short."""
         row = {"run": run, "nodeid": plan.nodeid, "plan": redact(to_plain(plan), self.hide), "finished": False}
-        self._insert_once(schema.experiments, row)
+        self.insert_once(schema.experiments, row)
 
     def replace_plan(self, run: str, plan: Plan) -> None:
         """Update the plan of an experiment, when the winner of its sweep or its next trial is known."""
         table, arms = schema.experiments, schema.arms
         of = (table.c.run == run, table.c.nodeid == plan.nodeid)
-        self._execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide), finished=False))
+        self.execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide), finished=False))
         key = select(table.c.id).where(*of).scalar_subquery()
-        self._execute(delete(arms).where(arms.c.experiment == key, arms.c.fingerprint == ""))
+        self.execute(delete(arms).where(arms.c.experiment == key, arms.c.fingerprint == ""))
 
     def enter_unanswered(self, run: str, plan: Plan, samples: Sequence[Sample]) -> None:
         """Enter an experiment with arms that no request is sent for, so that its verdicts are undecided."""
@@ -124,8 +210,8 @@ class RunStore:
         self.enter_plan(run, plan)
         self._add_samples(plan.dataset_sha256, samples)
         table = schema.experiments
-        key = int(self._scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid)))
-        self._insert_once(schema.variants, variant_rows(key, plan))
+        key = int(self.scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid)))
+        self.insert_once(schema.variants, variant_rows(key, plan))
         for planned, variant in zip(plan.variants, variants, strict=False):
             self._add_twins(planned, variant, samples)
         # Arms with fewer trainings have the first of these repeats.
@@ -136,7 +222,7 @@ class RunStore:
             {"experiment": key, "number": k, "round": of.rounds, "epoch": of.repeats, "training": of.trainings}
             for k, of in enumerate(levels)
         ]
-        self._insert_once(schema.repeats, repeats)
+        self.insert_once(schema.repeats, repeats)
         return key
 
     def add_arm(
@@ -154,9 +240,9 @@ class RunStore:
         An arm on a `variant` of the samples refers to the `original`, the same arm on the original samples.
         """
         row = {"experiment": experiment, "number": number, "name": name, "fingerprint": fingerprint}
-        self._insert_once(schema.arms, {**row, "variant": variant, "original": original})
+        self.insert_once(schema.arms, {**row, "variant": variant, "original": original})
         table = schema.arms
-        return int(self._scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)))
+        return int(self.scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)))
 
     def add_requests(self, run: str, nodeid: str, arm: str, *, requests: int, hits: int, since: float | None) -> None:
         """Add to an arm's counts of requests to the reply cache and of hits: several workers may each add their part."""
@@ -166,15 +252,15 @@ class RunStore:
         if since is not None:
             values["cache_since"] = case((table.c.cache_since < since, table.c.cache_since), else_=since)
         of_arm = (table.c.experiment == experiment, table.c.name == arm, table.c.variant.is_(None))
-        self._execute(update(table).where(*of_arm).values(**values))
+        self.execute(update(table).where(*of_arm).values(**values))
 
     def has_arms(self, experiment: int) -> bool:
         """Return whether the experiment began. One that was skipped, or whose fixtures failed, has a plan and no arms."""
-        return bool(self._scalar(select(func.count()).where(schema.arms.c.experiment == experiment)))
+        return bool(self.scalar(select(func.count()).where(schema.arms.c.experiment == experiment)))
 
     def finish_experiment(self, experiment: int) -> None:
         table = schema.experiments
-        self._execute(update(table).where(table.c.id == experiment).values(finished=True))
+        self.execute(update(table).where(table.c.id == experiment).values(finished=True))
 
     def experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
         """Return (key, plan, whether every sample was run) of each experiment of a run, as they were entered.
@@ -187,14 +273,12 @@ class RunStore:
         """Return what `experiments` does, and the choosing halves of sweeps."""
         table = schema.experiments
         query = select(table.c.id, table.c.plan, table.c.finished).where(table.c.run == run).order_by(table.c.id)
-        with explain_errors(self.location), self.engine.connect() as connection:
-            rows = connection.execute(query).all()
-        return [(key, from_plain(Plan, plan), finished) for key, plan, finished in rows]
+        return [(key, from_plain(Plan, plan), finished) for key, plan, finished in list(self.rows(query))]
 
     def set_kinds(self, experiment: int, kinds: Mapping[str, str]) -> None:
         """Store the kinds of the experiment's metrics."""
         table = schema.experiments
-        self._execute(update(table).where(table.c.id == experiment).values(kinds=dict(kinds)))
+        self.execute(update(table).where(table.c.id == experiment).values(kinds=dict(kinds)))
 
     def known_kinds(self, plan: Plan, before: int) -> dict[str, str]:
         """Return the kinds of the metrics in the experiment's latest earlier run; empty if metrics or test changed."""
@@ -205,8 +289,7 @@ class RunStore:
             .order_by(table.c.id.desc())
             .limit(1)
         )
-        with explain_errors(self.location), self.engine.connect() as connection:
-            row = connection.execute(query).first()
+        row = self.first(query)
         if row is None:
             return {}
         then, now = from_plain(Plan, row.plan).fingerprint, plan.fingerprint
@@ -215,18 +298,16 @@ class RunStore:
 
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts:
-            row = {"experiment": experiment, "subject": verdict.subject, "kind": verdict.kind, "state": verdict.state}
-            self._insert_once(
-                schema.verdicts, {**row, "proven": verdict.proven, "reason": sanitize_text(self.hide(verdict.reason))}
-            )
+            reason = sanitize_text(self.hide(verdict.reason))
+            row = {"experiment": experiment, **pick(verdict, "subject kind state proven"), "reason": reason}
+            self.insert_once(schema.verdicts, row)
 
     def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
         """Return the verdicts of an experiment by subject: kind, state, proven and reason of each."""
         table = schema.verdicts
         query = select(table.c.subject, table.c.kind, table.c.state, table.c.proven, table.c.reason)
-        with explain_errors(self.location), self.engine.connect() as connection:
-            rows = connection.execute(query.where(table.c.experiment == experiment)).mappings()
-            return {row["subject"]: {name: row[name] for name in ("kind", "state", "proven", "reason")} for row in rows}
+        rows = self.rows(query.where(table.c.experiment == experiment))
+        return {row.subject: pick(row, "kind state proven reason") for row in rows}
 
     def stored_twins(self, run: str, nodeid: str, variant: int, sha256: str) -> tuple[int, str] | None:
         """Return arm key and full run id of the replies of a run's candidate to twins with this hash; None without any.
@@ -238,7 +319,7 @@ class RunStore:
         prompt = variant % max(len(plan.prompts), 1)
         same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
         query = select(arms.c.id).select_from(arms.join(named, same))
-        key = self._scalar(query.where(arms.c.original == original, named.c.sha256 == sha256, named.c.prompt == prompt))
+        key = self.scalar(query.where(arms.c.original == original, named.c.sha256 == sha256, named.c.prompt == prompt))
         return None if key is None else (key, full)
 
     def stored_candidate(self, run: str, nodeid: str, variant: int = 0) -> tuple[int, str, Plan]:
@@ -252,33 +333,25 @@ class RunStore:
             .select_from(table.join(arms, arms.c.experiment == table.c.id))
             .where(table.c.run == full, table.c.nodeid == nodeid)
         )
-        first = query.where(arms.c.number == 0)
-        with explain_errors(self.location), self.engine.connect() as connection:
-            row = connection.execute(first).first()
-            if row is not None and variant:
-                of_variant = query.where(arms.c.variant == variant, arms.c.original == row[0])
-                row = connection.execute(of_variant).first()
+        row = self.first(query.where(arms.c.number == 0))
+        if row is not None and variant:
+            row = self.first(query.where(arms.c.variant == variant, arms.c.original == row[0]))
         if row is None:
             raise SpecError(
                 f"run {full} has no replies of {nodeid} in {self.location!r}: compare with a run that has them"
             )
         return row[0], full, from_plain(Plan, row[1])
 
-    # -- private ------------------------------------------------------------------------------------------------
-
     def _add_samples(self, dataset: str, samples: Sequence[Sample]) -> None:
         table = schema.samples
         stored = select(func.count()).where(table.c.dataset == dataset)
         # Formats before 4 had no metadata. A dataset's hash covers it, so that rows of one hash can only lack all of it.
-        lacking = any(first.metadata for first in samples[:_PART]) and not self._scalar(
-            stored.where(table.c.metadata.is_not(None))
-        )
-        if self._scalar(stored) == len(samples) and not lacking:
+        has_metadata = any(sample.metadata for sample in samples[:_PART])
+        lacking = has_metadata and not self.scalar(stored.where(table.c.metadata.is_not(None)))
+        if self.scalar(stored) == len(samples) and not lacking:
             return
-        with explain_errors(self.location), self.engine.begin() as connection:
-            # Rows take much more room than samples.
-            for start in range(0, len(samples), _PART):
-                part = enumerate(samples[start : start + _PART], start=start)
+        with self.begin() as connection:
+            for part in _parts(samples):
                 rows = [self._sample_row(dataset, position, sample) for position, sample in part]
                 insert_many(connection, table, rows, over=lacking)
 
@@ -294,26 +367,17 @@ class RunStore:
         }
 
     def _add_twins(self, planned: PlannedVariant, variant: Variant, samples: Sequence[Sample]) -> None:
-        table = schema.twins
-        stored = select(func.count()).where(table.c.variant == planned.sha256)
-        if self._scalar(stored) == len(samples):
+        if self.scalar(select(func.count()).where(schema.twins.c.variant == planned.sha256)) == len(samples):
             return
-        for start in range(0, len(samples), _PART):
-            part = enumerate(samples[start : start + _PART], start=start)
+        for part in _parts(samples):
             rows = [twin_row(planned.sha256, place, sample, variant, self.hide) for place, sample in part]
-            self._insert_once(table, rows)
+            self.insert_once(schema.twins, rows)
 
-    def _insert_once(self, table: Table, rows: Any) -> None:
-        """Insert rows, except those that are there already."""
-        self._execute(insert_or_ignore(self.engine.dialect, table), rows)
 
-    def _execute(self, statement: Any, rows: Any = None) -> None:
-        with explain_errors(self.location), self.engine.begin() as connection:
-            connection.execute(statement, rows)
-
-    def _scalar(self, query: Any) -> Any:
-        with explain_errors(self.location), self.engine.connect() as connection:
-            return connection.execute(query).scalar()
+def _parts(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
+    """Yield samples with their positions in parts: all rows at once would take much more memory than the samples."""
+    for start in range(0, len(samples), _PART):
+        yield list(enumerate(samples[start : start + _PART], start=start))
 
 
 def _sum(column: Column[Any], more: int) -> ColumnElement[Any]:

@@ -24,6 +24,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.schema import SchemaItem
 
 from pytest_crucible.features import load_rows
 
@@ -32,11 +33,15 @@ metadata = MetaData()
 LONGEST_TAG = 100
 """Characters."""
 
-store_format = Table("store_format", metadata, Column("version", Integer, primary_key=True))
 
-runs = Table(
+def _table(name: str, *items: SchemaItem, **options: Any) -> Table:
+    return Table(name, metadata, *items, **options)
+
+
+store_format = _table("store_format", Column("version", Integer, primary_key=True))
+
+runs = _table(
     "runs",
-    metadata,
     Column("id", String(32), primary_key=True),
     Column("started", String(40), nullable=False),
     Column("finished", String(40)),
@@ -52,9 +57,8 @@ runs = Table(
     Column("manifest", JSON),
 )
 
-tags = Table(
+tags = _table(
     "tags",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("name", String(LONGEST_TAG), nullable=False),
     Column("run", ForeignKey("runs.id"), nullable=False),
@@ -68,9 +72,8 @@ tags = Table(
     UniqueConstraint("name", "run", "promoted"),
 )
 
-samples = Table(
+samples = _table(
     "samples",
-    metadata,
     # The SHA-256 of the samples: equal datasets are stored once.
     Column("dataset", String(64), primary_key=True),
     Column("position", Integer, primary_key=True),
@@ -81,9 +84,8 @@ samples = Table(
     Column("metadata", JSON),
 )
 
-experiments = Table(
+experiments = _table(
     "experiments",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("run", ForeignKey("runs.id"), nullable=False),
     Column("nodeid", Text, nullable=False),
@@ -94,9 +96,8 @@ experiments = Table(
     UniqueConstraint("run", "nodeid"),
 )
 
-arms = Table(
+arms = _table(
     "arms",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("experiment", ForeignKey("experiments.id"), nullable=False),
     Column("number", Integer, nullable=False),
@@ -118,9 +119,8 @@ arms = Table(
     Index("arms_by_fingerprint", "fingerprint"),
 )
 
-variants = Table(
+variants = _table(
     "variants",
-    metadata,
     Column("experiment", ForeignKey("experiments.id"), primary_key=True),
     # 0: the original samples.
     Column("number", Integer, primary_key=True),
@@ -134,9 +134,8 @@ variants = Table(
     sqlite_with_rowid=False,
 )
 
-twins = Table(
+twins = _table(
     "twins",
-    metadata,
     # The hash of the variant's twins: equal variants of equal samples are stored once.
     Column("variant", String(64), primary_key=True),
     Column("position", Integer, primary_key=True),
@@ -148,9 +147,8 @@ twins = Table(
     Column("facts", JSON(none_as_null=True)),
 )
 
-repeats = Table(
+repeats = _table(
     "repeats",
-    metadata,
     Column("experiment", ForeignKey("experiments.id"), primary_key=True),
     # The number that other tables have as `epoch`.
     Column("number", Integer, primary_key=True),
@@ -173,16 +171,14 @@ def _unit_columns() -> list[Column[int]]:
 
 # Texts of replies, each once, under the first 128 bits of its SHA-256 (store/texts.py). With a rowid: long rows of a table without
 # one are spread over pages of their own.
-texts = Table(
+texts = _table(
     "texts",
-    metadata,
     Column("id", LargeBinary(16), primary_key=True),
     Column("body", Text, nullable=False),
 )
 
-replies = Table(
+replies = _table(
     "replies",
-    metadata,
     *_unit_columns(),
     # Null where `text_id` refers to it.
     Column("text", Text),
@@ -199,19 +195,17 @@ replies = Table(
     sqlite_with_rowid=False,
 )
 
-# A message list is stored as a form (store/prompt_forms.py), under the first 64 bits of its SHA-256.
-messages = Table(
+# A message list is stored as a form (store/texts.py), under the first 64 bits of its SHA-256.
+messages = _table(
     "messages",
-    metadata,
     Column("id", BigInteger, primary_key=True, autoincrement=False),
     # JSON, compressed by zlib where that is smaller.
     Column("body", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 
-calls = Table(
+calls = _table(
     "calls",
-    metadata,
     *_unit_columns(),
     # From 1, in the order of sending.
     Column("call", Integer, primary_key=True, autoincrement=False),
@@ -239,9 +233,8 @@ calls = Table(
     sqlite_with_rowid=False,
 )
 
-observations = Table(
+observations = _table(
     "observations",
-    metadata,
     *_unit_columns(),
     Column("metric", String(200), primary_key=True),
     # Null: the metric does not apply.
@@ -252,9 +245,8 @@ observations = Table(
     sqlite_with_rowid=False,
 )
 
-lost = Table(
+lost = _table(
     "lost",
-    metadata,
     *_unit_columns(),
     # Empty: the whole reply.
     Column("metric", String(200), primary_key=True),
@@ -263,9 +255,8 @@ lost = Table(
     sqlite_with_rowid=False,
 )
 
-verdicts = Table(
+verdicts = _table(
     "verdicts",
-    metadata,
     Column("experiment", ForeignKey("experiments.id"), primary_key=True),
     Column("subject", String(400), primary_key=True),
     Column("kind", String(16), nullable=False),
@@ -274,9 +265,8 @@ verdicts = Table(
     Column("reason", Text, nullable=False),
 )
 
-reply_cache = Table(
+reply_cache = _table(
     "reply_cache",
-    metadata,
     # The SHA-256 of request, model and sample.
     Column("key", String(64), primary_key=True),
     Column("identity", Text, nullable=False),
@@ -290,9 +280,8 @@ reply_cache = Table(
     Column("reasoning_id", LargeBinary(16)),
 )
 
-known_adapters = Table(
+known_adapters = _table(
     "known_adapters",
-    metadata,
     # The SHA-256 of the adapter's settings.
     Column("settings", String(64), primary_key=True),
     Column("identity", Text, nullable=False),
@@ -300,9 +289,8 @@ known_adapters = Table(
     Column("seen", Float, nullable=False),
 )
 
-events = Table(
+events = _table(
     "events",
-    metadata,
     Column("id", Integer, primary_key=True),
     Column("run", String(32), nullable=False, index=True),
     # The experiment's nodeid. Experiment, arm and sample are empty for an event that belongs to none.
@@ -322,9 +310,8 @@ events = Table(
     Column("facts", JSON(none_as_null=True)),
 )
 
-decisions = Table(
+decisions = _table(
     "decisions",
-    metadata,
     Column("run", String(32), primary_key=True),
     # The subject, such as the arms that a sweep drops at its looks.
     Column("subject", String(200), primary_key=True),
@@ -334,9 +321,8 @@ decisions = Table(
     sqlite_with_rowid=False,
 )
 
-training_sets = Table(
+training_sets = _table(
     "training_sets",
-    metadata,
     # The SHA-256 of the file.
     Column("sha256", String(64), primary_key=True),
     Column("name", Text, nullable=False),
@@ -346,9 +332,8 @@ training_sets = Table(
     Column("origins", LargeBinary, nullable=False),
 )
 
-store_key = Table(
+store_key = _table(
     "store_key",
-    metadata,
     # Always 1.
     Column("id", Integer, primary_key=True, autoincrement=False),
     Column("key", LargeBinary(32), nullable=False),

@@ -21,10 +21,9 @@ from typing import Any
 from sqlalchemy import Connection, Engine, LargeBinary, Table, select
 
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.private_files import is_own_folder, own_folder, runtime_folder
+from pytest_crucible.records.files import is_own_folder, own_folder, runtime_folder
 from pytest_crucible.store import schema
-from pytest_crucible.store.bulk_insert import insert_many
-from pytest_crucible.store.engine import explain_errors, redact_location
+from pytest_crucible.store.engine import explain_errors, insert_many, redact_location
 
 Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 """A table, whether rows replace those with the same key, and the rows."""
@@ -41,7 +40,9 @@ _TABLES = {
 def write_spill_file(location: str, key: bytes, run: str, rows: Iterable[Rows]) -> Path | None:
     """Write signed rows to a file and return its path; None if no folder can be written. `key` is the store's."""
     lines = [
-        json.dumps([table.name, overwrite, list(map(dict, many))], default=_binary)
+        json.dumps(
+            [table.name, overwrite, list(map(dict, many))], default=lambda value: base64.b64encode(value).decode()
+        )
         for table, overwrite, many in rows
         if many
     ]
@@ -70,7 +71,8 @@ def _take(engine: Engine, key: bytes, location: str, path: Path, original: Path)
             head, *lines = _read_signed(path, key)
             is_ours = _knows(connection, json.loads(head)["run"])
             for name, overwrite, many in map(json.loads, lines) if is_ours else ():
-                table = _spilling_table(name)
+                if (table := _TABLES.get(name)) is None:
+                    raise ValueError(f"table {name!r} is not one that waits in files")
                 insert_many(connection, table, [_with_bytes(table, row) for row in many], over=overwrite)
     except BaseException as error:
         path.rename(original)
@@ -92,18 +94,8 @@ def _read_signed(path: Path, key: bytes) -> list[str]:
     return body.splitlines()
 
 
-def _spilling_table(name: str) -> Table:
-    if name not in _TABLES:
-        raise ValueError(f"table {name!r} is not one that waits in files")
-    return _TABLES[name]
-
-
 def _signature(key: bytes, body: str) -> str:
     return hmac.new(key, body.encode(), hashlib.sha256).hexdigest()
-
-
-def _binary(value: bytes) -> str:
-    return base64.b64encode(value).decode()
 
 
 def _with_bytes(table: Table, row: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -9,13 +9,11 @@ from sqlalchemy import Float, ScalarSelect, String, and_, literal, null, select
 from sqlalchemy import Table as Stored
 
 from pytest_crucible.records import ColumnKind, ExportTable
-from pytest_crucible.records.variants import LATE
+from pytest_crucible.records.datasets import LATE
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.prompt_forms import messages_of, sample_texts, unpack_form
+from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import stored_text
-from pytest_crucible.store.variants import variant_keys
+from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
 
 # Rows that are fetched at a time, so that a million of them never are in memory.
 _PART = 1000
@@ -208,9 +206,9 @@ def variants(store: RunStore, run: str) -> ExportTable:
                 .where(twins.variant == arm.sha256)
                 .order_by(twins.position, stored.c.epoch)
             )
-            for *unit, input, facts, reply, failure, reason, kept, form, metadata in _read(store, query):
+            for *unit, input, facts, reply, failure, reason, label, form, metadata in _read(store, query):
                 text = _sent_text(form, input, metadata) if (facts or {}).get(LATE) else input
-                yield (*place, *unit, text, (facts or {}).get("edits"), reply, failure, reason, kept)
+                yield (*place, *unit, text, (facts or {}).get("edits"), reply, failure, reason, label)
 
     return ExportTable(columns=VARIANTS, rows=rows())
 
@@ -260,9 +258,7 @@ def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Ar
     for key, plan, _ in store.all_experiments(run):
         for number, arm in enumerate(plan.arms):
             for twin in range(1 + len(plan.variants)):
-                with explain_errors(store.location), store.engine.connect() as connection:
-                    keys = variant_keys(connection, key, number, twin)
-                for arm_key, prompt in keys:
+                for arm_key, prompt in variant_keys(store, key, number, twin):
                     first, variant = plan.draws(number).place(prompt, 0), plan.variant_name(twin) or None
                     sha256 = plan.variants[twin - 1].sha256 if twin else ""
                     yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first, variant, sha256)
@@ -283,6 +279,6 @@ def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) 
 
 def _read(store: RunStore, query: Any) -> Iterator[tuple[Any, ...]]:
     """Yield rows a part at a time, so that a large run never sits in memory."""
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         for part in connection.execution_options(yield_per=_PART).execute(query).partitions():
             yield from map(tuple, part)

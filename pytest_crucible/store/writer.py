@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -15,17 +16,14 @@ from typing import Any
 from sqlalchemy import Engine, Table
 from sqlalchemy.exc import DatabaseError, OperationalError
 
-from pytest_crucible.records import Event, Lost, Observation, Outcome
+from pytest_crucible.records import Emit, Event, Lost, Observation, Outcome
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
-from pytest_crucible.store.bulk_insert import insert_many
-from pytest_crucible.store.call_rows import CallRows, StoredUnit
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.event_rows import event_rows
-from pytest_crucible.store.sanitize import sanitize_text
+from pytest_crucible.store.engine import explain_errors, insert_many
+from pytest_crucible.store.rows import NOT_STORED, CallRows, StoredUnit, event_rows
 from pytest_crucible.store.spill_file import Rows
-from pytest_crucible.store.texts import refer_to_texts
+from pytest_crucible.store.texts import refer_to_texts, sanitize_text
 from pytest_crucible.store.written_rows import TABLES, WrittenRows
 
 INTERVAL_S = 0.25
@@ -65,9 +63,9 @@ class _Batch:
         """
         # Other processes may be writing the same keys: all write in one order of tables and keys, or they would deadlock.
         # And rows in the order of their keys are stored faster.
-        by_name = sorted(self.rows.items(), key=lambda one: one[0].name)
+        by_name = sorted(self.rows.items(), key=lambda item: item[0].name)
         unkeyed = [(table, False, _in_order(table, many)) for table, many in by_name if many]
-        keyed = sorted(self.keyed.items(), key=lambda one: (one[0][0].name, one[0][1]))
+        keyed = sorted(self.keyed.items(), key=lambda item: (item[0][0].name, item[0][1]))
         rest = ((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)
         return refer_to_texts([*unkeyed, *rest])
 
@@ -304,3 +302,36 @@ def _lost_row(lost: Lost, arm: int, hide: Callable[[str], str]) -> Row:
         "reason": lost.reason,
         "detail": sanitize_text(hide(lost.detail)) or None,
     }
+
+
+class Recorder:
+    """Records the events of one run. Events before the run is in the store, such as those of training, wait for that.
+
+    Events after the end are discarded: the writer is closed then.
+    """
+
+    ignores = NOT_STORED
+
+    def __init__(self, run: str) -> None:
+        self._run = run
+        self._early: list[Event] = []
+        self._keep: Emit = self._early.append
+
+    def __call__(self, event: Event) -> None:
+        if event.name not in self.ignores:
+            self._keep(event)
+
+    def open(self, writer: Writer) -> None:
+        """Write the waiting events, and from now on each event: the run is in the store."""
+        self._keep = partial(writer.tell, self._run)
+        for event in self._early:
+            self._keep(event)
+        self._early.clear()
+
+    def close(self) -> None:
+        """Stop writing. Call this before the writer is closed. Idempotent."""
+        self._keep = _discard
+
+
+def _discard(event: Event) -> None:
+    """Ignore an event that came after the end."""

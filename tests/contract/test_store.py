@@ -43,7 +43,7 @@ from pytest_crucible.store.outcomes import load_outcomes, reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.stored_samples import group_names, samples
+from pytest_crucible.store.samples import group_names, samples
 
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
 PLAN = Plan(

@@ -10,28 +10,25 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
+from plan_builders import plan_of
 from sqlalchemy import select
 
 from pytest_crucible.backends.cache import CachedReply
-from pytest_crucible.records import Arm, Draws, Fingerprint, ModelCall, Outcome, Plan, Reply, Sample, Unit
+from pytest_crucible.records import Draws, ModelCall, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.store import schema, tables
 from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
-from pytest_crucible.store.redact_once import SHORTEST
+from pytest_crucible.store.redactors import SHORTEST
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.reused_outcomes import copy_outcomes
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_rows import load_exchanges
+from pytest_crucible.store.samples import load_exchanges
 
 LONG, THOUGHTS = "the answer, at length, Ω " * 40, "hm, let me think " * 40
 SAMPLE = Sample(id="q0", input="why?")
-PLAN = Plan(
-    nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, repeats=1,
-    arms=(Arm(name="v2", role="candidate", adapter="v2", identity="i"),), metrics=(), targets=(), contrasts=(),
-    open_metrics=True, fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
-)  # fmt: skip
+PLAN = plan_of("v2")
 FACTS = {"started": "2026-01-01T00:00:00+00:00", "seed": 1, "alpha": 0.05, "correction": "holm", "environment": {}}
 
 

@@ -25,7 +25,7 @@ from pytest_crucible.records import Analysis, Arm, Contrast, Fingerprint, Outcom
 from pytest_crucible.stats import paired_exact_test
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.stored_samples import group_names
+from pytest_crucible.store.samples import group_names
 
 DATA = os.environ.get("CRUCIBLE_DATA")
 pytestmark = pytest.mark.skipif(not DATA, reason="CRUCIBLE_DATA does not name a directory with the outcomes")

@@ -11,10 +11,9 @@ from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import evaluate_target
 from pytest_crucible.analyse.variant_scores import drop_scores
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.records.variant_views import term_facts
+from pytest_crucible.records.measures import term_facts
 
 ALPHA = 0.05
 OK = MetricFacts(name="ok", kind="binary", low=0.0, high=1.0)

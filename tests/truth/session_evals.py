@@ -14,8 +14,8 @@ import numpy as np
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.analyse.stopping import in_order, stop_early
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
-from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.plan.looks import look_alpha
+from pytest_crucible.plan.arms import look_order
+from pytest_crucible.plan.design import look_alpha
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import (
     Analysis,

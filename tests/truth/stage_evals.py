@@ -19,10 +19,10 @@ from pytest_crucible.features.stages.definition import (
     stage_length,
 )
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
-from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.plan.looks import claims
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Plan, Verdict
+from pytest_crucible.records.statistics import claims_on_samples
 
 STAGES = parse_stages("smoke: 20, dev: 80, full")
 
@@ -37,7 +37,7 @@ class Staged(NamedTuple):
 def staged_session(rng: np.random.Generator, *, drop: float = 0.0, lost: float = 0.0, targets: bool = False) -> Staged:
     """Ten experiments with one comparison each, and with a target at the true mean that must be proven."""
     runs = [_draw(rng, number, kind, drop, lost, targets) for number, kind in enumerate(KINDS)]
-    size = sum(len(claims(inputs.plan)) for inputs, _ in runs)
+    size = sum(len(claims_on_samples(inputs.plan)) for inputs, _ in runs)
     for number in range(len(STAGES)):
         alpha, is_last = stage_alpha(ALPHA, len(STAGES), number), number == len(STAGES) - 1
         analyses = [analyse_stage(inputs, order, number, alpha, size) for inputs, order in runs]

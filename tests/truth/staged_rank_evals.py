@@ -18,7 +18,7 @@ from pytest_crucible.analyse.stopping import in_order, keep_samples
 from pytest_crucible.features.stages.definition import stage_alpha, stage_length
 from pytest_crucible.features.stages.looks import out_of_reach_after
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
-from pytest_crucible.plan.look_order import look_order
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Arm, Contrast
 

@@ -17,8 +17,7 @@ from pytest_crucible.analyse.next_run import detectable_difference
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
 from pytest_crucible.measures import ratios
 from pytest_crucible.measures.row import Prepared
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import MetricFacts
 
 pytestmark = pytest.mark.slow

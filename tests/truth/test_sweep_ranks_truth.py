@@ -16,7 +16,7 @@ from pytest_crucible.features.sweeps.records import ChoosingHalf, Sweep, SweepLo
 from pytest_crucible.features.sweeps.rounds import members_that_go_on
 from pytest_crucible.features.sweeps.sweep_members import compare_members
 from pytest_crucible.records import Arm
-from pytest_crucible.records.helpers import HelperReplies
+from pytest_crucible.records.plan import HelperReplies
 
 pytestmark = pytest.mark.slow
 

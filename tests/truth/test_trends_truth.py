@@ -7,8 +7,8 @@ import pytest
 from run_sizes import choose_runs
 from simulation import at_most
 
+from pytest_crucible.analyse.run_statistics import RunScores, trend
 from pytest_crucible.analyse.scores import Scores
-from pytest_crucible.analyse.trends import RunScores, trend
 from pytest_crucible.records import MetricFacts
 
 pytestmark = pytest.mark.slow

@@ -24,8 +24,7 @@ from pytest_crucible.backends.http.connection import (
     is_event_stream,
     too_long,
 )
-from pytest_crucible.records.errors import BackendError, Refused, Retryable
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, describe_type
 
 # A gateway redirects once or twice; more is a loop.
 MOST_REDIRECTS = 5

@@ -14,7 +14,7 @@ from pytest_crucible.backends.limiting.control import Control, Limits
 from pytest_crucible.backends.limiting.limiter import Limiter, LimiterState, Load, Permit, ReportedLimits, total_load
 from pytest_crucible.backends.protocol import Backend, Wrapper
 from pytest_crucible.records import Emit, Event, Reply, Request
-from pytest_crucible.records.private_files import runtime_folder
+from pytest_crucible.records.files import runtime_folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,7 @@ from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
 from pytest_crucible.backends.replies import longest_body
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, describe_type
 
 PATHS: dict[Mode, str] = {"chat": "/chat/completions", "completions": "/completions"}
 _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, ensure_ascii=False, allow_nan=False)

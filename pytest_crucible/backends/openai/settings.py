@@ -19,10 +19,9 @@ from pytest_crucible.backends.http.address import Address, parse_address
 from pytest_crucible.backends.http.client import TRANSPORTS
 from pytest_crucible.backends.replies import read_reply_limit
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import is_secret, secrets_in
-from pytest_crucible.records.suggestions import suggest
 
 _NUMBERS = ("temperature", "top_p", "min_p", "presence_penalty", "frequency_penalty", "repetition_penalty")
 _COUNTS = ("max_tokens", "max_completion_tokens", "n", "best_of")

@@ -16,8 +16,7 @@ from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choic
 from pytest_crucible.backends.queue_states import QueueState
 from pytest_crucible.backends.tinker.health import is_too_long, translate_error
 from pytest_crucible.records import Reply, Request, TrainingResult
-from pytest_crucible.records.errors import BackendError, Refused
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import BackendError, Refused, describe_type
 
 _MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file"})
 """Types of a message's parts that are not text."""

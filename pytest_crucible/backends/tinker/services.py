@@ -38,7 +38,7 @@ from pytest_crucible.backends.tinker.service import (
 from pytest_crucible.local_model import BASE_MODEL
 from pytest_crucible.local_model.tokens import TEMPLATE, Tokenizer, render_prompt
 from pytest_crucible.records.errors import BackendError, SpecError
-from pytest_crucible.records.private_files import STORE_FOLDER, create_store_folder
+from pytest_crucible.records.files import STORE_FOLDER, create_store_folder
 
 
 class SessionEnvironment:

@@ -22,7 +22,7 @@ from pytest_crucible.metrics.models.scorers import (
     similarity_scorer,
 )
 from pytest_crucible.records import Reply, Sample
-from pytest_crucible.records.type_names import describe_type
+from pytest_crucible.records.errors import describe_type
 
 Stance = Literal["SUPPORT", "CONTRADICT", "NEI"]
 

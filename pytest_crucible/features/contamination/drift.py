@@ -20,9 +20,9 @@ from pytest_crucible.datasets.load import file_source
 from pytest_crucible.datasets.similar import Vocabulary, split_words
 from pytest_crucible.features.contamination.compare import open_embed
 from pytest_crucible.records import Sample
+from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.errors import DatasetError, SpecError
-from pytest_crucible.records.slices import short_name
-from pytest_crucible.records.types import State
+from pytest_crucible.records.measures import State
 from pytest_crucible.stats import holm
 from pytest_crucible.stats.data_drift import (
     FieldDrift,

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from pytest_crucible.datasets.load import as_rows, file_source
 from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, normalise_text, split_words
 from pytest_crucible.records import Sample
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 
 How = Literal["exact", "long", "near", "group"]
 

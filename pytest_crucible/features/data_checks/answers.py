@@ -22,7 +22,7 @@ from pytest_crucible.features.data_checks.statistics import (
 )
 from pytest_crucible.features.data_checks.texts import expect_clean_text, expect_no_canaries, expect_no_secrets
 from pytest_crucible.records import Sample
-from pytest_crucible.records.check_results import CheckResult
+from pytest_crucible.records.datasets import CheckResult
 from pytest_crucible.stats import holm
 
 FEW_LABELS = 20

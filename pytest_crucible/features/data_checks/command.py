@@ -23,7 +23,7 @@ from pytest_crucible.features.data_checks.section import check_view, count_text
 from pytest_crucible.metrics.numbers import final_number
 from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Sample
-from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.records.outcomes import answer_text
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.report.markdown import check_format, write_view
 from pytest_crucible.report.printable import printable
@@ -31,7 +31,7 @@ from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.stored_samples import sample_contents
+from pytest_crucible.store.samples import sample_contents
 
 _MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL"}
 

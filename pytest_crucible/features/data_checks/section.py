@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_crucible.records import Claim, Note, Row, Table, View
-from pytest_crucible.records.check_results import CheckResult
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.datasets import CheckResult
+from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import quantity
 

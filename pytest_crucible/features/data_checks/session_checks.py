@@ -29,10 +29,9 @@ from pytest_crucible.datasets.check import (
 from pytest_crucible.features import left_out_sentence, load_rows
 from pytest_crucible.features.data_checks.section import RESULTS
 from pytest_crucible.records import Dataset, Sample
-from pytest_crucible.records.check_results import CheckResult
+from pytest_crucible.records.datasets import CheckResult
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.files import file_lock
-from pytest_crucible.records.private_files import NotPrivateError, runtime_folder
+from pytest_crucible.records.files import NotPrivateError, file_lock, runtime_folder
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.session.marks import marks_of
 from pytest_crucible.session.part_reports import name_in_junit, part_id, part_location

@@ -25,8 +25,8 @@ from pytest_crucible.datasets.expectation import (
     range_text,
     row_check,
 )
-from pytest_crucible.records.durations import seconds_of
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.settings import seconds_of
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]

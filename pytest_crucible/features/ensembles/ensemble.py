@@ -27,9 +27,8 @@ from pytest_crucible.features.ensembles.votes import (
 )
 from pytest_crucible.metrics.normalisers import NORMALISERS, Normaliser
 from pytest_crucible.records import Emit, Event, Reply, Request
-from pytest_crucible.records.errors import BackendError, Refused, SpecError, Spent, Uncached
+from pytest_crucible.records.errors import BackendError, Refused, SpecError, Spent, Uncached, describe_type
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.type_names import describe_type
 
 
 class Ensemble:

@@ -10,9 +10,8 @@ from typing import Any
 from pytest_crucible.features.ensembles.votes import TIES, VOTES
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.object_reference import import_function
-from pytest_crucible.records.suggestions import suggest
 
 
 def check_name(adapter_name: str, setting: str, name: Any, names: Iterable[str]) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pytest_crucible.records import FACTORS, FEWEST_LEVELS, Plan
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 
 def read_fixed(declared: Any) -> tuple[str, ...]:

@@ -14,8 +14,7 @@ import pytest
 from pytest_crucible.adapters.opened_arm import OpenedArm, answering_arms
 from pytest_crucible.adapters.prompt_text import PROMPT, could_name_file, names_file
 from pytest_crucible.records import PromptForm, Sample, Unit
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.records.errors import SpecError, closest_name
 from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
 from pytest_crucible.session.experiment_checks import check_fixture
 from pytest_crucible.session.experiment_draft import ExperimentDraft

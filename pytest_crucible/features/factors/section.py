@@ -8,8 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.noise import MoreLevels, Noise, tabulate_noise
 from pytest_crucible.analyse.statistics import SampleAttributes
+from pytest_crucible.features.factors.noise import MoreLevels, Noise, tabulate_noise
 from pytest_crucible.records import Claim, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.interval import Interval

@@ -12,7 +12,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.factors import FEWEST_LEVELS
+from pytest_crucible.records.plan import FEWEST_LEVELS
 
 SEEDS = "seeds"
 

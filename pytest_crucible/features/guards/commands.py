@@ -17,11 +17,10 @@ from pytest_crucible.features.guards.guard import Guard, GuardSettings
 from pytest_crucible.features.guards.metrics import read_expected
 from pytest_crucible.features.guards.project_guards import Guards
 from pytest_crucible.records import Sample
-from pytest_crucible.records.detections import Detection
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.labels import label_number
+from pytest_crucible.records.datasets import label_number
+from pytest_crucible.records.errors import SpecError, closest_name
+from pytest_crucible.records.outcomes import Detection
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.report.printable import aligned_lines, printable
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.run_store import existing_store
@@ -272,7 +271,7 @@ def read_benign_scores(store: RunStore, run: str) -> BenignScores:
     from pytest_crucible.features.guards.protections import input_text
     from pytest_crucible.runs.evaluate import analysis_inputs
     from pytest_crucible.store.experiments import load_experiments
-    from pytest_crucible.store.sample_rows import load_exchanges
+    from pytest_crucible.store.samples import load_exchanges
 
     units = _Units()
     guard, has_groups = "", False

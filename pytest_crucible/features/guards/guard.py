@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, get_args
 
-from pytest_crucible.records.detections import Detection, Span
-from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import BackendError, CrucibleError, SpecError, suggest
+from pytest_crucible.records.outcomes import Detection, Span
 
 if TYPE_CHECKING:
     from pytest_crucible.metrics.models.scorers import Judge

@@ -21,11 +21,10 @@ from typing import Any, get_args
 from pytest_crucible.features.guards.guard import GuardContext, GuardSettings, ScoredText, Scorer
 from pytest_crucible.metrics.models.scorers import DATA, Judge, NoVerdict, closing_lines, read_verdict, wrap_in_tags
 from pytest_crucible.metrics.models.weights import digest, find_directory, missing_extra
-from pytest_crucible.records.detections import Detection, Span
-from pytest_crucible.records.errors import BackendError, SpecError
+from pytest_crucible.records.errors import BackendError, SpecError, suggest
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.object_reference import import_function
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.outcomes import Detection, Span
 
 VERSION = "3"
 """Changes when other texts are found."""

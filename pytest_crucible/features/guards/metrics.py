@@ -9,9 +9,9 @@ from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Measure, MetricFacts, Reply, Sample
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.datasets import label_number
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.labels import label_number
+from pytest_crucible.records.outcomes import Span
 
 SHARED = 0.5
 """The overlap over the union (IoU) from which on a span of one side is that of the other."""

@@ -20,9 +20,8 @@ from pytest_crucible.adapters.options import check_options, required_text
 from pytest_crucible.adapters.uris import UriForm, read_rest
 from pytest_crucible.backends.stack import OuterWrapper
 from pytest_crucible.records import JUDGE, Adapter, Sample
-from pytest_crucible.records.detections import Detection
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.outcomes import Detection
 
 # A session without guards does not load their libraries.
 if TYPE_CHECKING:

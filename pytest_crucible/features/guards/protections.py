@@ -11,8 +11,7 @@ from typing import Any
 from pytest_crucible.backends.protocol import Backend, KnowsItsSamples, Wrapper
 from pytest_crucible.features.guards.guard import Guard
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.records.detections import Detection
-from pytest_crucible.records.outcomes import BLOCKED
+from pytest_crucible.records.outcomes import BLOCKED, Detection
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,8 @@ import pytest
 
 from pytest_crucible.features.guards.guard import Redaction
 from pytest_crucible.records import NoTwin
-from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.outcomes import Span
 from pytest_crucible.records.serialize import texts_in
 
 if TYPE_CHECKING:

@@ -27,8 +27,8 @@ from pytest_crucible.features.guards.patterns import (
     list_words,
     read_needs,
 )
-from pytest_crucible.records.detections import Span
 from pytest_crucible.records.errors import BackendError, SpecError
+from pytest_crucible.records.outcomes import Span
 
 VERSION = "5"
 """Changes with the forms in which texts are read; the data has a hash of its own."""

@@ -90,7 +90,7 @@ def view(qualities: Sequence[JudgeQuality], claims: Sequence[Claim]) -> View:
 
 def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[JudgeQuality]:
     """Yield the judges' side values, in the first repeat of each sample."""
-    for name, rows in answers.told.items():
+    for name, rows in answers.judge_texts.items():
         values = [json.loads(text) for _, repeat, text in rows if repeat == 0]
         try:
             if name.endswith(ORDERS):

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, TRAINING_FILE
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 SERVICE = "tinker://"
 

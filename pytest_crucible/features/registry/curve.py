@@ -9,8 +9,7 @@ from typing import Any
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts
-from pytest_crucible.analyse.member_values import member_values
-from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
+from pytest_crucible.analyse.members import CorrectedMean, correct_winner, member_values
 from pytest_crucible.records import (
     Analysis,
     Chart,
@@ -25,9 +24,8 @@ from pytest_crucible.records import (
     Verdict,
     View,
 )
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs
 from pytest_crucible.sections.inputs import NoStoredDetails

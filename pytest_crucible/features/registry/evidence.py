@@ -20,7 +20,6 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.evaluate import analyse_run, analysis_inputs
 from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
@@ -128,7 +127,7 @@ def _oldest_answer(store: RunStore, run: str, started: str) -> str:
     arms, replies = schema.arms, schema.replies
     of_run = select(arms.c.id).join(schema.experiments, schema.experiments.c.id == arms.c.experiment)
     of_run = of_run.where(schema.experiments.c.run == run)
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         # A copied reply has the time of its original; of cached ones the arm has the oldest.
         copied = connection.execute(select(func.min(replies.c.started)).where(replies.c.arm.in_(of_run))).scalar()
         cached = connection.execute(select(func.min(arms.c.cache_since)).where(arms.c.id.in_(of_run))).scalar()

@@ -40,8 +40,8 @@ from pytest_crucible.features.registry.version_names import changed_text, regist
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.files import hash_file
-from pytest_crucible.records.process_secrets import require_no_key
 from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.secret_settings import require_no_key
 from pytest_crucible.records.serialize import plain_or_repr
 from pytest_crucible.runs.provenance import ReproductionCheck
 from pytest_crucible.runs.run_store import project_root

@@ -21,13 +21,11 @@ from sqlalchemy import select
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.features.registry.records import Version, VersionState, is_version_arm
 from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.past_comparisons import arms_with_new_replies
+from pytest_crucible.store.history import arms_with_new_replies
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
@@ -247,9 +245,8 @@ def era_runs(store: RunStore, production: Version) -> list[str]:
         .where(arms.c.number == 0)
         .order_by(experiments.c.id)
     )
-    with explain_errors(store.location), store.engine.connect() as connection:
-        compared = [(run, key) for run, plan, key in connection.execute(query) if _is_in_era(plan, production)]
-        new = arms_with_new_replies(connection, [key for _, key in compared])
+    compared = [(run, key) for run, plan, key in store.rows(query) if _is_in_era(plan, production)]
+    new = arms_with_new_replies(store, [key for _, key in compared])
     return list(dict.fromkeys(run for run, key in compared if key in new))
 
 

@@ -18,7 +18,7 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.process_secrets import has_key
+from pytest_crucible.records.secret_settings import has_key
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 EVERY_DAY = "daily"

@@ -17,7 +17,7 @@ from pytest_crucible.features.registry.records import GateEntry, LogEntry, Versi
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
-from pytest_crucible.store.engine import explain_errors, insert_or_ignore
+from pytest_crucible.store.engine import insert_or_ignore
 from pytest_crucible.store.runs import RunStore
 
 
@@ -49,7 +49,7 @@ class StoredRegistry:
 
 def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
     """Return the registry. Raises StoreError for a log that was changed, unless `check` is False."""
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         rows, head = read_log(connection)
     if check:
         require_intact(rows, head)
@@ -58,7 +58,7 @@ def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
 
 def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry | GateEntry]) -> bool:
     """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
-    with explain_errors(store.location), store.engine.begin() as connection:
+    with store.begin() as connection:
         return append_rows(connection, registry.head, [_stored(store, entry) for entry in entries])
 
 
@@ -68,7 +68,7 @@ def add_version(store: RunStore, registry: StoredRegistry, version: Version, ent
     row = {"model": version.model, "number": version.number, "key": key, "body": body}
     bodies = [_stored(store, replace(entry, digest=_digest(body)))]
     try:
-        with explain_errors(store.location), store.engine.begin() as connection:
+        with store.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
                 return False
             connection.execute(insert(tables.model_versions), row)
@@ -92,16 +92,14 @@ def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> No
 def find_number(store: RunStore, model: str, key: str) -> int | None:
     """Return the number of the version with this key; None if it is not registered."""
     table = tables.model_versions
-    with explain_errors(store.location), store.engine.connect() as connection:
-        number = connection.execute(select(table.c.number).where(table.c.model == model, table.c.key == key)).scalar()
+    number = store.scalar(select(table.c.number).where(table.c.model == model, table.c.key == key))
     return None if number is None else int(number)
 
 
 def next_number(store: RunStore, model: str) -> int:
     """Return the number of a model's next version."""
     table = tables.model_versions
-    with explain_errors(store.location), store.engine.connect() as connection:
-        last = connection.execute(select(func.max(table.c.number)).where(table.c.model == model)).scalar()
+    last = store.scalar(select(func.max(table.c.number)).where(table.c.model == model))
     return (last or 0) + 1
 
 
@@ -117,15 +115,13 @@ def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Ve
     query = select(table.c.body).order_by(table.c.model, table.c.number)
     if keys is not None:
         query = query.where(table.c.key.in_(list(keys)))
-    with explain_errors(store.location), store.engine.connect() as connection:
-        return [from_plain(Version, json.loads(body)) for body in connection.execute(query).scalars()]
+    return [from_plain(Version, json.loads(body)) for body in store.scalars(query)]
 
 
 def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
     table = tables.model_versions
-    with explain_errors(store.location), store.engine.connect() as connection:
-        rows = connection.execute(select(table.c.model, table.c.number, table.c.body)).all()
+    rows = list(store.rows(select(table.c.model, table.c.number, table.c.body)))
     stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
     logged = {entry.version: entry.digest for entry in registry.entries if entry.action == "register"}
     return sorted(name for name in {*stored, *logged} if stored.get(name) != logged.get(name))
@@ -133,8 +129,7 @@ def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
 
 def runs_in_log(store: RunStore) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
-    with explain_errors(store.location), store.engine.connect() as connection:
-        bodies = connection.execute(select(tables.registry_log.c.body)).scalars().all()
+    bodies = store.scalars(select(tables.registry_log.c.body))
     return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
@@ -146,8 +141,7 @@ def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
 def _body(store: RunStore, model: str, number: int) -> str | None:
     table = tables.model_versions
     query = select(table.c.body).where(table.c.model == model, table.c.number == number)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        body: str | None = connection.execute(query).scalar()
+    body: str | None = store.scalar(query)
     return body
 
 

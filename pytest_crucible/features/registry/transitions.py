@@ -21,8 +21,7 @@ from pytest_crucible.features.registry.store import (
     append_entries,
     load_registry,
 )
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.store.runs import RunStore
 
 ORDER: tuple[VersionState, ...] = ("draft", "candidate", STAGED, PRODUCTION)

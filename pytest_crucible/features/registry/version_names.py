@@ -20,9 +20,8 @@ from pytest_crucible.features.registry import VERSION_NAME, is_version
 from pytest_crucible.features.registry.records import StoredWeights, Version, is_numbered
 from pytest_crucible.features.registry.store import PRODUCTION, RegistryState, load_registry, load_version
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.errors import CrucibleError, SpecError, suggest
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:

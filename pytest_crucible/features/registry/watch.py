@@ -24,7 +24,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import file_lock
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import list_runs
-from pytest_crucible.store.lost_values import lost_values
+from pytest_crucible.store.outcomes import lost_values
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:

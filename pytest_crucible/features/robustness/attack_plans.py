@@ -28,11 +28,10 @@ from pytest_crucible.features.robustness.registry import SEARCH, Attacks
 from pytest_crucible.features.robustness.twins import Draw, Limits, Perturbations, find_text, injection_metrics, secret
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import SimilarityScorer, paraphraser, similarity_scorer
-from pytest_crucible.plan.variant_terms import VariantNames
-from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, check_members
+from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, VariantNames, check_members
 from pytest_crucible.records import MetricFacts, NoTwin, Sample, Twin, Variant, VariantGroup
+from pytest_crucible.records.datasets import LATE, SAME_ANSWER
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.variants import LATE, SAME_ANSWER
 from pytest_crucible.session.experiment import BoundArgument, LateVariant
 from pytest_crucible.session.experiment_draft import ExperimentDraft
 from pytest_crucible.session.markers import takes_fixture

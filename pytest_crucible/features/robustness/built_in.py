@@ -31,8 +31,7 @@ from pytest_crucible.features.robustness.edits import (
     read_lexicon,
     replace_words,
 )
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 
 def make_word_deletion(words: str = "stop") -> Perturb:

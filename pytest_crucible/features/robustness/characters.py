@@ -22,8 +22,7 @@ from pytest_crucible.features.robustness.edits import (
     load_lexicon,
     replace_words,
 )
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 
 # The rows from the top, and how far each is shifted to the right, in keys.
 LAYOUTS: dict[str, tuple[str, str, str]] = {

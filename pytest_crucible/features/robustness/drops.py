@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
 from pytest_crucible.analyse.scores import Flags, Pair, Scores, scores, scores_with_units
 from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, prepare, row_of
+from pytest_crucible.analyse.targets import drop_difference, estimate_drop
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
 from pytest_crucible.features.robustness.records import (
     ALIASES,
@@ -27,8 +27,8 @@ from pytest_crucible.features.robustness.records import (
 )
 from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
-from pytest_crucible.records.variant_views import BROKEN, term_facts
-from pytest_crucible.records.variants import VariantRules
+from pytest_crucible.records.datasets import VariantRules
+from pytest_crucible.records.measures import BROKEN, term_facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_crucible import stats
-from pytest_crucible.analyse.paired_drop import drop_difference, estimate_drop
 from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, scores_by_repeat
 from pytest_crucible.analyse.slices import GROUP, flag_field, flag_groups
+from pytest_crucible.analyse.targets import drop_difference, estimate_drop
 from pytest_crucible.features.robustness.drops import Drop, VariantData, attack_variants, compute_slice_drops
 from pytest_crucible.records import HUMAN, ArmOutcomes, MetricFacts, Note, Row, Table
-from pytest_crucible.records.slices import short_name
+from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.interval import Interval, NotEnoughData
@@ -194,7 +194,7 @@ def _of_twins(data: VariantData, facts: MetricFacts, number: int, names: Sequenc
 def _labels(metric: str, answers: ArmOutcomes, samples: int) -> Floats:
     """Return the value of the level that a person gave the first reply to each sample; NaN without one."""
     labels = np.full(samples, np.nan)
-    for position, repeat, text in answers.told.get(f"{metric}{HUMAN}", ()):
+    for position, repeat, text in answers.judge_texts.get(f"{metric}{HUMAN}", ()):
         # Earlier versions stored the two levels without the value.
         _, _, *value = json.loads(text)
         if repeat == 0 and value:

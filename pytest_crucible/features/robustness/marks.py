@@ -14,10 +14,9 @@ import pytest
 from pytest_crucible.features.robustness.built_in import FAMILIES
 from pytest_crucible.features.robustness.late_variants import Smoothing
 from pytest_crucible.metrics.normalisers import NORMALISERS
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.formula_cells import unguard_cell
-from pytest_crucible.records.slices import shortest
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.datasets import shortest
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.views import unguard_cell
 
 STRENGTH = 0.05
 """One character or word in twenty: a reader still understands the text."""

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_crucible.records import Plan
+    from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
-    from pytest_crucible.records.variants import VariantRules
     from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.experiment_draft import ExperimentDraft
 

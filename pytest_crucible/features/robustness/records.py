@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pytest_crucible.records import Plan
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import PlanValue
 
 CONTROL, WORST = "control", "worst"
 """Names in brackets: the original samples sent again, and the worst over all attacked variants."""

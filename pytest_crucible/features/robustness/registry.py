@@ -14,11 +14,9 @@ from typing import Any
 from pytest_crucible.features.robustness.built_in import FAMILIES, ROWS, make_attack, make_injection, read_pack
 from pytest_crucible.features.robustness.edits import AsksFor, Attack, Perturbed, Source
 from pytest_crucible.records import UNCHANGED, NoTwin, Twin
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, describe_type, suggest
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.object_reference import import_function, load_object
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.type_names import describe_type
 
 FORMS = ("attack", "chain", "pack", "function")
 SEARCH = "greedy_search"

@@ -33,7 +33,7 @@ from pytest_crucible.features.robustness.labelled_drops import (
 )
 from pytest_crucible.features.robustness.records import CONTROL, ROBUSTNESS, WORST
 from pytest_crucible.measures.row import Measured
-from pytest_crucible.plan.variant_terms import term_metric
+from pytest_crucible.plan.variants import term_metric
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs

@@ -25,7 +25,7 @@ from pytest_crucible.measures.fields import (
     parse_number,
     read_field,
 )
-from pytest_crucible.records.slices import Field, short_name
+from pytest_crucible.records.datasets import Field, short_name
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.slices.search import FEWEST, Flags
 

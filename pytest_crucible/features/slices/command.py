@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from pytest_crucible.analyse.analysis import analyse, main_metric, metric_facts, score_table
-from pytest_crucible.analyse.twins import is_by_twin, stack_fields
+from pytest_crucible.analyse.slices import is_by_twin, stack_fields
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.slices import decisions, fairness_section, search_section, section
 from pytest_crucible.features.slices.candidates import MOST_VALUES, features_of_values, has_scikit_learn
@@ -23,12 +23,10 @@ from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan, Sample
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.datasets import By
+from pytest_crucible.records.errors import SpecError, describe_type, suggest
 from pytest_crucible.records.object_reference import import_from_here, load_object
-from pytest_crucible.records.slices import By
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.report.printable import printable, table_lines
 from pytest_crucible.runs.evaluate import analysis_inputs
 from pytest_crucible.runs.run_store import existing_store
@@ -37,7 +35,7 @@ from pytest_crucible.stats import holm
 from pytest_crucible.stats.number_format import p_equals, quantity, with_interval
 from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.stored_samples import expected_values, has_metadata, metadata_values
+from pytest_crucible.store.samples import expected_values, has_metadata, metadata_values
 
 
 @click.command("show")

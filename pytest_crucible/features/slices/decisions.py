@@ -12,10 +12,9 @@ from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.datasets import AppliesTo, By, expected_decision, plain_decision, same_decision, shortest
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.expected_decisions import AppliesTo, expected_decision, plain_decision, same_decision
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.slices import By, shortest
 
 
 @dataclass(frozen=True, slots=True)

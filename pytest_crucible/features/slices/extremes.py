@@ -31,7 +31,7 @@ from pytest_crucible.measures.row import (
     no_data,
 )
 from pytest_crucible.records import BoundedValue, Measure
-from pytest_crucible.records.slices import By, short_name
+from pytest_crucible.records.datasets import By, short_name
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.differences import MeanContrast

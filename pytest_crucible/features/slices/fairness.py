@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.records.lazy_names import lazy_names
+from pytest_crucible.lazy_names import lazy_names
 
 # Names are read from the stub beside this module.
 __getattr__, __dir__, __all__ = lazy_names(__name__, __file__)

@@ -10,7 +10,7 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
-from pytest_crucible.records.slices import By, short_name
+from pytest_crucible.records.datasets import By, short_name
 from pytest_crucible.sections.inputs import SectionInputs
 
 if TYPE_CHECKING:

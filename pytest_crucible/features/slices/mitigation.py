@@ -16,10 +16,9 @@ from pytest_crucible.features.slices.decisions import Rule, Threshold, Threshold
 from pytest_crucible.measures.fields import field_problem, has_value, read_field, slice_samples
 from pytest_crucible.plan.grammar import parse_fields
 from pytest_crucible.records import Sample
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.datasets import By
+from pytest_crucible.records.errors import SpecError, describe_type
 from pytest_crucible.records.settings import DEFAULT_STORE
-from pytest_crucible.records.slices import By
-from pytest_crucible.records.type_names import describe_type
 from pytest_crucible.stats.arrays import Array
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from pytest_crucible.analyse.targets import estimate
 from pytest_crucible.measures.fields import advise_cuts, lacking_text
 from pytest_crucible.measures.row import Difference
 from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, View
-from pytest_crucible.records.slices import short_name
+from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.interval import Interval

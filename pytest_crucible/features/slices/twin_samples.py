@@ -18,8 +18,8 @@ from typing import Any
 
 from pytest_crucible.datasets.load import load_file, load_rows
 from pytest_crucible.records import NoTwin, Sample, Twin
+from pytest_crucible.records.datasets import TWIN
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.slices import TWIN
 from pytest_crucible.stats.number_format import quantity
 
 Resolve = Callable[[str, str, str], str | None]

@@ -12,7 +12,7 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Floats, Scores
 from pytest_crucible.records import Claim, Note, View
-from pytest_crucible.records.slices import TWIN
+from pytest_crucible.records.datasets import TWIN
 from pytest_crucible.sections.inputs import SectionInputs
 
 decides = False  # no claim of it can fail the session

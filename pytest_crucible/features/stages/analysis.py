@@ -19,10 +19,10 @@ from pytest_crucible.features.stages.definition import (
     stage_length,
 )
 from pytest_crucible.features.stages.looks import out_of_reach, out_of_reach_after
-from pytest_crucible.plan.look_order import look_order
-from pytest_crucible.plan.looks import claims
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records import CUT_SHORT, Plan
 from pytest_crucible.records.serialize import from_plain, to_plain
+from pytest_crucible.records.statistics import claims_on_samples
 from pytest_crucible.runs.complete_samples import complete_samples
 from pytest_crucible.runs.evaluate import analyse_run
 from pytest_crucible.runs.plugins import Extensions
@@ -63,7 +63,7 @@ def alpha_of(ending: StageDecision | None, plans: Sequence[Plan], alpha: float) 
 def count_claims(plans: Sequence[Plan]) -> int:
     """Return the number of claims that share alpha: with stages all that are planned, also those that bounds decide."""
     if any(STAGES.of(plan) for plan in plans):
-        return sum(len(claims(plan)) for plan in plans)
+        return sum(len(claims_on_samples(plan)) for plan in plans)
     return sum(contrast.shares_alpha for plan in plans for contrast in plan.contrasts)
 
 

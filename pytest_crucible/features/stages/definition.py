@@ -9,9 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.plan_values import PlanValue
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.plan import PlanValue
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,7 +42,7 @@ from pytest_crucible.session.experiment_estimate import ExperimentEstimate, Help
 from pytest_crucible.session.open_units import OpenUnits
 from pytest_crucible.session.stored_replies import find_stored_replies
 from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
-from pytest_crucible.store.past_usage import judges_of, past_usage
+from pytest_crucible.store.events import judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore
 

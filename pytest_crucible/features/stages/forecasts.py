@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
-    from pytest_crucible.store.past_usage import PastUsage, ReplyUsage
+    from pytest_crucible.store.events import PastUsage, ReplyUsage
 
 
 UNITS = ("requests", "tokens", "usd", "seconds")

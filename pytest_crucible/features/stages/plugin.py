@@ -69,7 +69,7 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     if not text:
         return
     from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES, parse_stages, stage_number
-    from pytest_crucible.records.plan_values import BEGINS_LATE
+    from pytest_crucible.records.plan import BEGINS_LATE
 
     stages, first = parse_stages(text), draft.mark.features.get("stage")
     draft.plan_value(STAGES, stages)
@@ -83,7 +83,7 @@ def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
     """With --crucible-stop give each plan the error rate of its claims: all claims of the session share alpha."""
     if not collection.settings.option("stop"):
         return
-    from pytest_crucible.plan.looks import look_alpha, with_looks
+    from pytest_crucible.plan.design import look_alpha, with_looks
 
     alpha = look_alpha(collection.plans(), collection.settings.alpha)
     for plan in collection.plans():

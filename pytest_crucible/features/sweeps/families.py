@@ -15,8 +15,7 @@ from pytest_crucible.adapters.config_tables import list_tables
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.sweeps.grid import SWEEP, Family, first_points, member_name, member_table, read_family
 from pytest_crucible.records import Adapter, Arm, Role
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.unknown_setting import UnknownSetting
+from pytest_crucible.records.errors import SpecError, UnknownSetting
 
 OpenTrial = Callable[[Mapping[str, Any]], OpenedArm]
 

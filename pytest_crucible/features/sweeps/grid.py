@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.suggestions import suggest
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.runs.provenance import PlanComparison
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.records import Plan
-from pytest_crucible.records.helpers import HelperReplies, choosing_nodeid
-from pytest_crucible.records.plan_values import PlanValue
+from pytest_crucible.records.plan import HelperReplies, PlanValue, choosing_nodeid
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.views import experiment_name
 

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.analyse.member_values import member_values
-from pytest_crucible.analyse.winners_estimate import CorrectedMean, correct_winner
+from pytest_crucible.analyse.members import CorrectedMean, correct_winner, member_values
 from pytest_crucible.features.sweeps.records import SWEEP_OF, ChoosingHalf, Sweep, SweepLook, load_choosing_half
 from pytest_crucible.features.sweeps.sweep_members import METHOD as SETTINGS
 from pytest_crucible.features.sweeps.sweep_members import (
@@ -18,7 +17,7 @@ from pytest_crucible.features.sweeps.sweep_members import (
     setting_note,
     setting_tables,
 )
-from pytest_crucible.plan.look_order import look_order
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.sections.inputs import SectionInputs

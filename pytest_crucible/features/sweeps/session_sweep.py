@@ -17,7 +17,7 @@ from pytest_crucible.features.sweeps.grid import most_trials
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
 from pytest_crucible.features.sweeps.sweep_choice import SweepChoice, SweepLooks, check_same_sweep, with_stored_trials
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, plan_sweep, with_sweep, with_trained, with_winner
-from pytest_crucible.plan.look_order import look_order
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection
@@ -25,8 +25,7 @@ from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
 from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.repeated_items import collected_nodeid
-from pytest_crucible.store.decisions import add_decision, decision_subjects, load_decisions, set_decision
-from pytest_crucible.store.past_sweeps import latest_plan
+from pytest_crucible.store.decisions import add_decision, decision_subjects, latest_plan, load_decisions, set_decision
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:

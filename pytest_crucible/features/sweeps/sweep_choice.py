@@ -10,19 +10,17 @@ import numpy as np
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.analyse.analysis import AnalysisInputs
-from pytest_crucible.analyse.member_values import member_values
+from pytest_crucible.analyse.members import member_values
 from pytest_crucible.features.sweeps.families import SweptFamily, family_of
 from pytest_crucible.features.sweeps.grid import propose, sweep_changes
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep
 from pytest_crucible.features.sweeps.rounds import choose_winner, members_that_go_on
 from pytest_crucible.features.sweeps.sweep_plans import PlannedSweep, with_sweep, with_trial, with_winner
 from pytest_crucible.records import ArmOutcomes
-from pytest_crucible.records.errors import CrucibleError, SpecError, UnsuitableMetric
-from pytest_crucible.records.suggestions import closest_name
+from pytest_crucible.records.errors import CrucibleError, SpecError, UnsuitableMetric, closest_name
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.store.decisions import add_decision, copy_decisions, load_decisions
+from pytest_crucible.store.decisions import add_decision, copy_decisions, latest_plan, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment, find_experiment
-from pytest_crucible.store.past_sweeps import latest_plan
 from pytest_crucible.store.runs import RunStore
 
 

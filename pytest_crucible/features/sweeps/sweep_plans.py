@@ -13,15 +13,13 @@ from pytest_crucible.features.sweeps.families import family_of
 from pytest_crucible.features.sweeps.grid import Family, first_points
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep, SweepMember
 from pytest_crucible.features.sweeps.rounds import LOOKS, Halves, look_lengths, split_halves
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.plan.design import group_count
-from pytest_crucible.plan.look_order import look_order
 from pytest_crucible.plan.variants import plan_variants
 from pytest_crucible.records import Plan, Sample
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.helpers import choosing_nodeid
-from pytest_crucible.records.plan_values import ANSWERED_BY, BEGINS_LATE
+from pytest_crucible.records.errors import SpecError, closest_name
+from pytest_crucible.records.plan import ANSWERED_BY, BEGINS_LATE, choosing_nodeid
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.suggestions import closest_name
 from pytest_crucible.session.experiment import Experiment
 
 

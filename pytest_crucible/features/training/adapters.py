@@ -28,7 +28,7 @@ from pytest_crucible.features.training.recipe import (
 from pytest_crucible.features.training.trainer import open_local_base
 from pytest_crucible.records import Adapter, Lineage
 from pytest_crucible.records.errors import CrucibleError, SpecError
-from pytest_crucible.records.git import git_commit
+from pytest_crucible.records.files import git_commit
 from pytest_crucible.stats.number_format import quantity
 
 MADE_WITH = ("recipe", "lora", "seed", "hyperparameters", "at", "save_every", "on_lost_training")

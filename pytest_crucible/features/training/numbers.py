@@ -21,8 +21,8 @@ from pytest_crucible.records import (
     TrainingResult,
     View,
 )
-from pytest_crucible.records.factors import FEWEST_LEVELS
-from pytest_crucible.records.known_numbers import known_numbers
+from pytest_crucible.records.plan import FEWEST_LEVELS
+from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats import mean_interval, t_bound
 from pytest_crucible.stats.interval import Interval

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.adapters.preparations import Pending, Preparation
 from pytest_crucible.features.row import Placed
 from pytest_crucible.records import MetricFacts, TrainingResult
-from pytest_crucible.records.known_numbers import KnownNumber
+from pytest_crucible.records.statistics import KnownNumber
 
 if TYPE_CHECKING:
     import pytest
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_crucible.adapters.origin import Origin
     from pytest_crucible.records import Adapter, Arm, Target, TargetResult
     from pytest_crucible.session.experiment_estimate import SessionEstimate
-    from pytest_crucible.store.leftovers import Leftovers
+    from pytest_crucible.store.prune import Leftovers
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
@@ -41,7 +41,7 @@ def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
     """Return the states of interrupted trainings that no process runs."""
     from pytest_crucible.adapters.context import ADAPTERS
     from pytest_crucible.features.training.recipe import find_unfinished
-    from pytest_crucible.store.leftovers import Leftovers
+    from pytest_crucible.store.prune import Leftovers
 
     return Leftovers("unfinished_trainings", "unfinished training", find_unfinished(folder / ADAPTERS, before))
 

@@ -17,11 +17,9 @@ from pytest_crucible.backends.lineages import TrainedAdapter, read_lineage, read
 from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, summarise_training
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.records import Emit, Event, Lineage
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, UnknownSetting, suggest
 from pytest_crucible.records.files import hash_file, is_locked
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.suggestions import suggest
-from pytest_crucible.records.unknown_setting import UnknownSetting
 
 if TYPE_CHECKING:
     from pytest_crucible.features.training.tinker_trainer import ServiceBase

@@ -14,11 +14,9 @@ from sqlalchemy import Connection, and_, func, select
 
 from pytest_crucible.records import Plan
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors
-from pytest_crucible.store.prompt_forms import messages_of, sample_texts, unpack_form
+from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import stored_text
-from pytest_crucible.store.variants import variant_keys
+from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
 
 # Rows that are fetched at a time: a call may have a long conversation.
 _PART = 1000
@@ -87,10 +85,10 @@ def load_attempts(
     `is_gate` returns whether a verdict depends on a sample with this input. A reply without a stored call has no prompt.
     """
     source = AttemptSource(run, plan.nodeid, plan.arms[number].name)
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         samples = _Samples(connection, plan.dataset_sha256, is_gate, plan.variants[twin - 1].sha256 if twin else "")
         first = twin * plan.draws(number).prompts
-        for key, prompt_form in variant_keys(connection, experiment, number, twin):
+        for key, prompt_form in variant_keys(store, experiment, number, twin):
             prompts = _Prompts(_load_forms(connection, key), samples)
             rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
             for _, of_unit in itertools.groupby(rows, key=itemgetter(0, 1)):
@@ -118,27 +116,25 @@ def count_replies(store: RunStore, experiment: int, number: int) -> int:
     """Return how many replies of an arm are stored, lost ones included."""
     replies, lost = schema.replies, schema.lost
     total = 0
-    with explain_errors(store.location), store.engine.connect() as connection:
-        for key, _ in variant_keys(connection, experiment, number):
-            count = select(func.count())
-            total += connection.execute(count.select_from(replies).where(replies.c.arm == key)).scalar_one()
-            whole = (lost.c.arm == key, lost.c.metric == "")
-            total += connection.execute(count.select_from(lost).where(*whole)).scalar_one()
+    for key, _ in variant_keys(store, experiment, number):
+        count = select(func.count())
+        total += store.scalar(count.select_from(replies).where(replies.c.arm == key))
+        whole = (lost.c.arm == key, lost.c.metric == "")
+        total += store.scalar(count.select_from(lost).where(*whole))
     return total
 
 
 def stored_kinds(store: RunStore, experiment: int) -> Mapping[str, str]:
     """Return the kinds of an experiment's metrics, as its values have shown them."""
     table = schema.experiments
-    with explain_errors(store.location), store.engine.connect() as connection:
-        kinds = connection.execute(select(table.c.kinds).where(table.c.id == experiment)).scalar()
+    kinds = store.scalar(select(table.c.kinds).where(table.c.id == experiment))
     return kinds or {}
 
 
 def sample_inputs(store: RunStore, dataset: str) -> Iterator[Any]:
     """Yield the inputs of a dataset's samples."""
     table = schema.samples
-    with explain_errors(store.location), store.engine.connect() as connection:
+    with store.connect() as connection:
         yield from connection.execute(select(table.c.input).where(table.c.dataset == dataset)).scalars()
 
 

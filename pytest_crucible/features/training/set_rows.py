@@ -25,9 +25,8 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.datasets.similar import Duplicate, find_duplicates
 from pytest_crucible.local_model.tokens import message_text
-from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.errors import DatasetError, SpecError, describe_type
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.records.type_names import describe_type
 
 TrainingTask = Literal["sft", "dpo", "kto"]
 TASKS: tuple[TrainingTask, ...] = ("sft", "dpo", "kto")

@@ -47,15 +47,14 @@ from pytest_crucible.features.training.set_selection import (
 )
 from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Adapter, MetricFacts, Plan
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.files import hash_file
-from pytest_crucible.records.process_secrets import hide_encoded
+from pytest_crucible.records.secret_settings import hide_encoded
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.records.suggestions import suggest
 from pytest_crucible.runs.plugins import variant_rules
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors, insert_or_ignore
+from pytest_crucible.store.engine import insert_or_ignore
 from pytest_crucible.store.runs import RunStore
 
 NO_CALL = "no stored call"
@@ -404,7 +403,7 @@ def add_training_set(
     # Compressed, it would pass where all other texts are redacted.
     body = zlib.compress(hide_encoded(origins, store.hide).encode("utf-8"))
     row = {"sha256": sha256, "name": name, "created": created, "card": dict(card), "origins": body}
-    with explain_errors(store.location), store.engine.begin() as connection:
+    with store.begin() as connection:
         connection.execute(insert_or_ignore(store.engine.dialect, schema.training_sets), row)
 
 
@@ -412,6 +411,5 @@ def find_training_set(store: RunStore, sha256: str) -> tuple[Mapping[str, Any], 
     """Return the card and the origins (JSON Lines) of a file with this hash; None for a file that was not exported here."""
     table = schema.training_sets
     query = select(table.c.card, table.c.origins).where(table.c.sha256 == sha256)
-    with explain_errors(store.location), store.engine.connect() as connection:
-        row = connection.execute(query).first()
+    row = store.first(query)
     return None if row is None else (row.card, zlib.decompress(row.origins).decode("utf-8"))

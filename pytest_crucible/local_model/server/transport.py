@@ -18,7 +18,7 @@ from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar, cast
 from urllib.parse import parse_qs
 
-from pytest_crucible.records.type_names import describe_json_type
+from pytest_crucible.records.errors import describe_json_type
 
 Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json] | None"
 T = TypeVar("T")

@@ -12,8 +12,7 @@ from pytest_crucible.adapters.opened_arm import collect_backends, collect_names
 from pytest_crucible.adapters.opener import Opener
 from pytest_crucible.features.sweeps.families import open_family
 from pytest_crucible.records import Adapter
-from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.unknown_setting import UnknownSetting
+from pytest_crucible.records.errors import SpecError, UnknownSetting
 
 ADAPTERS = """
 [adapters]

@@ -7,51 +7,25 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from answer_builders import LOST, SKIP, score_rows
 
 from pytest_crucible.analyse.comparisons import compare
-from pytest_crucible.analyse.scores import scores_with_units
 from pytest_crucible.analyse.slices import keep_slice
-from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.targets import evaluate_target
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import ArmOutcomes, Draws, Lost, MetricFacts, ScoreColumns, Unit
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.plan.targets import parse_contrast, parse_target
+from pytest_crucible.records import MetricFacts
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.stats.slices.slicing import Slicing
 
 FLAG = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
 SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
-LOST, SKIP = "lost", "skip"
 PLAIN = SampleAttributes()
 
 
-def score(facts, rows) -> list[ScoredMetric]:
-    """A metric with its replies, a row a sample: numbers, None where it does not apply, LOST, or SKIP for a skipped test."""
-    rows = [row if isinstance(row, list) else [row] for row in rows]
-    places = [(k, repeat) for k, row in enumerate(rows) for repeat in range(len(row))]
-    there = [(k, repeat) for k, repeat in places if rows[k][repeat] != LOST]
-    in_column = [(k, repeat) for k, repeat in there if rows[k][repeat] != SKIP]
-    column = ScoreColumns(
-        positions=[k for k, _ in in_column],
-        repeats=[repeat for _, repeat in in_column],
-        values=[rows[k][repeat] for k, repeat in in_column],
-        is_bool=[False] * len(in_column),
-    )
-    outcomes = ArmOutcomes(
-        positions=[k for k, _ in there],
-        repeats=[repeat for _, repeat in there],
-        failures=[None] * len(there),
-        skipped=[rows[k][repeat] == SKIP for k, repeat in there],
-        scores={"m": column},
-        lost=[Lost(Unit(k, 0, 0, repeat), None, "error") for k, repeat in places if (k, repeat) not in there],
-    )
-    draws = Draws(repeats=len(rows[0]))
-    return [ScoredMetric(facts, scores_with_units(facts, outcomes, samples=len(rows), draws=draws))]
-
-
 def run_comparison(ours, theirs, facts=FLAG, text="m", attributes=PLAIN, **options):
-    arms = score(facts, ours), score(facts, theirs)
+    arms = score_rows(facts, ours), score_rows(facts, theirs)
     return compare(parse_contrast(text, **options), "v2", arms, attributes, alpha=0.05, family_size=1)
 
 
@@ -130,7 +104,7 @@ def test_a_repeat_counts_by_the_share_of_its_samples_replies():
     assert result.difference == pytest.approx(first - second)
     assert (result.pairs, result.lost) == (24, 6)
     estimate = evaluate_target(
-        parse_target("m >= 0.1"), score(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
+        parse_target("m >= 0.1"), score_rows(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
     ).estimate
     assert estimate.value == pytest.approx(first)
 
@@ -215,7 +189,9 @@ def test_what_is_conditional_by_definition_has_no_unconditional_mean():
     values = [1.0, None, 1.0, 0.0]
 
     def unconditional(facts):
-        return evaluate_target(parse_target("m >= 0.1"), score(facts, values), "v2", SampleAttributes(), alpha=0.05)
+        return evaluate_target(
+            parse_target("m >= 0.1"), score_rows(facts, values), "v2", SampleAttributes(), alpha=0.05
+        )
 
     assert unconditional(FLAG).estimate.unconditional == 0.5
     assert unconditional(replace(FLAG, applies="reply")).estimate.unconditional is None
@@ -226,7 +202,11 @@ def test_a_target_on_a_wrongly_declared_metric_is_an_error_too():
     rows = [[1.0, None], [1.0, 1.0], [0.0, 0.0]] * 3
 
     result = evaluate_target(
-        parse_target("m >= 0.1"), score(replace(FLAG, applies="sample"), rows), "v2", SampleAttributes(), alpha=0.05
+        parse_target("m >= 0.1"),
+        score_rows(replace(FLAG, applies="sample"), rows),
+        "v2",
+        SampleAttributes(),
+        alpha=0.05,
     )
     assert "applied to some replies only of 3 samples" in result.suite_error
 
@@ -259,7 +239,7 @@ def test_a_gap_leaves_out_samples_that_are_lost_whole():
 
 def test_the_samples_of_a_slice_keep_their_shares():
     inside = np.array([True, False, True])
-    (metric,) = score(SHARE, [[1.0, None], [0.5, None], [0.0, 0.0]])
+    (metric,) = score_rows(SHARE, [[1.0, None], [0.5, None], [0.0, 0.0]])
 
     inside_slice = keep_slice(metric.scores, inside)
     assert inside_slice.shares.observed.tolist() == [0.5, 0.0, 1.0]

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from answer_builders import LOST, analysis_inputs, reply_rows
 
-from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import Arm, ArmOutcomes, Fingerprint, Lost, MetricFacts, Plan, ScoreColumns, Unit
+from pytest_crucible.analyse.analysis import analyse, score_table
+from pytest_crucible.plan.targets import parse_contrast
+from pytest_crucible.records import MetricFacts
 from pytest_crucible.stats import (
     crossed_difference,
     crossed_interval,
@@ -26,40 +26,15 @@ RNG = np.random.default_rng(16)
 SHARE = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0)
 
 
-def outcomes(values) -> ArmOutcomes:
-    """One arm from samples x repeats; NaN is lost."""
-    is_scored = ~np.isnan(values)
-    positions, repeats = (axis.tolist() for axis in np.nonzero(is_scored))
-    scores = ScoreColumns(
-        positions=positions, repeats=repeats, values=values[is_scored].tolist(), is_bool=[False] * len(positions)
-    )
-    lost = [Lost(Unit(k, 0, 0, j), None, "error") for k, j in zip(*map(list, np.nonzero(~is_scored)), strict=True)]
-    return ArmOutcomes(
-        positions=positions,
-        repeats=repeats,
-        failures=[None] * len(positions),
-        skipped=[False] * len(positions),
-        scores={"ok": scores},
-        lost=lost,
-    )
-
-
 def run_analysis(*arms, contrast="ok", target="ok >= 0.3", rounds=None, facts=SHARE, groups=None, fixed=(), **claims):
-    """The analysis of arms, each samples x repeats, in so many rounds."""
-    n, repeats = arms[0].shape
-    plan = Plan(
-        nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=n, selected=n, groups=None,
-        repeats=repeats, rounds=rounds or repeats, fixed=fixed, metrics=(facts,), targets=(parse_target(target),),
-        contrasts=tuple(replace(parse_contrast(contrast, **claims), baseline="v1") for _ in arms[1:]),
-        arms=tuple(
-            Arm(name=name, role="baseline" if k else "candidate", adapter=name, identity=name)
-            for k, name in enumerate(("v2", "v1")[: len(arms)])
-        ),
-        fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""), open_metrics=False,
+    """The analysis of arms, each samples x repeats, in so many rounds; NaN is lost."""
+    repeats = arms[0].shape[1]
+    rows = ([[LOST if math.isnan(value) else value for value in row] for row in values] for values in arms)
+    inputs = analysis_inputs(
+        *(reply_rows(of_arm, "ok") for of_arm in rows), n=len(arms[0]), repeats=repeats, rounds=rounds or repeats, fixed=fixed,
+        metrics=(facts,), targets=[target], groups=groups, open_metrics=False,
+        contrasts=[replace(parse_contrast(contrast, **claims), baseline="v1") for _ in arms[1:]],
     )  # fmt: skip
-    inputs = AnalysisInputs(
-        plan=plan, answers=tuple(map(outcomes, arms)), groups=groups or [None] * n, finished=True, known_kinds={}
-    )
     return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from test_analyse_comparisons import compare
 
 from pytest_crucible.gate.decide import AdjustedPValues, decide_comparison
-from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import MetricFacts
 
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")

@@ -12,9 +12,9 @@ from answer_builders import analysis_inputs, arm
 from pytest_crucible.analyse.analysis import analyse, score_table
 from pytest_crucible.analyse.stopping import in_order, settled_after, stop_early
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
-from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.stats import gaffke_bound
 
 N = 60

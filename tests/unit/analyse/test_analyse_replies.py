@@ -4,50 +4,27 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from answer_builders import LOST, score_rows
 
 from pytest_crucible.analyse.comparisons import compare, compare_pair
-from pytest_crucible.analyse.scores import scores_with_units
-from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.targets import evaluate_target
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
-from pytest_crucible.records import ArmOutcomes, Draws, Lost, MetricFacts, ScoreColumns, Unit
+from pytest_crucible.plan.targets import parse_contrast, parse_target
+from pytest_crucible.records import MetricFacts
 
 SHARE = MetricFacts(name="m", kind="bounded", low=0.0, high=1.0)
 SECONDS = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
 FLAGS = MetricFacts(name="m", kind="count", low=0.0, direction="lower")
-LOST = "lost"
-
-
-def score(facts, rows) -> list[ScoredMetric]:
-    """A metric with its replies, a row a sample: numbers, None where it does not apply, LOST."""
-    places = [(k, repeat) for k, row in enumerate(rows) for repeat in range(len(row))]
-    there = [place for place in places if rows[place[0]][place[1]] != LOST]
-    column = ScoreColumns(
-        positions=[k for k, _ in there],
-        repeats=[repeat for _, repeat in there],
-        values=[rows[k][repeat] for k, repeat in there],
-        is_bool=[False] * len(there),
-    )
-    arm = ArmOutcomes(
-        positions=column.positions,
-        repeats=column.repeats,
-        failures=[None] * len(there),
-        skipped=[False] * len(there),
-        scores={"m": column},
-        lost=[Lost(Unit(k, 0, 0, repeat), None, "error") for k, repeat in places if (k, repeat) not in there],
-    )
-    return [ScoredMetric(facts, scores_with_units(facts, arm, samples=len(rows), draws=Draws(repeats=len(rows[0]))))]
 
 
 def target(text, rows, facts=SHARE, clusters=None):
     attributes = SampleAttributes(None if clusters is None else np.array(clusters))
-    return evaluate_target(parse_target(text), score(facts, rows), "v2", attributes, alpha=0.05)
+    return evaluate_target(parse_target(text), score_rows(facts, rows), "v2", attributes, alpha=0.05)
 
 
 def run_comparison(text, ours, theirs, facts=SHARE, clusters=None, **options):
     attributes = SampleAttributes(None if clusters is None else np.array(clusters))
-    arms = score(facts, ours), score(facts, theirs)
+    arms = score_rows(facts, ours), score_rows(facts, theirs)
     return compare(parse_contrast(text, **options), "v2", arms, attributes, alpha=0.05, family_size=1)
 
 
@@ -102,7 +79,7 @@ def test_the_variance_of_a_difference_of_shares_is_that_of_two_ratios():
         residuals.append((totals - sizes * shares[-1]) / sizes.sum())
     variance = len(ours) / (len(ours) - 1) * ((residuals[0] - residuals[1]) ** 2).sum()
 
-    arms, everything = (score(SHARE, ours), score(SHARE, theirs)), np.ones(len(ours), dtype=bool)
+    arms, everything = (score_rows(SHARE, ours), score_rows(SHARE, theirs)), np.ones(len(ours), dtype=bool)
     ends = ("observed", "observed")
     result = compare_pair(parse_contrast("rate(m >= 0.5)"), arms, SampleAttributes(), everything, ends, 0.05)
 
@@ -213,7 +190,7 @@ def test_too_few_samples_for_a_percentile_say_so(draws):
 @pytest.mark.parametrize("claim", ["m >= 0.5", "rate(m >= 0.7) >= 0.5"])
 def test_at_looks_an_estimate_is_that_of_a_run_without_looks(claim):
     """A rate counts replies, of which samples have unequal numbers; a mean counts samples."""
-    metrics = score(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10)
+    metrics = score_rows(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10)
     plain, looked = (
         evaluate_target(parse_target(claim), metrics, "v2", SampleAttributes(look_alpha=alpha), alpha=0.05)
         for alpha in (None, 0.05)
@@ -228,8 +205,8 @@ def test_at_looks_an_estimate_is_that_of_a_run_without_looks(claim):
 def test_at_looks_a_difference_is_that_of_a_run_without_looks(text, clusters):
     codes = None if clusters is None else np.array(clusters)
     arms = (
-        score(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10),
-        score(SHARE, [[0.2, 0.9, 0.2], [0.9, 0.1, None]] * 10),
+        score_rows(SHARE, [[0.9, 0.9, 0.2], [0.9, None, None]] * 10),
+        score_rows(SHARE, [[0.2, 0.9, 0.2], [0.9, 0.1, None]] * 10),
     )
     plain, looked = (
         compare(parse_contrast(text), "v2", arms, SampleAttributes(codes, look_alpha=alpha), alpha=0.05, family_size=1)

@@ -1,4 +1,4 @@
-"""Targets and comparisons by slice: lost samples, samples without the field, twins, and one slice alone."""
+"""Targets and comparisons by slices."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from answer_builders import analysis_inputs, arm
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import analyse, score_table, uses_expected, uses_fields
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.records import Contrast, PlannedVariant
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.plan.targets import parse_contrast
+from pytest_crucible.records import (
+    Contrast,
+    PlannedVariant,
+)
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.stats.slices.pair_scores import difference_bounds
 
 SEX = [{"sex": "f"}] * 50 + [{"sex": "m"}] * 50

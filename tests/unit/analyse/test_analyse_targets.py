@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import pytest
+from answer_builders import score_column
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import beta, binom
 
-from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
 from pytest_crucible.analyse.targets import estimate_mean, evaluate_target
 from pytest_crucible.gate import decide_target
@@ -28,19 +28,9 @@ COUNT = MetricFacts(name="m", kind="count", low=0.0)
 SECONDS = MetricFacts(name="m", kind="unbounded", low=0.0, direction="lower")
 
 
-def column(values, facts, inapplicable=()) -> Scores:
-    """One value a sample; None is lost, and those at the positions `inapplicable` do not apply."""
-    array = np.array([math.nan if value is None else value for value in values], dtype=float)
-    absent = np.isin(np.arange(len(array)), list(inapplicable))
-    lost = np.isnan(array) & ~absent
-    return Scores(
-        array, np.where(lost, facts.low, array), np.where(lost, facts.high, array), lost, absent & np.isnan(array)
-    )
-
-
 def result(text, values, facts=BINARY, clusters=None, inapplicable=()):
     codes = None if clusters is None else np.array(clusters)
-    metrics = [ScoredMetric(facts, column(values, facts, inapplicable))]
+    metrics = [ScoredMetric(facts, score_column(values, facts, inapplicable))]
     return evaluate_target(parse_target(text), metrics, "v2", SampleAttributes(codes), alpha=ALPHA)
 
 
@@ -168,7 +158,7 @@ def test_nothing_seen_is_no_number():
 
 @pytest.mark.parametrize(("facts", "worst"), [(RATING, 1.0), (SHARE, 0.0)], ids=["rating", "share"])
 def test_the_unconditional_mean_has_the_worst_value_where_the_metric_does_not_apply(facts, worst):
-    scores = column([1.0, 1.0, None], facts, inapplicable=[2])
+    scores = score_column([1.0, 1.0, None], facts, inapplicable=[2])
     mean = estimate_mean(facts, "v2", scores, None, level=0.95)
 
     assert (mean.value, mean.n, mean.inapplicable, mean.lost) == (1.0, 2, 1, 0)
@@ -176,12 +166,17 @@ def test_the_unconditional_mean_has_the_worst_value_where_the_metric_does_not_ap
 
 
 def test_the_unconditional_mean_of_what_has_no_worst_value_is_unknown():
-    scores = column([1.0, None], NUMBER, inapplicable=[1])
+    scores = score_column([1.0, None], NUMBER, inapplicable=[1])
 
     assert estimate_mean(NUMBER, "v2", scores, None, level=0.95).unconditional is None
 
 
 # -- lost samples -------------------------------------------------------------------------------------------------
+
+
+def fillings(values, ends):
+    """Yield the values with each lost one at any of the ends."""
+    return itertools.product(*(ends if value is None else (value,) for value in values))
 
 
 @given(
@@ -191,11 +186,7 @@ def test_the_unconditional_mean_of_what_has_no_worst_value_is_unknown():
 def test_no_lost_bit_can_make_a_statistic_lie_outside_its_extremes(values, text):
     evidence = result(text, values).evidence
     extremes = sorted((evidence.worst.value, evidence.best.value))
-    holes = [k for k, value in enumerate(values) if value is None]
-    for filling in itertools.product((0.0, 1.0), repeat=len(holes)):
-        filled = list(values)
-        for k, item in zip(holes, filling, strict=True):
-            filled[k] = item
+    for filled in fillings(values, (0.0, 1.0)):
         whole = result(text, filled).evidence.observed
 
         assert extremes[0] - 1e-9 <= whole.value <= extremes[1] + 1e-9
@@ -211,12 +202,7 @@ def test_no_lost_rating_can_make_a_statistic_lie_outside_its_extremes(values, te
     facts = MetricFacts(name="m", kind="bounded", low=1.0, high=3.0)
     evidence = result(text, values, facts).evidence
     extremes = sorted((evidence.worst.value, evidence.best.value))
-    holes = [k for k, value in enumerate(values) if value is None]
-    for filling in itertools.product((1.0, 2.0, 3.0), repeat=len(holes)):
-        filled = list(values)
-        for k, item in zip(holes, filling, strict=True):
-            filled[k] = item
-
+    for filled in fillings(values, (1.0, 2.0, 3.0)):
         assert extremes[0] - 1e-9 <= result(text, filled, facts).evidence.observed.value <= extremes[1] + 1e-9
 
 
@@ -304,7 +290,7 @@ def test_no_n_is_named_where_none_can_be(text):
 def test_proof_and_disproof_exclude_each_other(values, limit):
     target = parse_target(f"m >= {limit:.3f}", decide="bound")
     reading = evaluate_target(
-        target, [ScoredMetric(SHARE, column(values, SHARE))], "v2", SampleAttributes(), alpha=ALPHA
+        target, [ScoredMetric(SHARE, score_column(values, SHARE))], "v2", SampleAttributes(), alpha=ALPHA
     ).evidence.observed
 
     state, proven = decide_target(target, reading, strict=False)

@@ -18,7 +18,7 @@ from run_sizes import choose_examples
 from pytest_crucible.detectors import addresses
 from pytest_crucible.detectors.pii import PII_TYPES, find_pii, passes_luhn, passes_mod97
 from pytest_crucible.detectors.places import drop_overlapping, make_spans
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 DATA = Path(os.environ.get("CRUCIBLE_DATA", "/nowhere")) / "guard" / "presidio_pii_synth.jsonl.gz"
 

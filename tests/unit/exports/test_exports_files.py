@@ -23,7 +23,7 @@ from pytest_crucible.exports import FORMATS, find_writer, write_csv, write_file,
 from pytest_crucible.features.cns3.antagonist_section import COLUMNS as FINDINGS
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.formula_cells import unguard_cell
+from pytest_crucible.records.views import unguard_cell
 from pytest_crucible.store.tables import EVENTS, OBSERVATIONS, REPEATS, REPLIES, TABLES, VARIANTS
 
 COLUMNS = {"sample": "text", "epoch": "integer", "value": "number", "skipped": "flag", "facts": "json"}

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
+from answer_builders import score_column
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from test_gate_verdicts import verdict
 
 from pytest_crucible.analyse.comparisons import compare_means
-from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.records import Comparison, Contrast, MetricFacts, Verdict
 
 FACTS = MetricFacts(name="a", kind="bounded", low=0.0, high=1.0)
@@ -28,14 +28,9 @@ class Data:
     facts: MetricFacts = FACTS
 
 
-def plain(values: np.ndarray) -> Scores:
-    nothing = np.zeros(len(values), dtype=bool)
-    return Scores(values, values, values, nothing, nothing)
-
-
 def decide(data: Data, **claim) -> tuple[Verdict, Comparison]:
     contrast = Contrast(metric="a", baseline="v1", **claim)
-    pair = plain(data.candidate), plain(data.baseline)
+    pair = score_column(data.candidate, data.facts), score_column(data.baseline, data.facts)
     compared = compare_means(contrast, data.facts, "v2", pair, data.clusters, alpha=0.05, family_size=1)
     return verdict(compared), compared
 
@@ -179,7 +174,7 @@ def test_a_margin_and_a_relevant_difference_exclude_the_same_regressions(data, l
 
 @given(data_sets(), st.sampled_from([*CLAIMS, {"alternative": "superior", "margin": 0.2}]))
 @settings(deadline=None)
-def test_what_is_not_decided_needs_more_samples_than_it_had(data, claim):
+def test_an_undecided_claim_needs_more_samples_than_it_had(data, claim):
     decided, compared = decide(data, **claim)
 
     if decided.state == "undecided" and compared.needed is not None:

@@ -1,16 +1,20 @@
-"""A regression gate with a relevant difference: what it calls missed, and what it calls proven equivalent."""
+"""Verdicts with a relevant difference, without excluded samples, and before the last stage."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
+from answer_builders import analysis_inputs, arm
 from hypothesis import given
 from hypothesis import strategies as st
-from test_gate_verdicts import ALPHA, analysis, both, comparison, evidence, reading, verdict
+from test_gate_verdicts import ALPHA, analysis, both, comparison, evidence, reading, target_result, verdict
 
+from pytest_crucible.analyse.analysis import analyse, score_table
 from pytest_crucible.gate import decide_comparison, decide_verdicts
-from pytest_crucible.records import Contrast, Look, PastComparison, Ratio
+from pytest_crucible.gate.decide import Settled, decide_without_excluded
+from pytest_crucible.gate.verdicts import leave_open
+from pytest_crucible.records import BoundedValue, Contrast, Look, PastComparison, Ratio, ReducedEvidence, Verdict
 
 PLAIN = Contrast(metric="a", baseline="v1")
 RELEVANT = replace(PLAIN, relevant=0.05)
@@ -36,7 +40,7 @@ RULINGS = [
 
 
 @pytest.mark.parametrize(("value", "lower", "upper", "p", "ruling"), RULINGS)
-def test_what_a_reading_says_beside_a_relevant_difference(value, lower, upper, p, ruling):
+def test_a_relevant_difference_is_decided_by_the_lower_bound_first(value, lower, upper, p, ruling):
     assert decide_comparison(RELEVANT, reading(value, lower, upper), both(p), alpha=ALPHA) == ruling
 
 
@@ -86,7 +90,7 @@ def test_a_relevant_difference_never_adds_a_miss(measured, p, relevant):
 
 
 @given(readings(), ps, relevances, relevances)
-def test_what_is_missed_is_also_missed_where_smaller_differences_matter(measured, p, smaller, other):
+def test_a_miss_stays_a_miss_at_a_smaller_relevant_difference(measured, p, smaller, other):
     narrow, wide = (replace(PLAIN, relevant=relevant) for relevant in sorted((smaller, other)))
 
     if decide_comparison(wide, measured, both(p), alpha=ALPHA)[0] == "missed":
@@ -101,7 +105,7 @@ def test_met_and_proven_is_what_a_margin_of_that_size_proves(measured, relevant)
     assert (gate == ("met", True)) == (decide_comparison(margin, measured, both(1.0), alpha=ALPHA) == ("met", True))
 
 
-def test_it_keeps_its_place_in_the_family():
+def test_a_relevant_difference_counts_in_the_family():
     assert RELEVANT.shares_alpha
     smaller, other = (comparison(evidence(reading(-0.09, -0.12, -0.06, 0.03)), RELEVANT) for _ in range(2))
 
@@ -144,11 +148,11 @@ REASONS = [
 
 
 @pytest.mark.parametrize(("measured", "reason"), REASONS)
-def test_a_relevant_difference_says_why(measured, reason):
+def test_the_reason_of_a_relevant_difference(measured, reason):
     assert verdict(comparison(evidence(reading(*measured)), RELEVANT, needed=700)).reason == reason
 
 
-def test_a_ratio_says_how_many_times_the_baseline():
+def test_the_reason_of_a_ratio_counts_times_the_baseline():
     share = replace(PLAIN, relevant=0.1, is_relative=True)
     seconds = Ratio(name="ratio of geometric means", value=1.02, interval=None, higher_is_better=False)
     slower = replace(comparison(evidence(reading(-0.02, -0.03, -0.01, 0.001)), share), ratio=seconds)
@@ -210,7 +214,7 @@ PAST = PastComparison(
         ((0.04, -0.06, 0.12, 0.001), "missed"),
     ],
 )
-def test_only_proof_that_it_is_below_what_matters_ends_a_proven_regression(measured, state):
+def test_only_proof_below_the_relevant_difference_ends_a_proven_regression(measured, state):
     ours = comparison(evidence(reading(*measured)), RELEVANT)
     look = Look(number=2, replies=(40, 40), since="2026-01-01", proven_in=PAST)
     whole = replace(analysis(ours), looks={RELEVANT.subject("v2"): look})
@@ -218,3 +222,119 @@ def test_only_proof_that_it_is_below_what_matters_ends_a_proven_regression(measu
     (ruled,) = decide_verdicts([replace(whole, comparisons=compared)], alpha=ALPHA, strict=False, family_size=1)
 
     assert (ruled.state, ruled.proven) == (state, True)
+
+
+GOOD, WEAK, BAD = reading(0.9, 0.85, 0.95), reading(0.9, 0.7, 0.95), reading(0.5, 0.4, 0.6)
+NOTHING = BoundedValue(value=None, lower=None, upper=None)
+
+
+def without(observed: BoundedValue, *, worst=None, lost=0) -> ReducedEvidence:
+    return ReducedEvidence(
+        evidence=evidence(observed, worst=worst), n=231, lost=lost, excluded=69, reason="match train.jsonl"
+    )
+
+
+@pytest.mark.parametrize(
+    ("whole", "rest", "state", "proven", "reason"),
+    [
+        (GOOD, GOOD, "met", True, "one-sided bound 0.85 >= target 0.80"),
+        (GOOD, WEAK, "met", False, "proven on 300 samples, unproven without the 69 that match train.jsonl"),
+        (GOOD, BAD, "undecided", False, "met on 300 samples, missed without the 69 that match train.jsonl"),
+        (WEAK, BAD, "undecided", False, "met on 300 samples, missed without the 69 that match train.jsonl"),
+        (WEAK, NOTHING, "undecided", False, "met on 300 samples, undecided without the 69 that match train.jsonl"),
+        (BAD, GOOD, "undecided", False, "missed on 300 samples, met without the 69 that match train.jsonl"),
+        (BAD, BAD, "missed", True, "one-sided bound 0.6 < target 0.80"),
+    ],
+)  # fmt: skip
+def test_a_target_holds_only_if_it_holds_without_excluded_samples(whole, rest, state, proven, reason):
+    result = replace(target_result("a >= 0.80", evidence(whole), n=300), reduced=without(rest))
+
+    decided = verdict(result)
+
+    assert (decided.state, decided.proven, decided.reason) == (state, proven, reason)
+
+
+def test_a_target_that_needs_proof_is_undecided_where_the_proof_is_lost():
+    result = replace(target_result("a >= 0.80", evidence(GOOD), n=300, decide="bound"), reduced=without(WEAK))
+
+    assert verdict(result).reason == "met on 300 samples, undecided without the 69 that match train.jsonl"
+
+
+def test_lost_samples_are_weighed_among_those_that_are_left():
+    result = replace(target_result("a >= 0.80", evidence(GOOD), n=300), reduced=without(GOOD, worst=BAD, lost=5))
+
+    assert verdict(result).state == "undecided"
+
+
+def test_a_partial_selection_is_not_decided_again():
+    result = replace(target_result("a >= 0.80", evidence(GOOD), n=300), reduced=without(BAD))
+
+    assert verdict(result, selected=7).reason == "only 7 of 100 samples were selected"
+
+
+def test_a_regression_must_be_proven_without_excluded_samples():
+    worse, unclear = reading(-0.2, p=0.001), reading(-0.05, p=0.3)
+    proven = replace(comparison(evidence(worse)), reduced=without(worse))
+
+    assert verdict(proven).state == "missed"
+    assert verdict(replace(proven, reduced=without(unclear))).reason == (
+        "missed on 100 samples, met without the 69 that match train.jsonl"
+    )
+
+
+def test_the_p_value_without_excluded_samples_is_corrected_as_the_whole_is():
+    worse = replace(comparison(evidence(reading(-0.2, p=0.001))), reduced=without(reading(-0.2, p=0.04)))
+
+    assert verdict(worse, family_size=1).state == "missed"
+    assert verdict(worse, family_size=2).state == "undecided"
+
+
+SETTLED = st.builds(Settled, st.sampled_from(["met", "missed", "undecided"]), st.booleans(), st.just(""))
+
+
+@given(whole=SETTLED, rest=SETTLED)
+def test_leaving_samples_out_never_decides_or_proves_anything(whole, rest):
+    decided = decide_without_excluded(whole, 300, rest, without(GOOD))
+
+    assert decided.state in (whole.state, "undecided")
+    assert whole.proven or not decided.proven
+    assert not decided.proven or (decided.state == rest.state and rest.proven) or whole.state == "undecided"
+
+
+MET = Verdict(nodeid="t.py::t", subject="a >= 0.5", kind="target", state="met", proven=True, reason="bound")
+MISSED = replace(MET, subject="b >= 0.5", state="missed")
+UNPROVEN = replace(MISSED, proven=False)
+BROKEN = replace(MET, subject="c >= 0.5", state="undecided", proven=False, suite_error=True)
+
+
+@pytest.fixture
+def complete():
+    inputs = analysis_inputs(arm(a=[True] * 5))
+    return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
+
+
+@pytest.fixture
+def ended(complete):
+    return replace(complete, ended="the session ended after stage smoke")
+
+
+def test_without_an_early_end_verdicts_stay(complete):
+    assert list(leave_open(complete, [MET, MISSED, UNPROVEN])) == [MET, MISSED, UNPROVEN]
+
+
+def test_a_proven_miss_stays_and_everything_else_is_undecided(ended):
+    verdicts = list(leave_open(ended, [MET, MISSED, UNPROVEN, BROKEN]))
+
+    assert [(verdict.state, verdict.proven) for verdict in verdicts] == [
+        ("undecided", False), ("missed", True), ("undecided", False), ("undecided", False)
+    ]  # fmt: skip
+    assert verdicts[0].reason == "the session ended after stage smoke"
+    assert verdicts[3].suite_error
+
+
+def test_a_target_out_of_reach_is_missed_and_nothing_else_is_proven(ended):
+    out = replace(ended, out_of_reach=("a >= 0.5",))
+
+    assert [(entry.state, entry.proven) for entry in leave_open(out, [MET, MISSED])] == [
+        ("missed", False), ("undecided", False)
+    ]  # fmt: skip

@@ -14,7 +14,7 @@ from scipy.stats import mannwhitneyu, norm, t
 from pytest_crucible.measures import auroc
 from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.records import Measure, MetricFacts, Sample
-from pytest_crucible.records.labels import label_number
+from pytest_crucible.records.datasets import label_number
 
 FACTS = MetricFacts(name="score", kind="unbounded")
 MEASURE = Measure(statistic="auroc", metric="score")

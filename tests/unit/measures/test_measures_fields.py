@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_crucible.measures.fields import advise_cuts, field_problem, read_field, slice_samples
-from pytest_crucible.records.slices import By, Field, short_name
+from pytest_crucible.records.datasets import By, Field, short_name
 
 
 def by(*names, within=None, cuts=()):

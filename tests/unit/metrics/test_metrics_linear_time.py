@@ -32,12 +32,12 @@ from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.models.scorers import NoVerdict, read_verdict
 from pytest_crucible.metrics.normalisers import NORMALISERS
-from pytest_crucible.records import Adapter, formula_cells, process_secrets, reasoning
+from pytest_crucible.records import Adapter, outcomes, secret_settings, views
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report import html, markdown
 from pytest_crucible.report.tables import align_estimates
-from pytest_crucible.store import prompt_forms
+from pytest_crucible.store import texts
 
 ROOT = Path(pytest_crucible.__file__).parent
 OPTIONS = ["one", "two"]
@@ -140,16 +140,15 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "local_model/server/openai_formats.py": {"split_calls": lambda text: openai_formats.split_calls(text, "call")},
     "local_model/server/transport.py": {"parse_head": head},
     "local_model/tokens.py": {"encode": lambda text: TOKENIZER.encode(text)},
-    "records/reasoning.py": {"reasoning_length": reasoning.reasoning_length},
-    "records/formula_cells.py": {"guard_cell": formula_cells.guard_cell, "unguard_cell": formula_cells.unguard_cell},
-    "records/key_forms.py": {"hider": hider({"planted"})},
-    "records/process_secrets.py": {"hide_encoded": lambda text: process_secrets.hide_encoded(text, str)},
+    "records/outcomes.py": {"reasoning_length": outcomes.reasoning_length},
+    "records/views.py": {"guard_cell": views.guard_cell, "unguard_cell": views.unguard_cell},
+    "records/secret_settings.py": {"hide_encoded": lambda text: secret_settings.hide_encoded(text, str)},
     "records/redaction.py": {"hider": hider({"planted"})},
     "report/tables.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
     "report/html.py": {"blanks": html.blanks},
     "features/training/set_attempts.py": {"own texts of a form": set_attempts._OWN.findall},
-    "store/prompt_forms.py": {"messages_of": lambda text: prompt_forms.messages_of(json.dumps(text), {"i0": "a"})},
+    "store/texts.py": {"messages_of": lambda text: texts.messages_of(json.dumps(text), {"i0": "a"})},
 }
 CONFIGURATION = "reads the configuration or the command line"
 FILE_NAME = "reads the name of a file, which has at most 255 bytes"
@@ -160,11 +159,11 @@ NO_REPLIES = {
     "importers/formats.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,
     "metrics/models/weights.py": "reads the configuration of a model in a local directory",
-    "records/amounts.py": CONFIGURATION,
+    "records/measures.py": CONFIGURATION,
     "records/registry.py": CONFIGURATION,
-    "records/durations.py": CONFIGURATION,
+    "records/settings.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
-    "records/slices.py": CONFIGURATION,
+    "records/datasets.py": CONFIGURATION,
     "store/history.py": CONFIGURATION,
     "local_model/server/models.py": CONFIGURATION,
     "local_model/server/hub_cache.py": CONFIGURATION,

@@ -78,9 +78,10 @@ def test_squad_metrics_follow_their_definition(reply, right):
 
 
 TABLE = Path(__file__).parents[2] / "data/replies/metrics.jsonl"
+ROWS = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
 
 
-@pytest.mark.parametrize("row", [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()], ids=str)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['metric']}: {row['reply'][:20]}")
 def test_a_reply_has_the_value_of_the_table(row):
     """SQuAD's own rule takes 3.14 and 314 for one answer: numbers need `numeric_match`."""
     metric = getattr(metrics, row["metric"])

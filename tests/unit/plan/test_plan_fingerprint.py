@@ -180,17 +180,9 @@ def test_every_process_computes_the_same(tmp_path):
         "import suite; from pytest_crucible.plan.fingerprint import fingerprint as f\n"
         "print(f(dataset='', function=suite.test_words, case='', metrics=(), sampling={}).function)"
     )
-    digests = {
-        subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2", "3")
-    }
+    environments = ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2", "3"))
+    command = [sys.executable, "-c", code]
+    digests = {subprocess.check_output(command, cwd=tmp_path, env=environment) for environment in environments}
 
     assert len(digests) == 1
 
@@ -248,12 +240,8 @@ def test_differences_are_named_in_words():
 
     assert differences(fingerprint, fingerprint) == []
     assert differences(fingerprint, dataclasses.replace(fingerprint, metrics="x")) == ["metrics"]
-    assert differences(fingerprint, Fingerprint(dataset="w", function="x", metrics="y", sampling="z")) == [
-        "dataset rows",
-        "test function",
-        "metrics",
-        "sampling parameters",
-    ]
+    names = ["dataset rows", "test function", "metrics", "sampling parameters"]
+    assert differences(fingerprint, Fingerprint(dataset="w", function="x", metrics="y", sampling="z")) == names
 
 
 # -- classes and other modules ------------------------------------------------------------------------------------

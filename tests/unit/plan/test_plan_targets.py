@@ -1,7 +1,8 @@
-"""The grammar of quality targets."""
+"""The grammar of targets and comparisons."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -11,76 +12,56 @@ from strategies import names
 
 from pytest_crucible import SpecError
 from pytest_crucible.measures.table import STATISTICS
+from pytest_crucible.plan.grammar import (
+    RELATIONS,
+    Bracket,
+    By,
+    Condition,
+    Field,
+    Requirement,
+    Term,
+    Value,
+    parse_requirement,
+    parse_value,
+    shortest,
+)
 from pytest_crucible.plan.targets import parse_measure, parse_target
 from pytest_crucible.records import Target
 
-relations = st.sampled_from([">=", "<=", ">", "<", "=="])
+relations = st.sampled_from(RELATIONS)
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 blanks = st.sampled_from(["", " ", "  ", "\t"])
 CONDITION = "cannot be read: a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
 
 
 @pytest.mark.parametrize(
-    ("text", "parts"),
+    ("text", "statistic", "metric", "relation", "value", "more"),
     [
-        ("accuracy >= 0.80", {"statistic": "mean", "metric": "accuracy", "relation": ">=", "value": 0.8}),
-        ("mean(loss) < 2", {"statistic": "mean", "metric": "loss", "relation": "<", "value": 2.0}),
-        (
-            "rate(entailment >= 0.75) >= 0.45",
-            {
-                "statistic": "rate",
-                "metric": "entailment",
-                "relation": ">=",
-                "value": 0.45,
-                "inner_relation": ">=",
-                "inner_value": 0.75,
-            },
-        ),
-        ("count(high_flags) == 0", {"statistic": "count", "metric": "high_flags", "relation": "==", "value": 0.0}),
-        (
-            "count(errors > 2) <= 3",
-            {
-                "statistic": "count",
-                "metric": "errors",
-                "relation": "<=",
-                "value": 3.0,
-                "inner_relation": ">",
-                "inner_value": 2.0,
-            },
-        ),
-        (
-            "p95(latency_s) <= 2",
-            {"statistic": "quantile", "metric": "latency_s", "relation": "<=", "value": 2.0, "quantile": 0.95},
-        ),
-        (
-            "p2.5(score) > -1e-3",
-            {"statistic": "quantile", "metric": "score", "relation": ">", "value": -0.001, "quantile": 0.025},
-        ),
-        ("f1.macro-avg>=.5", {"statistic": "mean", "metric": "f1.macro-avg", "relation": ">=", "value": 0.5}),
-        ("auroc(score) >= 0.7", {"statistic": "auroc", "metric": "score", "relation": ">=", "value": 0.7}),
-        (
-            "ece(confidence, accuracy) <= 0.05",
-            {"statistic": "ece", "metric": "confidence", "further": ("accuracy",), "relation": "<=", "value": 0.05},
-        ),
-        ("accuracy[v1] > 0", {"statistic": "mean", "metric": "accuracy[v1]", "relation": ">", "value": 0.0}),
-        ("by >= 1", {"statistic": "mean", "metric": "by", "relation": ">=", "value": 1.0}),
-        ("mean >= 1", {"statistic": "mean", "metric": "mean", "relation": ">=", "value": 1.0}),
-        ("p95 <= +2.", {"statistic": "mean", "metric": "p95", "relation": "<=", "value": 2.0}),
+        ("accuracy >= 0.80", "mean", "accuracy", ">=", 0.8, {}),
+        ("mean(loss) < 2", "mean", "loss", "<", 2.0, {}),
+        ("rate(entailment >= 0.75) >= 0.45", "rate", "entailment", ">=", 0.45, {"inner_relation": ">=", "inner_value": 0.75}),
+        ("count(high_flags) == 0", "count", "high_flags", "==", 0.0, {}),
+        ("count(errors > 2) <= 3", "count", "errors", "<=", 3.0, {"inner_relation": ">", "inner_value": 2.0}),
+        ("p95(latency_s) <= 2", "quantile", "latency_s", "<=", 2.0, {"quantile": 0.95}),
+        ("p2.5(score) > -1e-3", "quantile", "score", ">", -0.001, {"quantile": 0.025}),
+        ("f1.macro-avg>=.5", "mean", "f1.macro-avg", ">=", 0.5, {}),
+        ("auroc(score) >= 0.7", "auroc", "score", ">=", 0.7, {}),
+        ("ece(confidence, accuracy) <= 0.05", "ece", "confidence", "<=", 0.05, {"further": ("accuracy",)}),
+        ("accuracy[v1] > 0", "mean", "accuracy[v1]", ">", 0.0, {}),
+        ("by >= 1", "mean", "by", ">=", 1.0, {}),
+        ("mean >= 1", "mean", "mean", ">=", 1.0, {}),
+        ("p95 <= +2.", "mean", "p95", "<=", 2.0, {}),
     ],
-)
-def test_a_target_is_read(text, parts):
-    assert parse_target(text) == Target(text=text, **parts)
+)  # fmt: skip
+def test_a_target_is_parsed(text, statistic, metric, relation, value, more):
+    parsed = Target(text=text, statistic=statistic, metric=metric, relation=relation, value=value, **more)
+
+    assert parse_target(text) == parsed
 
 
-def refusal(text) -> str:
+def refusal(text, parse=parse_target) -> str:
     with pytest.raises(SpecError) as caught:
-        parse_target(text)
-    return str(caught.value)
-
-
-def measure_refusal(text) -> str:
-    with pytest.raises(SpecError) as caught:
-        parse_measure(text, f"ab_compare({text!r})")
+        parse(text)
     return str(caught.value)
 
 
@@ -121,8 +102,10 @@ def test_a_mean_is_named_by_its_metric_alone():
         ("accuracy f1", "cannot be read at 'f1' (character 10): expected nothing more, for example 'accuracy >= 0.80'"),
     ],
 )
-def test_what_cannot_be_compared_is_refused(text, sentence):
-    assert measure_refusal(text) == f"ab_compare({text!r}) {sentence}"
+def test_an_invalid_measure_is_refused(text, sentence):
+    what = f"ab_compare({text!r})"
+
+    assert refusal(text, lambda text: parse_measure(text, what)) == f"{what} {sentence}"
 
 
 def test_a_target_is_shown_with_single_blanks():
@@ -130,14 +113,14 @@ def test_a_target_is_shown_with_single_blanks():
 
 
 @given(names, relations, numbers, blanks)
-def test_what_is_written_is_what_is_meant(metric, relation, value, blank):
+def test_a_written_target_is_parsed(metric, relation, value, blank):
     target = parse_target(f"{blank}{metric} {relation}{blank}{value!r}{blank}")
 
     assert (target.statistic, target.metric, target.relation, target.value) == ("mean", metric, relation, value)
 
 
 @given(names, relations, numbers, relations, numbers, st.sampled_from(["rate", "count"]), blanks)
-def test_what_is_written_within_brackets_is_what_is_meant(metric, inner, bound, relation, value, statistic, blank):
+def test_a_written_condition_is_parsed(metric, inner, bound, relation, value, statistic, blank):
     target = parse_target(
         f"{statistic}({blank}{metric} {inner}{blank}{bound!r}{blank}){blank}{relation}{blank}{value!r}"
     )
@@ -154,7 +137,7 @@ def test_a_target_that_is_shown_can_be_read_again(metric, relation, value):
 
 
 @given(st.text(alphabet="acp95(). >=<-+e0%", max_size=25))
-def test_any_text_is_read_or_refused(text):
+def test_any_text_is_a_target_or_refused(text):
     try:
         parsed_text = parse_target(text).text
     except SpecError as error:
@@ -230,7 +213,7 @@ def test_a_statistic_that_does_not_exist_is_refused_with_the_nearest_one(text, n
     assert refusal(text) == f"target {text!r} cannot be read: {name!r} is not a statistic: {hint}{SPELLINGS}"
 
 
-def test_a_target_that_is_no_text_is_refused():
+def test_a_target_that_is_not_a_text_is_refused():
     assert refusal(0.8) == "target 0.8 is not a text: write it in quotes, for example 'accuracy >= 0.80'"
 
 
@@ -268,25 +251,96 @@ def test_a_number_in_brackets_is_a_part_of_the_variants_name():
 
 
 @pytest.mark.parametrize("percent", ["0", "00", "0.0", "100", "100.5", "1000"])
-def test_a_quantile_that_no_data_have_is_refused(percent):
-    with pytest.raises(SpecError) as caught:
-        parse_target(f"p{percent}(latency_s) <= 2")
-
-    assert str(caught.value) == (
+def test_a_quantile_outside_0_to_100_is_refused(percent):
+    assert refusal(f"p{percent}(latency_s) <= 2") == (
         f"target 'p{percent}(latency_s) <= 2' asks for p{percent}: "
         "write a percentage between 0 and 100, as in 'p95(latency_s) <= 2'"
     )
 
 
-@pytest.mark.parametrize("decide", ["point", "bound"])
-def test_a_target_says_what_decides_it(decide):
-    assert parse_target("accuracy >= 0.8", decide=decide).decide == decide
-
-
-def test_anything_else_cannot_decide():
+def test_a_target_is_decided_by_the_estimate_or_by_proof():
+    assert [parse_target("accuracy >= 0.8", decide=decide).decide for decide in ("point", "bound")] == [
+        "point",
+        "bound",
+    ]
     with pytest.raises(SpecError) as caught:
         parse_target("accuracy >= 0.8", decide="proof")
 
     assert str(caught.value) == (
         "target 'accuracy >= 0.8' has decide='proof': write 'point' (the estimate decides) or 'bound' (proof decides)"
     )
+
+
+metric_names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_.\-]{0,8}", fullmatch=True)
+# A name whose last word is a number would be read as a numbered variant.
+inner = st.from_regex(r"[^\[\]\s]([^\[\]\s]| [a-z])*", fullmatch=True)
+brackets = st.builds(Bracket, inner, st.none() | numbers)
+terms = st.builds(Term, metric_names, st.none() | brackets)
+fields = st.builds(Field, metric_names, st.lists(numbers, max_size=3).map(tuple))
+groupings = st.builds(By, st.lists(fields, min_size=1, max_size=3).map(tuple), st.none() | fields)
+plain_values = st.builds(lambda term, by: Value((term,), by=by), terms, st.none() | groupings)
+calls = st.builds(
+    Value,
+    st.lists(terms, min_size=1, max_size=3).map(tuple),
+    metric_names,
+    st.none() | st.builds(Condition, relations, numbers),
+    st.none() | groupings,
+)
+values = plain_values | calls
+requirements = st.builds(Requirement, values, relations, numbers)
+
+
+@given(requirements)
+def test_a_printed_requirement_is_parsed_to_the_same_tree(tree):
+    assert parse_requirement(str(tree), "this") == tree
+
+
+@given(values)
+def test_a_printed_value_is_parsed_to_the_same_tree(tree):
+    assert parse_value(str(tree), "this") == tree
+
+
+@given(requirements, st.sampled_from([" ", "  ", "\t"]))
+def test_a_text_has_one_normal_form(tree, blank):
+    """More blanks, the same tree; and the printed form of what was parsed is parsed to itself."""
+    spread = f"{blank}{tree}{blank}".replace(" >= ", f"{blank}>={blank}")
+    normal = str(parse_requirement(spread, "this"))
+
+    assert normal == str(tree)
+    assert str(parse_requirement(normal, "this")) == normal
+
+
+@given(st.text(alphabet="ab .[]()&,<>=1-by", max_size=20))
+def test_any_text_is_parsed_or_refused_at_a_place_within_it(text):
+    try:
+        assert parse_requirement(str(parse_requirement(text, "this")), "this")
+    except SpecError as error:
+        place = str(error).partition("(character ")[2].partition(")")[0]
+        assert not place or text[int(place) - 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "tree"),
+    [
+        ("accuracy", Value((Term("accuracy"),))),
+        ("accuracy[v1]", Value((Term("accuracy", Bracket("v1")),))),
+        ("accuracy[attack 3]", Value((Term("accuracy", Bracket("attack", 3.0)),))),
+        ("accuracy.overall", Value((Term("accuracy.overall"),))),
+        ("by by by", Value((Term("by"),), by=By((Field("by"),)))),
+        ("a by b & c within d", Value((Term("a"),), by=By((Field("b"), Field("c")), Field("d")))),
+        ("a by within within within", Value((Term("a"),), by=By((Field("within"),), Field("within")))),
+        (
+            "gap(a > 1, b by metadata.length(100, 2e2))",
+            Value(
+                (Term("a"), Term("b")), "gap", Condition(">", 1.0), By((Field("metadata.length", (100.0, 200.0)),)),
+            ),
+        ),
+    ],
+)  # fmt: skip
+def test_each_rule_of_the_grammar(text, tree):
+    assert parse_value(text, "this") == tree
+
+
+@pytest.mark.parametrize("number", [0.1, 2.0, -0.0, 1e-05, 1e300, 123456789.0, math.pi])
+def test_the_shortest_text_of_a_number_reads_as_the_same_number(number):
+    assert float(shortest(number)) == number

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from other_user import OTHER, run_as_other_user
 
-from pytest_crucible.records.private_files import (
+from pytest_crucible.records.files import (
     NotPrivateError,
     close_to_others,
     create_closed,

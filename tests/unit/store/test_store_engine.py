@@ -1,4 +1,4 @@
-"""Each way in which a run store cannot be opened, with a real database in that state, and its sentence."""
+"""Opening databases, and inserting rows."""
 
 from __future__ import annotations
 
@@ -11,9 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import create_engine
 
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.store.engine import explain_errors, open_engine
+from pytest_crucible.store import schema
+from pytest_crucible.store.engine import ROWS_PER_STATEMENT as MANY
+from pytest_crucible.store.engine import explain_errors, insert_many, open_engine
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
 
@@ -32,7 +35,7 @@ def refusal(location: Path | str, *, busy_s: float = 5.0) -> str:
     return str(raised.value)
 
 
-def test_another_process_holds_it(store_path):
+def test_a_store_that_another_process_locks_is_refused(store_path):
     with closing(sqlite3.connect(store_path)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
 
@@ -43,7 +46,7 @@ def test_another_process_holds_it(store_path):
     )
 
 
-def test_another_process_holds_one_that_is_still_empty(tmp_path):
+def test_an_empty_store_that_another_process_locks_is_refused(tmp_path):
     path = tmp_path / "new.db"
     with closing(sqlite3.connect(path)) as holder:
         holder.execute("BEGIN EXCLUSIVE")
@@ -51,7 +54,7 @@ def test_another_process_holds_one_that_is_still_empty(tmp_path):
         assert "is locked by another process" in refusal(path, busy_s=0.05)
 
 
-def test_it_waits_for_another_process(store_path):
+def test_opening_waits_for_another_process(store_path):
     """The other one lets go after a moment."""
     code = (
         "import sqlite3, sys, time; c = sqlite3.connect(sys.argv[1]); c.execute('BEGIN EXCLUSIVE'); print(flush=True)"
@@ -64,54 +67,52 @@ def test_it_waits_for_another_process(store_path):
         open_engine(str(store_path), busy_s=20).dispose()
 
 
-def test_it_is_read_only(store_path):
-    location = f"sqlite:///file:{store_path}?mode=ro&uri=true"
-
-    assert refusal(location) == (
-        f"run store {location!r} is read-only: make it writable, or name another store with --crucible-store"
-    )
+def alter(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute(statement)
 
 
-def test_it_is_another_kind_of_file(tmp_path):
-    path = tmp_path / "notes.db"
-    path.write_bytes(b"These are notes, and no database. " * 100)
+@pytest.mark.parametrize(
+    ("damage", "problem"),
+    [
+        (lambda path: path.write_bytes(b"These are notes, and no database. " * 100),
+         "is not a run store (another kind of file, or corrupt): move it away, or name another one"),
+        (lambda path: path.write_bytes(path.read_bytes()[: 4096 + 100]),
+         "is corrupt: move it away and start a new one, or restore a copy"),
+        (lambda path: alter(path, "UPDATE store_format SET version = 99"),
+         f"has format 99, this version writes format {FORMAT}: upgrade pytest-crucible, or name another store with "
+         "--crucible-store"),
+        (lambda path: alter(path, "DROP TABLE runs"),
+         "cannot be used (no such table: runs): repair it, or name another store with --crucible-store"),
+    ],
+    ids=["another file", "cut off", "newer version", "missing table"],
+)  # fmt: skip
+def test_a_damaged_store_is_refused(store_path, damage, problem):
+    damage(store_path)
 
-    assert refusal(path) == (
-        f"run store {str(path)!r} is not a run store (another kind of file, or corrupt): move it away, or name another "
-        "one"
-    )
-
-
-def test_it_was_cut_off(store_path):
-    store_path.write_bytes(store_path.read_bytes()[: 4096 + 100])
-
-    refused = refusal(store_path)
-
-    assert refused == (f"run store {str(store_path)!r} is corrupt: move it away and start a new one, or restore a copy")
-
-
-def test_it_is_of_a_newer_version(store_path):
-    with closing(sqlite3.connect(store_path)) as connection, connection:
-        connection.execute("UPDATE store_format SET version = 99")
-
-    refused = refusal(store_path)
-
-    assert refused == (
-        f"run store {str(store_path)!r} has format 99, this version writes format {FORMAT}: upgrade pytest-crucible, or name "
-        "another store with --crucible-store"
-    )
+    assert refusal(store_path) == f"run store {str(store_path)!r} {problem}"
 
 
-def test_a_table_is_missing(store_path):
-    with closing(sqlite3.connect(store_path)) as connection, connection:
-        connection.execute("DROP TABLE runs")
+NOWHERE = "cannot be opened: check that its directory exists and can be written to"
+NO_URL = "is not a database that can be reached: write a path, or a URL such as postgresql://host/name"
 
-    refused = refusal(store_path)
 
-    assert refused == (
-        f"run store {str(store_path)!r} cannot be used (no such table: runs): repair it, or name another "
-        "store with --crucible-store"
-    )
+@pytest.mark.parametrize(
+    ("location", "problem"),
+    [
+        ("sqlite:///file:{path}?mode=ro&uri=true",
+         "is read-only: make it writable, or name another store with --crucible-store"),
+        ("sqlite:///{folder}/nowhere/runs.db", NOWHERE),
+        ("{folder}", NOWHERE),
+        ("nosuch://host/name", NO_URL),
+        ("://", NO_URL),
+        ("https://example.org/runs", NO_URL),
+    ],
+)  # fmt: skip
+def test_a_location_without_a_writable_store_is_refused(store_path, location, problem):
+    location = location.format(path=store_path, folder=store_path.parent)
+
+    assert refusal(location) == f"run store {location!r} {problem}"
 
 
 def test_a_file_is_in_the_way_of_its_directory(tmp_path):
@@ -121,28 +122,6 @@ def test_a_file_is_in_the_way_of_its_directory(tmp_path):
     sentence = refusal(path)
     assert sentence.startswith(f"run store {str(path)!r} cannot be created: ")
     assert "File exists" in sentence
-
-
-def test_a_url_names_a_directory_that_is_not_there(tmp_path):
-    location = f"sqlite:///{tmp_path}/nowhere/runs.db"
-
-    assert refusal(location) == (
-        f"run store {location!r} cannot be opened: check that its directory exists and can be written to"
-    )
-
-
-def test_it_is_a_directory(tmp_path):
-    assert refusal(tmp_path) == (
-        f"run store {str(tmp_path)!r} cannot be opened: check that its directory exists and can be written to"
-    )
-
-
-@pytest.mark.parametrize("location", ["nosuch://host/name", "://", "https://example.org/runs"])
-def test_it_is_no_url(location):
-    assert refusal(location) == (
-        f"run store {location!r} is not a database that can be reached: write a path, or a URL such as "
-        "postgresql://host/name"
-    )
 
 
 def test_a_missing_directory_is_made_and_kept_out_of_commits(tmp_path):
@@ -168,7 +147,7 @@ def test_any_file_name_is_a_path(tmp_path, name):
     assert path.stat().st_size > 0
 
 
-def test_it_opens_as_it_was_left(store_path):
+def test_opening_changes_no_byte(store_path):
     before = store_path.read_bytes()
     RunStore(str(store_path)).close()
 
@@ -176,7 +155,7 @@ def test_it_opens_as_it_was_left(store_path):
 
 
 @pytest.mark.slow
-def test_processes_that_make_it_at_once_all_succeed(tmp_path):
+def test_processes_that_create_a_store_at_once_all_succeed(tmp_path):
     """xdist workers start together."""
     code = textwrap.dedent(
         """
@@ -201,7 +180,7 @@ def test_processes_that_make_it_at_once_all_succeed(tmp_path):
     assert [(process.communicate()[1], process.returncode) for process in processes] == [("", 0)] * 4
 
 
-def test_a_server_is_not_waited_for_for_ever(postgresql):
+def test_waiting_for_a_server_ends(postgresql):
     engine = open_engine(postgresql, busy_s=7)
     with engine.connect() as connection:
         parameters = connection.connection.dbapi_connection.info.get_parameters()
@@ -211,7 +190,7 @@ def test_a_server_is_not_waited_for_for_ever(postgresql):
     assert (parameters["tcp_user_timeout"], parameters["connect_timeout"], lock) == ("7000", "10", "7s")
 
 
-def test_a_server_is_lost_in_mid_work(postgresql):
+def test_a_lost_server_is_named(postgresql):
     """Its process for this connection is killed, as the one that watches over them would be."""
     engine = open_engine(postgresql)
     with pytest.raises(StoreError) as raised, explain_errors("X"), engine.connect() as connection:
@@ -221,3 +200,37 @@ def test_a_server_is_lost_in_mid_work(postgresql):
     assert str(raised.value) == (
         "run store 'X' has lost its server: start it again, then resume with --crucible-resume"
     )
+
+
+def test_facts_are_stored_as_json_and_missing_ones_as_null():
+    row = {"run": "r", "experiment": "", "arm": "", "sample": "", "epoch": 0, "name": "vote", "at": 1.0}
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        schema.metadata.create_all(connection)
+        insert_many(connection, schema.events, [{**row, "facts": {"kind": "é"}}, {**row, "facts": None}], over=False)
+        stored = connection.exec_driver_sql("SELECT facts FROM events ORDER BY id").scalars().all()
+    engine.dispose()
+
+    assert stored == ['{"kind": "\\u00e9"}', None]
+
+
+@pytest.mark.parametrize("number", [1, MANY - 1, MANY, MANY + 1, 3 * MANY, 3 * MANY + 7])
+@pytest.mark.parametrize("over", [False, True])
+def test_each_row_is_stored_once_in_any_number_of_statements(number, over):
+    """And one that is there stays as it is, or is replaced."""
+
+    def rows(identity: str, first: int) -> list[dict[str, object]]:
+        keys = range(first, first + number)
+        return [{"reply": f"{identity} {key}", "key": str(key), "created": 1.0, "identity": identity} for key in keys]
+
+    engine = create_engine("sqlite://")
+    with engine.begin() as connection:
+        schema.metadata.create_all(connection)
+        insert_many(connection, schema.reply_cache, rows("old", 0), over=over)
+        insert_many(connection, schema.reply_cache, rows("new", number // 2), over=over)
+        stored = connection.exec_driver_sql("SELECT key, identity, reply FROM reply_cache").all()
+    engine.dispose()
+
+    new = range(number // 2 if over else number, number // 2 + number)
+    expected = {str(key): "new" if key in new else "old" for key in range(number // 2 + number)}
+    assert sorted(map(tuple, stored)) == sorted((key, who, f"{who} {key}") for key, who in expected.items())

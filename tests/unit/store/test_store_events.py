@@ -21,12 +21,12 @@ from pytest_crucible.records import Event
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import HIDDEN, hider
 from pytest_crucible.store import schema
-from pytest_crucible.store.event_rows import AMOUNTS, event_rows
 from pytest_crucible.store.events import load_events
-from pytest_crucible.store.recorder import Recorder
+from pytest_crucible.store.rows import AMOUNTS, event_rows
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sanitize import sanitize_text
 from pytest_crucible.store.tables import events
+from pytest_crucible.store.texts import sanitize_text
+from pytest_crucible.store.writer import Recorder
 
 T, U = "test_sums.py::test_sums", "test_sums.py::test_others"
 
@@ -239,7 +239,7 @@ def test_many_events_keep_their_order(store):
 PROGRAM = """
 import sys, time
 from pytest_crucible.records import Event
-from pytest_crucible.store.recorder import Recorder
+from pytest_crucible.store.writer import Recorder
 from pytest_crucible.store.runs import RunStore
 
 recorder = Recorder("run1")

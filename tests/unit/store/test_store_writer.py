@@ -17,21 +17,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from plan_builders import plan_of
 from sqlalchemy import event, select, text
 
-from pytest_crucible.records import Event, Fingerprint, ModelCall, Observation, Outcome, Plan, Reply, Sample, Unit
+from pytest_crucible.records import Event, ModelCall, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.spill_file import write_spill_file
-from pytest_crucible.store.writer import MAX_WAITING_ROWS, _Batch
+from pytest_crucible.store.writer import MAX_WAITING_ROWS, Writer, _Batch
 
-PLAN = Plan(
-    nodeid="t.py::t", path="t.py", line=1, dataset="d", dataset_sha256="d", planned=1, selected=1, groups=None, repeats=1,
-    arms=(), metrics=(), targets=(), contrasts=(), open_metrics=True,
-    fingerprint=Fingerprint(dataset="", function="", metrics="", sampling=""),
-)  # fmt: skip
+PLAN = plan_of()
 
 PROGRAM = """
 import resource, sys, time
@@ -99,7 +96,7 @@ def fill(writer, arm: int, *, at_once: int) -> None:
 
 
 @pytest.mark.slow
-def test_two_processes_at_once_lose_nothing_and_double_nothing(store, path):
+def test_two_processes_at_once_lose_and_double_no_row(store, path):
     """Their ranges overlap: both say the same of units 1,500 to 2,999."""
     experiment, arm = enter_experiment(store)
     processes = [program(path, arm, first, 3000) for first in (0, 1500)]
@@ -155,7 +152,7 @@ def test_a_store_stays_whole_when_its_writer_is_killed(store, path):
         assert connection.exec_driver_sql("PRAGMA integrity_check").scalar() == "ok"
 
 
-def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_it_left(store, path):
+def test_a_full_disk_stops_the_run_and_the_next_one_enters_its_rows(store, path):
     """SQLite's own limit on pages gives the error of a full disk."""
     experiment, arm = enter_experiment(store)
     with store.engine.connect() as connection:
@@ -192,7 +189,7 @@ def test_a_disk_that_becomes_full_stops_the_run_and_the_next_one_takes_in_what_i
 
 
 @pytest.mark.slow
-def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
+def test_add_raises_the_error_of_a_write_in_the_background(store, path):
     """No flush is needed: the writing thread passes the error to the adding one."""
     _, arm = enter_experiment(store)
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**17)
@@ -203,7 +200,7 @@ def test_a_write_that_fails_in_the_background_is_said_by_add(store, path):
     assert re.search(r"rows of this run (not saved|kept in .*)\)", lines[-1])
 
 
-def test_calls_that_cannot_be_turned_into_rows_are_no_silent_loss(store):
+def test_calls_that_cannot_become_rows_raise_an_error(store):
     """The thread turns them into rows, and a guard that redacts them may raise anything."""
     _, arm = enter_experiment(store)
     call = ModelCall(text="[half a li", is_json=True, request=1, parameters=None, system="")
@@ -214,7 +211,7 @@ def test_calls_that_cannot_be_turned_into_rows_are_no_silent_loss(store):
         writer.close()
 
 
-def test_rows_that_a_damaged_file_does_not_take_are_kept(store, path):
+def test_rows_that_a_damaged_file_refuses_are_spilled(store, path):
     _, arm = enter_experiment(store)
     writer = store.writer()
     with store.engine.begin() as connection:
@@ -232,7 +229,7 @@ def test_rows_that_a_damaged_file_does_not_take_are_kept(store, path):
 
 
 @pytest.mark.slow
-def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
+def test_the_next_run_enters_rows_that_a_full_disk_refused(store, path):
     """The kernel's limit on the size of a file: the database has reached it, and a new file has not."""
     experiment, arm = enter_experiment(store)
     process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)
@@ -244,22 +241,17 @@ def test_what_a_full_disk_did_not_take_is_taken_in_by_the_next_run(store, path):
     assert list(Path(f"{path}.unsaved").iterdir()) == []
 
 
-def test_what_was_kept_of_another_store_is_left_alone(store, path):
-    write_spill_file(
-        str(path),
-        store.key,
-        "another run",
-        [(schema.replies, False, [{"arm": 1, "position": 0, "epoch": 0, "skipped": False}])],
-    )
+def test_spill_files_of_an_unknown_run_are_left_alone(store, path):
+    row = {"arm": 1, "position": 0, "epoch": 0, "skipped": False}
+    write_spill_file(str(path), store.key, "another run", [(schema.replies, False, [row])])
 
     RunStore(str(path)).close()
 
-    with store.engine.connect() as connection:
-        assert connection.execute(select(schema.replies)).all() == []
+    assert list(store.rows(select(schema.replies))) == []
     assert len(list(Path(f"{path}.unsaved").glob("*.jsonl"))) == 1
 
 
-def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(store, path):
+def test_a_spill_file_of_a_killed_process_is_entered_by_the_next_one(store, path):
     _, arm = enter_experiment(store)
     row = {"arm": arm, "position": 0, "epoch": 0, "skipped": False}
     spill_file = write_spill_file(str(path), store.key, "run", [(schema.replies, False, [row])])
@@ -271,13 +263,12 @@ def test_what_a_killed_process_was_about_to_take_in_is_taken_in_by_the_next_one(
 
     RunStore(str(path)).close()
 
-    with store.engine.connect() as connection:
-        assert connection.execute(select(schema.replies.c.position)).all() == [(0,)]
+    assert list(store.scalars(select(schema.replies.c.position))) == [0]
     assert not other_file.exists()
     assert others.exists()
 
 
-def test_a_batch_has_one_order_whatever_came_first():
+def test_a_batch_is_written_in_one_order():
     """Two sessions that write the same answers would else lock the tables, and the rows, crosswise."""
     batches = _Batch(), _Batch()
     for batch, tables in zip(batches, ((schema.lost, schema.replies), (schema.replies, schema.lost)), strict=True):
@@ -290,54 +281,43 @@ def test_a_batch_has_one_order_whatever_came_first():
     assert first == second == [("lost", [0, 1, 2]), ("replies", [0, 1, 2])]
 
 
-def test_who_write_the_same_answers_at_once_do_not_wait_for_each_other(postgresql):
-    """Return the units of two sessions that resume one run, each in an order of its own."""
+def add_answer(writer: Writer, arm: int, part: int, k: int) -> None:
+    add(writer, arm, 500 * part + k)
+
+
+def put_cached_reply(writer: Writer, arm: int, part: int, k: int) -> None:
+    writer.put(schema.reply_cache, {"key": f"{part}-{k:04}", "identity": "v2", "created": 1.0, "reply": "{}"})
+
+
+@pytest.mark.parametrize(
+    ("write", "column", "number"),
+    [
+        (add_answer, schema.replies.c.position, 500),
+        pytest.param(put_cached_reply, schema.reply_cache.c.key, 2000, marks=pytest.mark.slow),
+    ],
+)
+def test_sessions_that_write_the_same_rows_in_other_orders_do_not_lock_each_other(postgresql, write, column, number):
     stores = [RunStore(postgresql) for _ in range(2)]
     _, arm = enter_experiment(stores[0])
 
-    def write(store: RunStore, order: int) -> None:
+    def write_all(store: RunStore, order: int) -> None:
         writer = store.writer()
         for part in range(8):
-            for k in range(500)[::order]:
-                add(writer, arm, 500 * part + k)
+            for k in range(number)[::order]:
+                write(writer, arm, part, k)
             writer.flush()
         writer.close()
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(write, stores, (1, -1)))
+        list(pool.map(write_all, stores, (1, -1)))
 
-    with stores[0].engine.connect() as connection:
-        assert len(connection.execute(select(schema.replies.c.position)).all()) == 8 * 500
-    for store in stores:
-        store.close()
-
-
-@pytest.mark.slow
-def test_who_write_the_same_keys_at_once_do_not_wait_for_each_other(postgresql):
-    """Return the units that two workers have both sent, each in an order of its own."""
-    stores = [RunStore(postgresql) for _ in range(2)]
-    keys = [f"{k:04}" for k in range(2000)]
-
-    def write(store: RunStore, order: int) -> None:
-        writer = store.writer()
-        for part in range(8):
-            for key in keys[::order]:
-                row = {"key": f"{part}-{key}", "identity": "v2", "created": 1.0, "reply": "{}"}
-                writer.put(schema.reply_cache, row)
-            writer.flush()
-        writer.close()
-
-    with ThreadPoolExecutor(2) as pool:
-        list(pool.map(write, stores, (1, -1)))
-
-    with stores[0].engine.connect() as connection:
-        assert len(connection.execute(select(schema.reply_cache.c.key)).all()) == 8 * len(keys)
+    assert len(list(stores[0].rows(select(column)))) == 8 * number
     for store in stores:
         store.close()
 
 
 @pytest.mark.parametrize("where", ["sqlite", "postgresql"])
-def test_texts_that_no_database_takes_cost_no_row(where, path, request):
+def test_texts_that_no_database_takes_lose_no_row(where, path, request):
     """NUL, half of a surrogate pair, and more words than there is room for."""
     store = RunStore(str(path) if where == "sqlite" else str(request.getfixturevalue("postgresql")))
     odd = "nul \0 half \ud83d"
@@ -351,17 +331,13 @@ def test_texts_that_no_database_takes_cost_no_row(where, path, request):
     writer.close()
 
     good = "nul \ufffd half \ufffd"
-    with store.engine.connect() as connection:
-        [reply] = connection.execute(select(schema.replies.c.text, schema.replies.c.finish))
-        [event] = connection.execute(select(schema.events.c.sample, schema.events.c.error))
-        [sample] = connection.execute(select(schema.samples.c.sample_id).where(schema.samples.c.dataset == "e"))
-    assert reply == (good, "ended in words o")
-    assert event == (good, good)
-    assert sample == (good,)
+    assert list(store.rows(select(schema.replies.c.text, schema.replies.c.finish))) == [(good, "ended in words o")]
+    assert list(store.rows(select(schema.events.c.sample, schema.events.c.error))) == [(good, good)]
+    assert store.scalar(select(schema.samples.c.sample_id).where(schema.samples.c.dataset == "e")) == good
     store.close()
 
 
-def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
+def test_an_unreadable_spill_file_is_named(store, path):
     spill_file = write_spill_file(str(path), store.key, "run", [])
     spill_file.write_text("half a li")
 
@@ -371,18 +347,7 @@ def test_what_cannot_be_read_of_what_was_kept_is_said(store, path):
     RunStore(str(path)).close()
 
 
-@pytest.mark.slow
-def test_what_was_stored_before_a_failure_stays(store, path):
-    experiment, arm = enter_experiment(store)
-    process = program(path, arm, 0, 10**6, pause=0.0005, limit=path.stat().st_size + 2**19)
-    added = len(process.communicate(timeout=60)[0].splitlines()) - 1
-
-    stored = sorted(load_outcomes(store, experiment, 0).positions)
-    assert 0 < len(stored) <= added
-    assert stored == list(range(len(stored)))
-
-
-def test_too_many_rows_that_wait_hold_up_the_sampling(store, path, monkeypatch):
+def test_too_many_waiting_rows_pause_the_sampling(store, path, monkeypatch):
     """Long before the first of them has waited for too long: a model can be faster than any disk."""
     monkeypatch.setattr("pytest_crucible.store.writer.MAX_WAIT_S", 60.0)
     _, arm = enter_experiment(store)
@@ -400,7 +365,7 @@ def test_too_many_rows_that_wait_hold_up_the_sampling(store, path, monkeypatch):
     assert not writer.behind()
 
 
-def test_an_interval_is_all_that_waits(store, path):
+def test_a_row_is_committed_without_a_flush(store, path):
     """Another process sees an answer within a second, without a flush."""
     experiment, arm = enter_experiment(store)
     writer = store.writer()

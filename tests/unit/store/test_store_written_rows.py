@@ -1,7 +1,12 @@
-"""Rows of this process equal those that the database would return: same values, same order; and else the database is read."""
+"""Rows kept in memory after they are committed, and rows in spill files."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import os
+import shutil
+import stat
 import struct
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -9,20 +14,23 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from sqlalchemy import insert
+from other_user import OTHER, run_as_other_user
+from sqlalchemy import insert, select
 
 from pytest_crucible.records import ArmEvents, ArmOutcomes, Event, Lost, Observation, Outcome, Reply, Unit
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
-from pytest_crucible.store.event_rows import AMOUNTS
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.outcomes import load_arm
-from pytest_crucible.store.recorder import Recorder
+from pytest_crucible.store.rows import AMOUNTS
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.writer import Writer
+from pytest_crucible.store.spill_file import write_spill_file
+from pytest_crucible.store.writer import Recorder, Writer
 
-ARM, OTHER = 1, 2
+ARM, ANOTHER = 1, 2
 FIRST = Unit(0, 0, 0, 0)
 Written = tuple[Outcome, int, list[Observation], list[Lost]]
 
@@ -50,7 +58,7 @@ def outcomes(draw: st.DrawFn) -> Written:
     names = draw(st.sets(st.sampled_from(["exact", "rouge", "judge.told"])))
     observations = [Observation(unit, name, draw(values), "why") for name in names]
     lost = [Lost(unit, draw(st.none() | st.just("exact")), "error", "gone")] if draw(st.booleans()) else []
-    return Outcome(unit, reply=Reply(text="yes"), **ending), draw(st.sampled_from([ARM, OTHER])), observations, lost
+    return Outcome(unit, reply=Reply(text="yes"), **ending), draw(st.sampled_from([ARM, ANOTHER])), observations, lost
 
 
 def by_unit(written: Written) -> tuple[Any, ...]:
@@ -75,7 +83,7 @@ def plain(arm: ArmOutcomes) -> Any:
         for name, of in arm.scores.items()
     }
     units = [*zip(arm.positions, arm.repeats, arm.failures, arm.skipped, strict=True)]
-    return units, list(scores.items()), arm.labels, arm.told, arm.lost
+    return units, list(scores.items()), arm.labels, arm.judge_texts, arm.lost
 
 
 def counts_of(store: RunStore, arm: int) -> tuple[int, int]:
@@ -96,7 +104,7 @@ def is_read_back(store: RunStore, arm: int = ARM) -> bool:
 @example([(Outcome(FIRST, reply=Reply(text="yes")), ARM, [Observation(FIRST, "exact", -0.0)], [])])
 def test_outcomes_that_were_written_are_those_that_the_database_returns(many):
     with open_written(lambda writer: add_all(writer, many)) as (own, other):
-        for arm in {ARM, OTHER}:
+        for arm in {ARM, ANOTHER}:
             assert plain(load_arm(own, arm, 0)) == plain(load_arm(other, arm, 0))
             rows = [entry for entry in many if entry[1] == arm and (entry[2] or not entry[0].lost)]
             assert is_read_back(own, arm) == (not rows)
@@ -213,3 +221,107 @@ def test_events_of_another_process_are_counted():
         [of_arm] = load_events(own, "run").values()
 
     assert (of_arm.counts[0].n, list(of_arm.latencies)) == (2, [0.5, 0.5])
+
+
+REPLY = {"arm": 1, "position": 0, "epoch": 0, "skipped": False, "text": "4"}
+FACTS = {"started": "2026-01-01", "seed": 0, "alpha": 0.05, "correction": "holm", "environment": {}}
+
+
+@pytest.fixture
+def temporary(tmp_path, monkeypatch):
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def path(tmp_path, temporary):
+    path = tmp_path / "runs.db"
+    store = RunStore(str(path))
+    store.begin_run("run", **FACTS)
+    store.close()
+    return path
+
+
+def key_of(path: Path) -> bytes:
+    store = RunStore(str(path))
+    store.close()
+    return store.key
+
+
+def texts(path: Path) -> list[str]:
+    store = RunStore(str(path))
+    with store.engine.connect() as connection:
+        result = list(connection.execute(select(schema.replies.c.text)).scalars())
+    store.close()
+    return result
+
+
+def test_rows_of_this_store_are_entered_from_either_folder(path, tmp_path, temporary):
+    Path(f"{path}.unsaved").write_text("no folder")
+    spill_file = write_spill_file(str(path), key_of(path), "run", [(schema.replies, False, [REPLY])])
+
+    assert spill_file.is_relative_to(temporary / f"pytest-crucible-{os.geteuid()}")
+    assert stat.S_IMODE(spill_file.stat().st_mode) == 0o600
+    assert (
+        stat.S_IMODE(spill_file.parent.stat().st_mode) == stat.S_IMODE(spill_file.parent.parent.stat().st_mode) == 0o700
+    )
+    assert texts(path) == ["4"]
+
+
+@pytest.mark.parametrize("change", ["a row", "the run", "another key", "no signature"])
+def test_rows_that_were_changed_are_refused(path, change):
+    key = b"0" * 32 if change == "another key" else key_of(path)
+    spill_file = write_spill_file(str(path), key, "run", [(schema.replies, False, [REPLY])])
+    text = spill_file.read_text()
+    old, new = {"a row": ('"4"', '"5"'), "the run": ('"run": "run"', '"run":"run"')}.get(change, ("", ""))
+    spill_file.write_text(text.partition("\n")[2] if change == "no signature" else text.replace(old, new))
+
+    with pytest.raises(StoreError, match=r"was not written for this store, or was changed since.*: move the file away"):
+        RunStore(str(path))
+    spill_file.unlink()
+    assert texts(path) == []
+
+
+def test_a_signed_row_of_a_table_that_does_not_spill_is_refused(path):
+    spill_file = write_spill_file(
+        str(path), key_of(path), "run", [(schema.verdicts, False, [{"experiment": 1, "subject": "x", "state": "met"}])]
+    )
+
+    with pytest.raises(StoreError, match="table 'verdicts'"):
+        RunStore(str(path))
+    spill_file.unlink()
+
+
+@OTHER
+def test_rows_that_another_user_left_are_never_read(path, temporary):
+    """The folder is that of earlier versions, or that of this version, created by that user first."""
+    temporary.chmod(0o1777)
+    shutil.rmtree(temporary / f"pytest-crucible-{os.geteuid()}")
+    line = json.dumps(["replies", True, [REPLY]])
+    name = f"pytest-crucible-{os.geteuid()}"
+    store_name = hashlib.sha256(str(path).encode()).hexdigest()[:16]
+    run_as_other_user(
+        f"""
+for folder in ({str(temporary / f"{name}-{store_name}.unsaved")!r}, {str(temporary / name / f"{store_name}.unsaved")!r}):
+    os.makedirs(folder)
+    with open(folder + "/1-1.jsonl", "w") as file:
+        file.write({json.dumps({"run": "run"})!r} + "\\n" + {line!r} + "\\n")
+    os.system("chmod -R 777 " + folder)
+""",
+        temporary,
+    )
+
+    assert texts(path) == []
+    Path(f"{path}.unsaved").write_text("no folder")
+    assert write_spill_file(str(path), key_of(path), "run", [(schema.replies, False, [REPLY])]) is None
+
+
+def test_a_folder_that_others_can_reach_is_not_read(path):
+    spill_file = write_spill_file(str(path), key_of(path), "run", [(schema.replies, False, [REPLY])])
+    spill_file.parent.chmod(0o777)
+
+    assert texts(path) == []
+    spill_file.parent.chmod(0o700)
+    assert texts(path) == ["4"]

@@ -11,8 +11,7 @@ from json_page import page_keys
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
 from pytest_crucible.features.factors import section as variance
-from pytest_crucible.plan.contrasts import parse_contrast
-from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.targets import parse_contrast, parse_target
 from pytest_crucible.records import ArmOutcomes, MetricFacts, PromptForm, ScoreColumns
 from pytest_crucible.sections.inputs import NoStoredDetails, section_inputs
 from pytest_crucible.stats.factors.crossed import variance_table

@@ -10,8 +10,8 @@ from pytest_crucible.features.guards import metrics as guards
 from pytest_crucible.metrics.definition import NotApplicable
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Reply, Sample
-from pytest_crucible.records.detections import Detection, Span
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.outcomes import Detection, Span
 
 
 def reply(*, flagged: bool, score: float = 0.5, spans=()) -> Reply:

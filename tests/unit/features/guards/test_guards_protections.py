@@ -9,7 +9,7 @@ import pytest
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.features.guards.protections import Protection, Protections, guard_backend
 from pytest_crucible.records import Reply, Request
-from pytest_crucible.records.detections import Detection, Span
+from pytest_crucible.records.outcomes import Detection, Span
 
 FOUND = "secret"
 

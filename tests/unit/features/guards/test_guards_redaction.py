@@ -25,7 +25,7 @@ from pytest_crucible.features.guards.redaction import (
     merge_spans,
 )
 from pytest_crucible.features.robustness.characters import HOMOGLYPHS
-from pytest_crucible.records.detections import Span
+from pytest_crucible.records.outcomes import Span
 
 TEXT = "Grüße an jürgen@example.com und anna@example.com, jürgen@example.com"
 

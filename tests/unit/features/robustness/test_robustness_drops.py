@@ -25,8 +25,8 @@ from pytest_crucible.features.robustness.labelled_drops import (
 )
 from pytest_crucible.features.robustness.records import PlannedAttack, Robustness
 from pytest_crucible.records import Arm, ArmOutcomes, Draws, MetricFacts, ScoreColumns
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.records.serialize import to_plain
-from pytest_crucible.records.slices import By, Field
 from pytest_crucible.sections.inputs import NoStoredDetails, SectionInputs
 from pytest_crucible.stats.slices.slicing import Slicing
 
@@ -62,7 +62,7 @@ def answers(judged, labels=(), metric="right"):
     column = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=[False] * size)
     return ArmOutcomes(
         positions=positions, repeats=repeats, failures=[None] * size, skipped=[False] * size, scores={metric: column},
-        labels=frozenset(), told={f"{metric}.human": rows}, lost=[],
+        labels=frozenset(), judge_texts={f"{metric}.human": rows}, lost=[],
     )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from experiment_builders import store_run
 
 from pytest_crucible import Reply, Sample, SpecError, fairness
 from pytest_crucible.features.slices.decisions import Rule, Threshold, Thresholds
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.store.runs import RunStore
 
 RULES = {"f": Rule(((1.0, Threshold(0.3)), (0.0, Threshold(0.5)))), "m": Rule(((1.0, Threshold(0.6)),))}

@@ -9,7 +9,7 @@ from sqlalchemy import update
 from pytest_crucible import Sample, SpecError
 from pytest_crucible.features.slices import section
 from pytest_crucible.features.slices.command import explain_run, load_fairness, load_feature, parse_by
-from pytest_crucible.records.slices import By, Field
+from pytest_crucible.records.datasets import By, Field
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 

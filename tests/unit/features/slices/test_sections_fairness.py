@@ -10,7 +10,7 @@ from answer_builders import Samples, analysis_inputs, arm
 from pytest_crucible.analyse.analysis import score_table
 from pytest_crucible.features.slices import fairness_section, search_section, section, twins_section
 from pytest_crucible.features.slices.decisions import decision as declare
-from pytest_crucible.plan.contrasts import parse_contrast
+from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import PlannedVariant, Sample, ScoreColumns
 from pytest_crucible.sections.inputs import section_inputs
 

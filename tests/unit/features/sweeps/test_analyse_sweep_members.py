@@ -12,7 +12,7 @@ from pytest_crucible import stats
 from pytest_crucible.features.sweeps.records import ChoosingHalf, Sweep, SweepLook, SweepMember
 from pytest_crucible.features.sweeps.sweep_members import _better_than, _Drop, compare_members
 from pytest_crucible.records import Arm
-from pytest_crucible.records.helpers import HelperReplies
+from pytest_crucible.records.plan import HelperReplies
 
 NAMES = ("a1", "a2", "b1", "b2")
 SETTINGS = [{"lora.rank": rank, "seed": seed} for rank in (8, 32) for seed in (1, 2)]

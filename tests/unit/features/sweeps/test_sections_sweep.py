@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from pytest_crucible.analyse.many_arms import ArmResult, ManyArms
-from pytest_crucible.analyse.winners_estimate import CorrectedMean
+from pytest_crucible.analyse.members import CorrectedMean
 from pytest_crucible.features.sweeps import section
 from pytest_crucible.features.sweeps.records import Sweep, SweepLook, SweepMember
 from pytest_crucible.features.sweeps.section import SweepResult

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.features.sweeps.rounds import choose_winner, look_lengths, members_that_go_on, split_halves
-from pytest_crucible.plan.look_order import look_order
+from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records.errors import SpecError
 
 

@@ -1,0 +1,146 @@
+"""Redaction of everything that is written to the store: each text once, ids with a hash, and every value of a statement."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sqlalchemy import Engine, event, select
+
+from pytest_crucible.records.redaction import HIDDEN
+from pytest_crucible.records.secret_settings import hide_encoded
+from pytest_crucible.store.engine import insert_or_ignore
+from pytest_crucible.store.schema import store_key
+
+SHORTEST = 80
+"""The fewest characters of a text that is stored and redacted only once.
+
+Two copies of a shorter one take no more bytes than a row of its own and two references (`python -m benchmarks.store_bytes`), and
+redacting it again takes no longer than remembering it.
+"""
+MOST_TEXTS = 2_000
+"""Texts in one generation: more than the samples in flight have."""
+MOST_CHARACTERS = 8_000_000
+"""Characters of one generation: eight replies of the largest size."""
+
+
+class RedactOnce:
+    """A function that redacts a text, and remembers the latest ones. Callable from any thread."""
+
+    def __init__(self, hide: Callable[[str], str]) -> None:
+        self._hide = hide
+        # Two generations, because removing single texts as they age would take longer than redacting a short one.
+        self._young: dict[str, str] = {}
+        self._old: dict[str, str] = {}
+        self._characters = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, text: str) -> str:
+        if len(text) < SHORTEST:
+            return self._hide(text) if text else text
+        # By value, not identity: a later turn has earlier replies as copies.
+        for generation in (self._young, self._old):
+            if (redacted := generation.get(text)) is not None:
+                return redacted
+        redacted = self._hide(text)
+        self._remember(text, redacted)
+        return redacted
+
+    def is_redacted(self, text: str) -> bool:
+        """Return whether this function has returned the text, unchanged or not."""
+        return any(generation.get(text) == text for generation in (self._young, self._old))
+
+    def _remember(self, text: str, redacted: str) -> None:
+        with self._lock:
+            if len(self._young) >= MOST_TEXTS or self._characters >= MOST_CHARACTERS:
+                self._young, self._old, self._characters = {}, self._young, 0
+            self._young[text] = redacted
+            self._characters += len(text)
+            if redacted != text and len(redacted) >= SHORTEST:
+                self._young[redacted] = redacted
+                self._characters += len(redacted)
+
+
+_BYTES = 32
+
+
+def read_store_key(engine: Engine) -> bytes:
+    """Return the store's key. The first reader draws it."""
+    with engine.connect() as connection:
+        key: bytes | None = connection.execute(select(store_key.c.key)).scalar()
+    if key is None:
+        with engine.begin() as connection:
+            row = {"id": 1, "key": secrets.token_bytes(_BYTES)}
+            connection.execute(insert_or_ignore(engine.dialect, store_key), row)
+            # Another process may have been first.
+            key = connection.execute(select(store_key.c.key)).scalar_one()
+    return bytes(key)
+
+
+DIGITS = 12
+"""Of the keyed hash. Among a thousand hidden ids, two are alike in one of 500 million stores."""
+
+
+class IdRedactor:
+    """Redacts ids. `key` is the store's: reports show the hash, which without it cannot be compared with guesses."""
+
+    def __init__(self, hide: Callable[[str], str], key: bytes) -> None:
+        self._hide, self._key = hide, key
+
+    def __call__(self, text: str) -> str:
+        redacted = self._hide(text)
+        if redacted == text or HIDDEN not in redacted:
+            return redacted
+        digest = hmac.new(self._key, text.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
+        return f"{redacted} {digest[:DIGITS]}"
+
+
+MOST_SHORT_TEXTS = 10_000
+"""Names of metrics, arms and the like, which most rows repeat: looking one up takes a tenth of the time of hiding."""
+_LONGEST_SHORT = 80
+
+
+class ParameterRedactor:
+    """Redacts the parameters of statements. Those of queries too, so that what is looked up by a name is found by it."""
+
+    def __init__(self, hide: Callable[[str], str], is_redacted: Callable[[str], bool]) -> None:
+        """`is_redacted` returns whether a text is known to be redacted: a reply is not read twice."""
+        self._hide = hide
+        self._is_redacted = is_redacted
+        self._clean: set[str] = set()
+
+    def install(self, engine: Engine) -> None:
+        @event.listens_for(engine, "before_cursor_execute", retval=True)
+        def redact(_c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> Any:
+            return statement, [*map(self._row, parameters)] if many else self._row(parameters)
+
+    def redact(self, text: str) -> str:
+        """Return a text as the database has it."""
+        if len(text) < _LONGEST_SHORT:
+            if text in self._clean:
+                return text
+        elif self._is_redacted(text):
+            return text
+        redacted = hide_encoded(text, self._hide)
+        if redacted == text and len(text) < _LONGEST_SHORT:
+            self._remember(text)
+        return redacted
+
+    def _row(self, row: Any) -> Any:
+        """Return the parameters of one execution, by place or by name."""
+        values = row.values() if isinstance(row, Mapping) else row
+        changed = {text: new for text in values if type(text) is str and (new := self.redact(text)) != text}
+        if not changed:
+            return row
+        if isinstance(row, Mapping):
+            return {name: changed.get(value, value) if type(value) is str else value for name, value in row.items()}
+        return type(row)(changed.get(value, value) if type(value) is str else value for value in row)
+
+    def _remember(self, text: str) -> None:
+        if len(self._clean) >= MOST_SHORT_TEXTS:
+            self._clean = set()
+        self._clean.add(text)

@@ -1,0 +1,240 @@
+"""Outcomes, calls, events and twins as rows of the store's tables."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator
+from functools import cached_property
+from typing import Any
+
+from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Variant
+from pytest_crucible.records.outcomes import reasoning_length
+from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.serialize import plain_or_repr, to_plain
+from pytest_crucible.store.texts import (
+    SHORTEST_REFERENCE,
+    form_key,
+    form_of,
+    pack_form,
+    sample_texts,
+    sanitize_text,
+    text_form,
+)
+
+MOST_FORMS = 100_000
+"""Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
+
+Row = dict[str, Any]
+StoredUnit = tuple[int, Outcome, Sample]
+"""Key of the arm, outcome of a unit, and its sample."""
+
+
+class CallRows:
+    """Turns the calls of units into rows of the tables `calls` and `messages`. It remembers which forms were written."""
+
+    def __init__(self, hide: Callable[[str], str], run: Callable[[], str]) -> None:
+        """`hide` redacts texts before they are stored; `run` returns the id of this run."""
+        self._hide = hide
+        self._run = run
+        self._forms: set[int] = set()
+
+    def rows(self, units: Iterable[StoredUnit]) -> tuple[list[Row], list[Row]]:
+        """Return rows of `calls`, and rows of `messages` for forms that have not been written before."""
+        calls: list[Row] = []
+        forms: list[Row] = []
+        for arm, outcome, sample in units:
+            calls += self._of_unit(arm, outcome, sample, forms)
+        return calls, forms
+
+    def _of_unit(self, arm: int, outcome: Outcome, sample: Sample, forms: list[Row]) -> Iterator[Row]:
+        scored = outcome.reply.text if outcome.reply is not None and not outcome.lost else None
+        texts = _KnownTexts(sample, self._hide)
+        for number, call in enumerate(outcome.calls, start=1):
+            row = {
+                "arm": arm,
+                "position": outcome.unit.position,
+                "epoch": outcome.unit.repeat,
+                "call": number,
+                "request": call.request,
+                "messages": self._messages(call, texts, forms),
+                "parameters": None if call.parameters is None else redact(to_plain(call.parameters), self._hide),
+                "member": sanitize_text(call.judge),
+                "error": self._text(call.error) or None,
+            }
+            if call.reply is not None and not call.judge:
+                for member, reply in call.reply.members.items():
+                    yield {**row, "member": sanitize_text(member), "error": None, **self._reply(reply, None)}
+                texts.replies[f"r{number}"] = call.reply.text
+            row.update(self._reply(call.reply, None if call.judge else scored))
+            yield row
+
+    def _messages(self, call: ModelCall, texts: _KnownTexts, forms: list[Row]) -> int | None:
+        """Return the key of the form; None if the sample's input was sent unchanged, as by most tests."""
+        if call.text is texts.sample.input and not (call.system or call.judge):
+            return None
+        messages = redact(json.loads(call.text) if call.is_json else call.text, self._hide)
+        if call.system:
+            messages = with_system(self._hide(call.system), messages)
+        elif messages == texts.input:
+            return None
+        form = form_of(messages, texts.texts())
+        key = form_key(form)
+        if key not in self._forms:
+            if len(self._forms) >= MOST_FORMS:
+                self._forms.clear()
+            self._forms.add(key)
+            forms.append({"id": key, "body": pack_form(form)})
+        return key
+
+    def _reply(self, reply: Reply | None, scored: str | None) -> Row:
+        """Return the columns about a reply. A text that the table `replies` has is not stored again."""
+        if reply is None:
+            return {"text": None, "is_scored": False, "reasoning_id": None, "think": None, "paid_by": None}
+        is_scored = reply.text == scored
+        return {
+            "text": None if is_scored else self._text(reply.text),
+            "is_scored": is_scored,
+            "reasoning_id": self._text(reply.reasoning) if reply.reasoning else None,
+            # In the text as it is stored, which may be shorter than the reply's: only where there is a block is it worth the time.
+            "think": reasoning_length(self._text(reply.text)) if reasoning_length(reply.text) else None,
+            "paid_by": reply.paid_by if reply.cached and reply.paid_by != self._run() else None,
+        }
+
+    def _text(self, text: str) -> str:
+        return sanitize_text(self._hide(text)) if text else ""
+
+
+class _KnownTexts:
+    """Texts that the messages of a unit may refer to: those of its sample and its earlier replies. Computed when needed."""
+
+    def __init__(self, sample: Sample, hide: Callable[[str], str]) -> None:
+        self.sample = sample
+        self.replies: dict[str, str] = {}
+        self._hide = hide
+
+    @cached_property
+    def input(self) -> Any:
+        """The stored input of the sample."""
+        return redact(plain_or_repr(self.sample.input), self._hide)
+
+    @cached_property
+    def _of_sample(self) -> dict[str, str]:
+        return sample_texts(self.input, redact(plain_or_repr(self.sample.metadata), self._hide))
+
+    def texts(self) -> dict[str, str]:
+        """Return texts by the name of their reference."""
+        replies = {name: sanitize_text(self._hide(text)) for name, text in self.replies.items()}
+        return {
+            **self._of_sample,
+            **{name: text_form(text) for name, text in replies.items() if len(text) >= SHORTEST_REFERENCE},
+        }
+
+
+def with_system(system: str, messages: Any) -> Any:
+    """Return the messages as sent: after the adapter's system prompt, a text as a message of the user."""
+    rest = messages if isinstance(messages, list) else [{"role": "user", "content": messages}]
+    return [{"role": "system", "content": system}, *rest]
+
+
+Redacted = dict[tuple[tuple[str, Any], ...], Any]
+AMOUNTS = ("input_tokens", "output_tokens", "first_token_s", "cost_usd")
+NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experiment.start", "experiment.stop"})
+"""Emitted to listeners only: `request.stop` has the time of a request; samples and experiments have tables of their own."""
+
+
+def event_rows(
+    events: Iterable[tuple[str, Event]], hide: Callable[[str], str], hide_id: Callable[[str], str]
+) -> list[dict[str, Any]]:
+    """Return rows of the table `events` for (run, event) pairs. `hide` redacts their texts, `hide_id` ids of samples.
+
+    It never raises: a fact that JSON has no form for is stored as its repr.
+
+    >>> event = Event(name="request.stop", at=9.0, facts={"error": "429", "output_tokens": 3, "finish": "stop"})
+    >>> [row] = event_rows([("run", event)], str, str)
+    >>> row["error"], row["output_tokens"], row["facts"]
+    ('429', 3, {'finish': 'stop'})
+    """
+    redacted: Redacted = {}
+    return [_event_row(run, event, hide, hide_id, redacted) for run, event in events]
+
+
+def _event_row(
+    run: str, event: Event, hide: Callable[[str], str], hide_id: Callable[[str], str], redacted: Redacted
+) -> dict[str, Any]:
+    """Return the row of one event. Only its sample, error and facts may hold texts of a server, which are redacted."""
+    facts = dict(event.facts)
+    error = facts.pop("error", None)
+    row = {
+        "run": run,
+        "experiment": event.experiment,
+        "arm": event.arm,
+        "sample": hide_id(sanitize_text(event.sample)),
+        "epoch": event.repeat,
+        "name": event.name,
+        "at": event.at,
+        "seconds": event.seconds,
+        "error": None if error is None else sanitize_text(hide(str(error))),
+    }
+    for name in AMOUNTS:
+        row[name] = _pop_amount(facts, name)
+    row["facts"] = _facts(facts, hide, redacted) if facts else None
+    return row
+
+
+def _pop_amount(facts: dict[str, Any], name: str) -> Any:
+    """Pop an amount from the facts. Anything but a finite number stays in the facts."""
+    amount = facts.pop(name, None)
+    if amount is None or (type(amount) in (int, float) and math.isfinite(amount)):
+        return amount
+    facts[name] = amount
+    return None
+
+
+def _facts(facts: dict[str, Any], hide: Callable[[str], str], redacted: Redacted) -> Any:
+    """Return redacted facts. Most events of a batch have equal ones, such as how a reply ended: those are redacted once."""
+    if set(map(type, facts.values())) != {str}:
+        return redact(_plain_facts(facts), hide)
+    key = tuple(facts.items())
+    if key not in redacted:
+        redacted[key] = redact(_plain_facts(facts), hide)
+    return redacted[key]
+
+
+def _plain_facts(facts: dict[str, Any]) -> Any:
+    try:
+        return to_plain(facts)
+    except TypeError:
+        return {str(name): repr(value) for name, value in facts.items()}
+
+
+def variant_rows(experiment: int, plan: Plan) -> list[Row]:
+    """Return the rows of `variants`: each form of the prompt of the original samples, then those of their twins."""
+    prompts = max(len(plan.prompts), 1)
+    rows: list[tuple[int, int, str | None, str | None]] = [(k, 0, None, None) for k in range(prompts)]
+    rows += [
+        (k, twin, variant.name, variant.sha256)
+        for twin, variant in enumerate(plan.variants, start=1)
+        for k in range(prompts)
+    ]
+    names = ("prompt", "twin", "name", "sha256")
+    return [
+        {"experiment": experiment, "number": number, **dict(zip(names, row, strict=True))}
+        for number, row in enumerate(rows)
+    ]
+
+
+def twin_row(sha256: str, position: int, sample: Sample, variant: Variant, hide: Callable[[str], str]) -> Row:
+    """Return the row of a sample's twin, or of the reason why it has none."""
+    twin = variant.twin(sample.id)
+    row = {"variant": sha256, "position": position, "input": None, "expected": None, "reason": None, "facts": None}
+    if isinstance(twin, NoTwin):
+        return {**row, "reason": sanitize_text(hide(twin.reason))}
+    expected = sample.expected if twin.expected is UNCHANGED else twin.expected
+    facts = redact(plain_or_repr(twin.facts), hide) if twin.facts else None
+    return {
+        **row,
+        "input": redact(plain_or_repr(twin.input), hide),
+        "expected": redact(plain_or_repr(expected), hide),
+        "facts": facts,
+    }

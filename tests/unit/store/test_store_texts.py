@@ -1,0 +1,159 @@
+"""Texts as the store has them: redacted once, and as prompt forms."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sqlalchemy import insert, select, text, update
+
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.store import redactors, schema
+from pytest_crucible.store.engine import insert_many
+from pytest_crucible.store.redactors import SHORTEST, IdRedactor, RedactOnce
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, sample_texts, text_form, unpack_form
+
+texts = st.one_of(st.text(max_size=20), st.text(min_size=SHORTEST, max_size=2 * SHORTEST))
+
+
+@given(st.lists(texts, max_size=20), st.lists(st.integers(0, 19), max_size=40))
+def test_it_returns_what_redaction_returns(drawn, order):
+    hide = hider({"a", "secret"})
+    once = RedactOnce(hide)
+
+    assert [once(drawn[k]) for k in order if k < len(drawn)] == [hide(drawn[k]) for k in order if k < len(drawn)]
+
+
+def test_a_copy_of_a_text_is_the_same_text():
+    calls: list[str] = []
+    once = RedactOnce(lambda text: calls.append(text) or text.upper())
+
+    assert once("x" * SHORTEST) == once("".join(["x"] * SHORTEST)) == "X" * SHORTEST
+    assert len(calls) == 1
+
+
+def test_no_more_is_remembered_than_there_is_room_for(monkeypatch):
+    monkeypatch.setattr(redactors, "MOST_TEXTS", 10)
+    monkeypatch.setattr(redactors, "MOST_CHARACTERS", 50 * SHORTEST)
+    once = RedactOnce(str)
+    for k in range(1_000):
+        once(f"{k:0{SHORTEST}}")
+        assert len(once._young) + len(once._old) <= 20
+    for k in range(100):
+        once(f"{k:0{40 * SHORTEST}}")
+        assert sum(map(len, [*once._young, *once._old])) <= 4 * 50 * SHORTEST
+
+
+KEY = "sk-proj-0123456789abcdef"
+TAGS = schema.tags
+ROW = {"run": "r", "at": "now", "promoted": False, "forced": False}
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = RunStore(str(tmp_path / "runs.db"), hider(["a value without a form"]))
+    yield store
+    store.close()
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda connection, name: connection.execute(insert(TAGS).values(name=name, **ROW)),
+        lambda connection, name: connection.execute(insert(TAGS), [{"name": name, **ROW}, {"name": "b", **ROW}]),
+        lambda connection, name: insert_many(connection, TAGS, [{"name": name, **ROW}], over=False),
+        lambda connection, name: connection.execute(update(TAGS).values(name=name)),
+        lambda connection, name: connection.execute(text("update tags set name = :name"), {"name": name}),
+        lambda connection, name: connection.exec_driver_sql("update tags set name = ?", (name,)),
+    ],
+)
+@pytest.mark.parametrize(
+    "key", [KEY, "a value without a form", json.dumps([f"line\n{KEY}"]), json.dumps(json.dumps(f"\u2028{KEY}"))]
+)
+def test_no_way_of_writing_takes_a_key(store, write, key):
+    with store.engine.begin() as connection:
+        connection.execute(insert(TAGS).values(name="plain", **{**ROW, "run": "s"}))
+        write(connection, key)
+        names = connection.execute(select(TAGS.c.name)).scalars().all()
+
+        assert not any(KEY in name or "without a form" in name for name in names)
+        assert any("(key hidden)" in name for name in names)
+        # What is looked up by such a name is found by it.
+        assert connection.execute(select(TAGS.c.id).where(TAGS.c.name == key)).scalars().all()
+
+
+def test_hidden_ids_stay_apart_and_equal():
+    redact, again = (IdRedactor(hider(), b"the store's key") for _ in range(2))
+    ids = [f"sk-learn-regression-{k:04}" for k in range(200)]
+
+    assert len({redact(entry) for entry in ids}) == 200
+    assert [redact(entry) for entry in ids] == [again(entry) for entry in ids]
+    assert redact("s1") == "s1"
+    assert redact(ids[0]) != IdRedactor(hider(), b"another store's")(ids[0])
+
+
+any_texts = st.text(max_size=20) | st.sampled_from(
+    ["The sky is green", "sky", 'a "quoted" \\ line\n', "\x01i0\x02", "ü", "\ud83d"]
+)
+samples = (
+    any_texts | st.dictionaries(any_texts, any_texts | st.integers() | st.lists(any_texts), max_size=3) | st.none()
+)
+
+
+@st.composite
+def conversations(draw):
+    """A sample, and messages that are made of its any_texts and of others."""
+    sample, metadata = draw(samples), draw(st.dictionaries(any_texts, any_texts, max_size=2))
+    expected = [*sample_texts(sample, metadata).values(), "other", ""]
+    parts = st.lists(st.sampled_from(expected) | any_texts, max_size=4).map("".join)
+    messages = st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": parts}), max_size=3)
+    return sample, metadata, draw(parts | messages | st.lists(st.integers(), max_size=3))
+
+
+@given(conversations())
+def test_messages_come_back_as_they_were_sent(conversation):
+    sample, metadata, messages = conversation
+    of_sample = sample_texts(sample, metadata)
+
+    assert messages_of(unpack_form(pack_form(form_of(messages, of_sample))), of_sample) == messages
+
+
+def test_one_prompt_around_the_texts_of_many_samples_is_one_form():
+    forms = set()
+    for k in range(20):
+        sample = {"claim": f"Claim number {k} of 20", "passages": [f"The first of {k}", f"The second of {k}"]}
+        prompt = f"Read: {sample['passages'][0]} {sample['passages'][1]}\nIs this so? {sample['claim']}"
+        forms.add(form_of([{"role": "user", "content": prompt}], sample_texts(sample, {})))
+
+    assert len(forms) == 1
+
+
+def test_earlier_replies_are_referred_to():
+    first, later = "It is green, I am sure.", "Are you?"
+    any_texts = {"i0": text_form("The sky"), "r1": text_form(first)}
+    form = form_of([{"role": "assistant", "content": first}, {"role": "user", "content": later}], any_texts)
+
+    assert first not in form
+    assert later in form
+
+
+def test_the_longest_text_is_replaced_first():
+    any_texts = sample_texts({"short": "green", "whole": "the sky is green"}, {})
+
+    assert form_of("the sky is green", any_texts) == '"\x01i1\x02"'
+
+
+def test_a_form_that_refers_to_nothing_known_is_not_guessed():
+    with pytest.raises(KeyError):
+        messages_of('"\x01r1\x02"', {})
+
+
+def test_equal_forms_have_one_key_and_a_long_one_is_compressed():
+    form = form_of("word " * 100, {})
+
+    assert form_key(form) == form_key(form_of("word " * 100, {})) != form_key(form_of("word", {}))
+    assert -(2**63) <= form_key(form) < 2**63
+    assert len(pack_form(form)) < 50
