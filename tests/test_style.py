@@ -24,7 +24,7 @@ _FEATURES = ("cookbook", "ensembles", "factors", "guards", "judges", "registry",
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "backends", "commands", "detectors",
+        "commands", "detectors",
         *(f"features/{name}" for name in _FEATURES),
         "importers", "measures", "report", "runs", "stats",
     )
@@ -32,10 +32,10 @@ _OWNED = tuple(
 _PACKAGE = tuple(
     f"pytest_crucible/{name}"
     for name in (
-        "adapters/", "backends/", "commands/", "detectors/", "exports/",
+        "adapters/", "commands/", "detectors/", "exports/",
         *(f"features/{name}" for name in (*_FEATURES, "__init__", "row")),
-        "importers/", "local_model/", "measures/", "report/", "runs/", "sample/", "sandbox/", "score/", "sections/",
-        "session/", "stats/", "telemetry/", "__", "builtin", "cli", "fixtures", "hookspecs", "no_assert", "options", "plugin",
+        "importers/", "local_model/", "measures/", "report/", "runs/", "sections/", "session/", "stats/",
+        "__", "builtin", "cli", "fixtures", "hookspecs", "no_assert", "options", "plugin",
     )
 )  # fmt: skip
 _STORED = ("pytest_crucible/records/arms.py", "pytest_crucible/records/datasets.py", "pytest_crucible/records/usage.py")

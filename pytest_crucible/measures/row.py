@@ -250,7 +250,7 @@ def no_data(prepared: Prepared) -> Measured:
 
 def no_bounds(prepared: Prepared) -> tuple[BoundedValue, str]:
     """Return the result if nothing can be bounded."""
-    return BoundedValue(value=None, lower=None, upper=None), prepared.problem or "no data"
+    return BoundedValue(value=None), prepared.problem or "no data"
 
 
 def counted_clusters(clusters: Clusters | None) -> int | None:

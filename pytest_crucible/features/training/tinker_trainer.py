@@ -19,9 +19,10 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.adapters.preparations import option_names
+from pytest_crucible.backends.context import QueueStates
 from pytest_crucible.backends.lineages import trained_adapters
-from pytest_crucible.backends.queue_states import QueueStates, watch_queue
-from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, names_service
+from pytest_crucible.backends.tinker.health import watch_queue
+from pytest_crucible.backends.tinker.service import OPTIONS, identify_model, names_service
 from pytest_crucible.features.training.encoding import EmbeddedEncoder, Encoder, TemplateEncoder
 from pytest_crucible.features.training.log import (
     SavedTraining,
