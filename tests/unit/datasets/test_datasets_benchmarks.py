@@ -124,6 +124,7 @@ def test_a_misspelt_subject_has_a_suggestion():
 
 def test_every_dataset_has_a_description():
     assert len({file.name for file in find_release("mmlu").files}) == 57
+    assert find_release("mmlu:virology").samples is None
     assert [find_release(name) for name in ("gsm8k:algebra", "humaneval:x", "sums.jsonl")] == [None] * 3
     assert "hf" not in [row["name"] for row in catalogue()]
     for name in named_datasets():
