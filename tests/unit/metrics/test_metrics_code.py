@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_tables import read_table
 from run_sizes import FULL
 
 from pytest_crucible import NotApplicable, Reply, Sample, stats
@@ -27,8 +28,7 @@ RIGHT = "def double(x):\n    y = x + x\n    return y\n"
 BODY = "    y = x + x\n    return y\n"
 
 
-TABLE = Path(__file__).parents[2] / "data/replies/code.jsonl"
-FORMS = {row["form"]: row["reply"] for row in map(json.loads, TABLE.read_text(encoding="utf-8").splitlines())}
+FORMS = {row["form"]: row["reply"] for row in read_table("replies/code")}
 
 
 def passes(prompt: str, reply: str) -> bool:

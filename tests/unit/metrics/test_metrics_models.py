@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_tables import read_table
 
 from pytest_crucible.metrics.models.local import MAY_FAIL, PLAIN, Batched, check_direction, find_labels, has_bfloat16
 from pytest_crucible.metrics.models.scorers import Entailment
@@ -135,9 +136,6 @@ def test_an_unknown_processor_has_no_bfloat16(tmp_path):
 TRANSFORMER = {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
 
 
-MODELS = Path(__file__).parents[2] / "data/model_files.jsonl"
-
-
 def write(directory: Path, files: dict[str, Any]) -> Path:
     for name, content in {"model.safetensors": "weights", **files}.items():
         path = directory / name
@@ -150,7 +148,7 @@ def module(kind: Any, path: str = "2_More") -> dict[str, Any]:
     return {"idx": 2, "name": "2", "path": path, "type": kind}
 
 
-@pytest.mark.parametrize("row", [json.loads(line) for line in MODELS.read_text(encoding="utf-8").splitlines()])
+@pytest.mark.parametrize("row", read_table("model_files"))
 def test_a_model_that_names_code_or_is_pickled_is_refused(tmp_path, row):
     directory = write(tmp_path, row["files"])
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import collections
-import json
 import re
 import string
 import warnings
-from pathlib import Path
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from json_tables import read_table
 
 from pytest_crucible import Metric, NotApplicable, Reply, Sample, SpecError, metrics
 from pytest_crucible.metrics import (
@@ -77,11 +76,7 @@ def test_squad_metrics_follow_their_definition(reply, right):
     assert squad_exact_match(Reply(text=reply), sample) is (reference_normalise(reply) == reference_normalise(right))
 
 
-TABLE = Path(__file__).parents[2] / "data/replies/metrics.jsonl"
-ROWS = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
-
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row['metric']}: {row['reply'][:20]}")
+@pytest.mark.parametrize("row", read_table("replies/metrics"), ids=lambda row: f"{row['metric']}: {row['reply'][:20]}")
 def test_a_reply_has_the_value_of_the_table(row):
     """SQuAD's own rule takes 3.14 and 314 for one answer: numbers need `numeric_match`."""
     metric = getattr(metrics, row["metric"])
@@ -96,7 +91,7 @@ def test_a_reply_has_the_value_of_the_table(row):
 
 
 def test_numbers_are_read_as_people_write_them():
-    for row in map(json.loads, TABLE.with_name("quantities.jsonl").read_text(encoding="utf-8").splitlines()):
+    for row in read_table("replies/quantities"):
         text = row.pop("text")
         numbers = [str(number) for number in quantities(text)]
         chosen = {which: chosen_number(text, which) for which in row if which != "quantities"}
@@ -233,8 +228,7 @@ def test_huge_and_nested_code_has_a_score(text):
 
 def test_refusals_are_found_and_answers_are_not():
     """Precision and recall are 16 of 16 on these; another style of refusing may be missed."""
-    table = Path(__file__).parents[2] / "data/replies/refusals.jsonl"
-    rows = list(map(json.loads, table.read_text(encoding="utf-8").splitlines()))
+    rows = read_table("replies/refusals")
 
     assert [row["text"] for row in rows if refuses(row["text"]) is not row["refuses"]] == []
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import random
 import re
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_tables import read_table
 from scipy import stats
 
 from pytest_crucible.datasets import checks
@@ -51,10 +50,9 @@ def call(name: str, *arguments, **options):
     return getattr(checks, name)(*arguments, **options)
 
 
-TABLE = Path(__file__).parents[3] / "data/check_cases.jsonl"
 # Name, arguments, options, columns that meet it, columns that do not. One row for each option whose value decides.
 CASES = [
-    *map(json.loads, TABLE.read_text(encoding="utf-8").splitlines()),
+    *read_table("check_cases"),
     ("expect_no_missing_values", ("x",), {}, {"x": [0]}, {"x": [0.5, float("nan")]}),
     (
         "expect_column_values_to_be_valid_timestamps",
