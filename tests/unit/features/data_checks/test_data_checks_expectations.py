@@ -364,22 +364,15 @@ def test_the_standard_set_checks_answers_and_groups_only_if_there_are_any():
 @pytest.mark.parametrize(
     ("home", "name", "arguments"),
     [
-        ("answers", "expect_answer_not_in_prompt", ()),
-        ("combined", "expect_all", ([checks.expect_clean_text()],)),
-        ("contamination", "expect_not_contaminated", ("train.jsonl",)),
-        ("drift", "expect_no_data_drift", ("x", "old.jsonl")),
-        ("duplicates", "expect_no_duplicates", ()),
-        ("labels", "expect_label_balance", ("x",)),
-        ("leaks", "expect_no_secrets", ()),
-        ("schema", "expect_column_to_exist", ("x",)),
-        ("statistics", "expect_column_mean_to_be_between", ("x", 0, 1)),
-        ("strings", "expect_column_values_to_be_valid_emails", ("x",)),
-        ("texts", "expect_clean_text", ()),
-        ("times", "expect_column_values_to_be_valid_timestamps", ("x",)),
-        ("values", "expect_no_missing_values", ("x",)),
+        ("answers", "answer_not_in_prompt", ()), ("combined", "all", ([checks.expect_clean_text()],)),
+        ("contamination", "not_contaminated", ("train.jsonl",)), ("drift", "no_data_drift", ("x", "old.jsonl")),
+        ("duplicates", "no_duplicates", ()), ("labels", "label_balance", ("x",)), ("leaks", "no_secrets", ()),
+        ("schema", "column_to_exist", ("x",)), ("statistics", "column_mean_to_be_between", ("x", 0, 1)),
+        ("strings", "column_values_to_be_valid_emails", ("x",)), ("texts", "clean_text", ()),
+        ("times", "column_values_to_be_valid_timestamps", ("x",)), ("values", "no_missing_values", ("x",)),
     ],
-)
+)  # fmt: skip
 def test_stored_identities_have_the_module_in_which_a_check_was_first_written(home, name, arguments):
-    identity = call(name, *arguments).identity
+    identity = call(f"expect_{name}", *arguments).identity
 
-    assert identity.partition("{")[0] == f"pytest_crucible.datasets.checks.{home}.{name}"
+    assert identity.partition("{")[0] == f"pytest_crucible.datasets.checks.{home}.expect_{name}"
