@@ -62,7 +62,7 @@ def test_bounds_and_kind_complete_each_other(declaration, kind, low, high):
         ),
         (
             {"kind": "count", "bounds": (-1, 5)},
-            "kind 'count' but bounds from -1: counts and amounts start at 0 or above",
+            "has kind 'count' but bounds from -1: counts and amounts start at 0 or above",
         ),
         *(
             ({"kind": kind}, f"is {kind} but has no bounds: add them, for example bounds=(0, 1)")
