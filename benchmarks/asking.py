@@ -16,7 +16,7 @@ from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
 from pytest_crucible.backends.context import BackendContext, ignore_event
 from pytest_crucible.backends.deadlines import Timed
 from pytest_crucible.backends.limiting.control import Limits
-from pytest_crucible.backends.limiting.limiters import Limited, Limiters, Workers
+from pytest_crucible.backends.limiting.limiter import Limited, Limiters, Workers
 from pytest_crucible.backends.spending import Metered
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Reply, Request

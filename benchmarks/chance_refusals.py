@@ -127,7 +127,7 @@ def naive(url: str, threads: int) -> dict[str, Any]:
 async def ours(url: str, concurrency: int) -> dict[str, Any]:
     """Query through the whole stack and the engine of a session."""
     from pytest_crucible.backends.context import BackendContext
-    from pytest_crucible.backends.limiting.limiters import Limiters
+    from pytest_crucible.backends.limiting.limiter import Limiters
     from pytest_crucible.backends.openai.backend import open_openai
     from pytest_crucible.backends.stack import wrap_backend
     from pytest_crucible.records import Adapter, Outcome, Request, Unit

@@ -69,8 +69,7 @@ async def raw(url: str, most: int) -> AsyncIterator[Ask]:
 @contextlib.asynccontextmanager
 async def crucible(url: str, most: int) -> AsyncIterator[Ask]:
     """What this package asks with: asyncio's sockets, answers read by httptools."""
-    from pytest_crucible.backends.http.address import parse_address
-    from pytest_crucible.backends.http.client import Client
+    from pytest_crucible.backends.http.client import Client, parse_address
 
     client = Client(parse_address(url), HEADERS, 10**6)
 

@@ -145,7 +145,7 @@ def _asking(arguments: list[str]) -> Iterator[subprocess.Popen[str]]:
 async def ask(url: str, run: str, workers: int, seconds: float) -> int:
     """Ask as much as can be asked; how many requests were lost."""
     from pytest_crucible.backends.context import BackendContext
-    from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+    from pytest_crucible.backends.limiting.limiter import Limiters, Workers
     from pytest_crucible.backends.openai.backend import open_openai
     from pytest_crucible.backends.stack import wrap_backend
     from pytest_crucible.records import Adapter, Request

@@ -130,7 +130,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         # Once more: a name of a later module may have shown what an earlier one holds.
         hide_parameters(config, items)
     if any(is_experiment(item) or is_judged(item) or takes_fixture(item, "crucible") for item in items):
-        from pytest_crucible.sample.gc_tuning import collecting_seldom
+        from pytest_crucible.sample.loop import collecting_seldom
 
         # Garbage collection takes a tenth of the time of imports, and finds nothing.
         with collecting_seldom():

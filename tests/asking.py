@@ -11,7 +11,7 @@ from typing import Any
 import virtual_time
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request

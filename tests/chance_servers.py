@@ -12,7 +12,7 @@ from asking import adapter, request
 from simulated_servers import REFUSES_S, Bucket, SimulatedServer
 
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Outcome, Reply, Request, Unit
 from pytest_crucible.records.errors import BackendError, Retryable

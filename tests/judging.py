@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Outcome, Reasoning, Sample
-from pytest_crucible.score.apply import FurtherScores, Scored, score_outcome
+from pytest_crucible.score import FurtherScores, Scored, score_outcome
 
 
 def judged_at_once(

@@ -49,7 +49,7 @@ class LimiterProcess:
 
 def main(run: str, concurrency: int) -> None:
     from pytest_crucible.backends.limiting.control import Limits
-    from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+    from pytest_crucible.backends.limiting.limiter import Limiters, Workers
     from pytest_crucible.records import Reply
     from pytest_crucible.records.errors import Retryable
 

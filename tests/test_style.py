@@ -22,15 +22,13 @@ FILES = [
 _OWNED = tuple(
     f"tests/unit/{folder}/"
     for folder in (
-        "backends", "commands", "features/cookbook", "features/judges", "features/registry", "features/slices",
-        "features/training", "importers", "measures", "report", "runs", "stats",
+        "commands", "features/judges", "features/registry", "features/slices", "importers", "report", "runs",
     )
 )  # fmt: skip
 _PACKAGE = tuple(
     f"pytest_crucible/{folder}/"
     for folder in (
-        "adapters", "backends", "features/factors", "features/registry", "features/slices", "features/training",
-        "importers", "local_model", "measures", "report", "sandbox", "sections", "session", "stats", "telemetry",
+        "adapters", "features/factors", "features/registry", "features/slices", "importers", "report", "sections", "session",
     )
 )  # fmt: skip
 _STORED = (
@@ -40,7 +38,7 @@ _STORED = (
 """Names of fields that stored runs, lineages and arguments of markers have."""
 PENDING: dict[str, tuple[str, ...]] = {
     "fillers": (*_PACKAGE, *_STORED, *_OWNED),
-    "participles": (*_PACKAGE, "tests/reference/", *_OWNED),
+    "participles": (*_PACKAGE, *_OWNED),
     "fragments": _OWNED,
     "dialect": _OWNED,
 }

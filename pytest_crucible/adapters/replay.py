@@ -12,7 +12,7 @@ from pytest_crucible.adapters.kinds import all_kinds, kind_of
 from pytest_crucible.adapters.origin import Origin
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.cache import CacheOnlyBackend, CachePolicy, KnownAdapter, settings_key
-from pytest_crucible.backends.replies import limit_facts, read_reply_limit
+from pytest_crucible.backends.protocol import limit_facts, read_reply_limit
 from pytest_crucible.backends.stack import is_cached
 from pytest_crucible.records import Adapter, Plan, Sample
 from pytest_crucible.records.errors import CrucibleError, Refused, SpecError

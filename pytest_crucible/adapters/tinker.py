@@ -10,9 +10,9 @@ from pytest_crucible.adapters.options import check_options
 from pytest_crucible.adapters.origin import Origin
 from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.backends import Backend
-from pytest_crucible.backends.queue_states import watch_queue
-from pytest_crucible.backends.tinker.address import OPTIONS, identify_model, key_digest, names_service
 from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_params
+from pytest_crucible.backends.tinker.health import watch_queue
+from pytest_crucible.backends.tinker.service import OPTIONS, identify_model, key_digest, names_service
 from pytest_crucible.backends.tinker.services import load_local_tokenizer
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import Refused, SpecError

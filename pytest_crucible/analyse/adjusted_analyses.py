@@ -36,14 +36,13 @@ def map_p_values(comparison: Comparison, scale: Callable[[float], float]) -> Com
         return replace(value, p_value=p_value, proof_p=proof_p, smallest_p=smallest_p)
 
     evidence = comparison.evidence
+    scaled: dict[str, Any] = {name: scale_value(getattr(evidence, name)) for name in ("observed", "worst", "best")}
     return replace(
         comparison,
         p_value=scale_known(comparison.p_value),
         p_exact=scale_known(comparison.p_exact),
         proof_p=scale_known(comparison.proof_p),
-        evidence=replace(
-            evidence, **{name: scale_value(getattr(evidence, name)) for name in ("observed", "worst", "best")}
-        ),
+        evidence=replace(evidence, **scaled),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -23,9 +24,8 @@ from pytest_crucible.analyse.statistics import (
     without_unfounded_proof,
 )
 from pytest_crucible.measures import sequences
-from pytest_crucible.measures.possible_values import contrast_problem
 from pytest_crucible.measures.row import Difference, End, Prepared
-from pytest_crucible.measures.table import GEOMETRIC, comparison_row
+from pytest_crucible.measures.table import GEOMETRIC, comparison_row, contrast_problem
 from pytest_crucible.measures.values import largest_change, limit_changes
 from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
 from pytest_crucible.stats.interval import Interval
@@ -65,7 +65,7 @@ def order_note(
 
 Arms = tuple[Sequence[ScoredMetric], Sequence[ScoredMetric]]
 """The metrics of a measure with their scores in the candidate and the baseline."""
-NOTHING = BoundedValue(value=None, lower=None, upper=None)
+NOTHING = BoundedValue(value=None)
 OBSERVED: tuple[End, End] = ("observed", "observed")
 
 
@@ -95,15 +95,8 @@ def compare(
         candidate=candidate,
         pairs=int(pairs.sum()),
         lost=int(lost.sum()),
-        clusters=None,
-        difference=None,
-        interval=None,
-        p_value=None,
-        p_exact=None,
         method="none",
         evidence=Evidence(observed=NOTHING, worst=NOTHING, best=NOTHING, method="none"),
-        detectable=None,
-        needed=None,
         note=no_pairs,
         suite_error=declared,
     )
@@ -234,8 +227,9 @@ def _at_every_look(
     """Return the difference with an interval and a p-value that hold at every look; neither without bounds."""
     if not math.isfinite(largest_change(candidate)):
         plain = compare_prepared(contrast, facts, candidate, baseline, alpha=alpha)
-        lacking = ("interval", "p_value", "proof_p", "alikeness", "p_exact", "lower", "upper", "deviation")
-        return plain and replace(plain, **dict.fromkeys(lacking))
+        names = ("interval", "p_value", "proof_p", "alikeness", "p_exact", "lower", "upper", "deviation")
+        lacking: dict[str, Any] = dict.fromkeys(names)
+        return plain and replace(plain, **lacking)
     better = row_of(contrast).higher_is_better(contrast, facts)
     first, second = (candidate, baseline) if better else (baseline, candidate)
     return sequences.compare_means(first, second, alpha, look_alpha)

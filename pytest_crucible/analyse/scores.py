@@ -101,13 +101,13 @@ class Scores:
         return ~np.isnan(self.shares.observed)
 
 
-Part = TypeVar("Part", Scores, Units, Shares, Pair)
+Part = TypeVar("Part", bound=Scores | Units | Shares | Pair)
 
 
 def map_arrays(part: Part, change: Callable[[Any], Any]) -> Part:
     """Return scores, or a part of them, with each array changed in the same way."""
     values = {field.name: getattr(part, field.name) for field in fields(part)}
-    changed = {
+    changed: dict[str, Any] = {
         name: change(value) if isinstance(value, np.ndarray) else map_arrays(value, change)
         for name, value in values.items()
         if isinstance(value, np.ndarray | Scores | Units | Shares | Pair)

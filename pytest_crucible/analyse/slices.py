@@ -64,7 +64,8 @@ def stack_scores(originals: Scores, twins: Sequence[Scores]) -> Scores:
     has_shares = any(part.own_shares is not None for part in parts)
     whole = (replace(part, units=part.units if has_units else None, own_shares=part.shares if has_shares else None,
                      pair=None) for part in parts)  # fmt: skip
-    return _stack(list(whole))
+    stacked: Scores = _stack(list(whole))
+    return stacked
 
 
 def _stack(parts: Sequence[Any]) -> Any:

@@ -28,9 +28,8 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
 )
 from pytest_crucible.measures import sequences
-from pytest_crucible.measures.possible_values import target_problem
 from pytest_crucible.measures.row import Difference, End, Measured
-from pytest_crucible.measures.table import MEAN
+from pytest_crucible.measures.table import MEAN, target_problem
 from pytest_crucible.records import (
     BoundedValue,
     Contrast,
@@ -70,7 +69,7 @@ def estimate_drop(difference: Difference | None) -> Measured:
 def bound_drop(difference: Difference | None) -> tuple[BoundedValue, str]:
     """Return the drop with its one-sided bounds."""
     if difference is None:
-        return BoundedValue(value=None, lower=None, upper=None), "none"
+        return BoundedValue(value=None), "none"
     bounds = BoundedValue(
         value=_minus(difference.value), lower=_minus(difference.upper), upper=_minus(difference.lower)
     )
@@ -186,8 +185,8 @@ def _bound_target(
         difference = drop_difference(pair, attributes, chosen, end, alpha)
         return *bound_drop(difference), difference.note if difference else ""
     if attributes.look_alpha is not None and metrics[0].scores.mixed.any():
-        return BoundedValue(value=sequences.mean_of(prepare(target, metrics, attributes, chosen, end)),
-                            lower=None, upper=None), "none", LOOKS  # fmt: skip
+        mean = sequences.mean_of(prepare(target, metrics, attributes, chosen, end))
+        return BoundedValue(value=mean), "none", LOOKS
     if attributes.look_alpha is not None:
         looked = sequences.bound_mean(prepare(target, metrics, attributes, chosen, end), attributes.look_alpha)
         return *looked, ""

@@ -13,23 +13,16 @@ import re
 import struct
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from pytest_crucible.backends.deadlines import paused_clock
 from pytest_crucible.records import HELPERS, Request
 from pytest_crucible.records.errors import Refused, SpecError, Spent
 
-_UNITS = {
-    "usd": "usd",
-    "$": "usd",
-    "token": "tokens",
-    "tokens": "tokens",
-    "request": "requests",
-    "requests": "requests",
-}
+_UNITS = {"usd": "usd", "$": "usd", "token": "tokens", "request": "requests"}
 # Either a sign before the number or a unit behind it; thousands may be grouped.
 _PART = re.compile(
     r"\s*(\$)?\s*(\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d*\.?\d+)\s*([km])?\s*(usd|\$|tokens?|requests?)?\s*", re.IGNORECASE
@@ -49,25 +42,14 @@ class Amount(NamedTuple):
     requests: float = 0.0
 
     def plus(self, other: Amount, times: float = 1.0) -> Amount:
-        return Amount(
-            self.usd + times * other.usd, self.tokens + times * other.tokens, self.requests + times * other.requests
-        )
+        return Amount(*(own + times * more for own, more in zip(self, other, strict=True)))
 
     def beyond(self, other: Amount) -> Amount:
-        """Return the part of each unit that exceeds the other amount.
-
-        >>> Amount(3, 100, 1).beyond(Amount(1, 200, 1))
-        Amount(usd=2, tokens=0.0, requests=0.0)
-        """
-        usd, tokens, requests = self.usd - other.usd, self.tokens - other.tokens, self.requests - other.requests
-        return Amount(max(0.0, usd), max(0.0, tokens), max(0.0, requests))
+        """Return the part of each unit that exceeds the other amount."""
+        return Amount(*(max(0.0, own - less) for own, less in zip(self, other, strict=True)))
 
     def within(self, limit: Amount) -> bool:
-        return (
-            self.usd <= limit.usd + _ROUNDING
-            and self.tokens <= limit.tokens + _ROUNDING
-            and self.requests <= limit.requests + _ROUNDING
-        )
+        return all(own <= most + _ROUNDING for own, most in zip(self, limit, strict=True))
 
 
 UNLIMITED = Amount(*(float("inf"),) * 3)
@@ -84,7 +66,7 @@ def read_budget(text: str) -> Amount:
     limits: dict[str, float] = {}
     for part in _BETWEEN.split(text.strip()) if isinstance(text, str) else [""]:
         match = _PART.fullmatch(part)
-        units = {_UNITS[word.lower()] for word in (match[1], match[4]) if word} if match else set()
+        units = {_UNITS[word.lower().removesuffix("s")] for word in (match[1], match[4]) if word} if match else set()
         # "$5 tokens" names two units.
         unit = units.pop() if len(units) == 1 else None
         amount = float(match[2].replace(",", "")) * _SCALE[(match[3] or "").lower()] if match else 0.0
@@ -123,45 +105,56 @@ def _format_number(number: float, unit: str) -> str:
     return f"{number:,.4g} USD" if unit == "USD" and number < 1000 else f"{number:,.0f} {unit}"
 
 
-# Taken and spent: dollars, tokens and requests of each.
+# Committed and spent: dollars, tokens and requests of each.
 _COUNTS = struct.Struct("<6d")
 
 
-class ProcessLedger:
-    """A ledger in the memory of one process."""
+class SpendLedger:
+    """Amounts committed (spent or reserved) and amounts spent, in the memory of one process."""
 
     def __init__(self) -> None:
-        self.taken = Amount()
-        self.spent = Amount()
+        self._amounts = Amount(), Amount()
+
+    @property
+    def committed(self) -> Amount:
+        return self._read()[0]
+
+    @property
+    def spent(self) -> Amount:
+        return self._read()[1]
 
     def take(self, amount: Amount, limit: Amount) -> bool:
         """Reserve an amount and return True; return False if the limit would be exceeded."""
-        after = self.taken.plus(amount)
-        if not after.within(limit):
-            return False
-        self.taken = after
-        return True
+        with self._lock_file():
+            committed, spent = self._read()
+            after = committed.plus(amount)
+            if fits := after.within(limit):
+                self._write(after, spent)
+            return fits
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace a reserved amount by the amount that was spent."""
-        self.taken = self.taken.plus(reserved, -1.0).plus(spent)
-        self.spent = self.spent.plus(spent)
+        with self._lock_file():
+            total, before = self._read()
+            self._write(total.plus(reserved, -1.0).plus(spent), before.plus(spent))
 
     def close(self) -> None:
         """Nothing to close."""
 
+    def _lock_file(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
-class SharedLedger:
-    """A ledger shared by all processes that open the same file.
+    def _read(self) -> tuple[Amount, Amount]:
+        return self._amounts
 
-    A process that dies leaves its reservations in place: its requests may have been billed.
-    """
+    def _write(self, committed: Amount, spent: Amount) -> None:
+        self._amounts = committed, spent
+
+
+class SharedLedger(SpendLedger):
+    """A ledger in a file. A process that dies leaves its reservations: its requests may have been billed."""
 
     def __init__(self, path: Path, *, removes_file: bool = False) -> None:
-        """Open the file; the ledger with `removes_file` deletes it at the end.
-
-        Raises SpecError if files cannot be locked on this system.
-        """
+        """The ledger with `removes_file` deletes it at the end. Raises SpecError if files cannot be locked on this system."""
         try:
             import fcntl
         except ImportError:
@@ -173,26 +166,6 @@ class SharedLedger:
         # O_NOFOLLOW: another user of the machine cannot redirect the file. Mode 0600: only this user reads it.
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
 
-    def take(self, amount: Amount, limit: Amount) -> bool:
-        with self._locked() as (taken, spent):
-            after = taken.plus(amount)
-            if not after.within(limit):
-                return False
-            self._write(after, spent)
-            return True
-
-    def settle(self, reserved: Amount, spent: Amount) -> None:
-        with self._locked() as (taken, spent_before):
-            self._write(taken.plus(reserved, -1.0).plus(spent), spent_before.plus(spent))
-
-    @property
-    def taken(self) -> Amount:
-        return self._read()[0]
-
-    @property
-    def spent(self) -> Amount:
-        return self._read()[1]
-
     def close(self) -> None:
         if self._file >= 0:
             os.close(self._file)
@@ -201,11 +174,10 @@ class SharedLedger:
                 self._path.unlink(missing_ok=True)
 
     @contextmanager
-    def _locked(self) -> Iterator[tuple[Amount, Amount]]:
-        """Lock the file inside the block; yield the amounts taken and spent."""
+    def _lock_file(self) -> Iterator[None]:
         self._lockf(self._file, self._lock)
         try:
-            yield self._read()
+            yield
         finally:
             self._lockf(self._file, self._unlock)
 
@@ -213,14 +185,11 @@ class SharedLedger:
         counts = _COUNTS.unpack(os.pread(self._file, _COUNTS.size, 0).ljust(_COUNTS.size, b"\0"))
         return Amount(*counts[:3]), Amount(*counts[3:])
 
-    def _write(self, taken: Amount, spent: Amount) -> None:
-        os.pwrite(self._file, _COUNTS.pack(*taken, *spent), 0)
+    def _write(self, committed: Amount, spent: Amount) -> None:
+        os.pwrite(self._file, _COUNTS.pack(*committed, *spent), 0)
 
 
-SpendLedger: TypeAlias = ProcessLedger | SharedLedger
-"""Amounts taken (spent or reserved) and amounts spent."""
 Place = tuple[str, int]
-"""Sample and repeat."""
 ArmsOf = Callable[[str, int], Iterable[str]]
 """Return the arms that will send requests for a sample and repeat."""
 
@@ -231,18 +200,16 @@ class Budget:
 
     text: str
     limit: Amount
-    ledger: SpendLedger = field(default_factory=ProcessLedger)
+    ledger: SpendLedger = field(default_factory=SpendLedger)
 
     @classmethod
     def read(cls, text: str, ledger: SpendLedger | None = None) -> Budget:
-        """Read a budget. Raises SpecError."""
-        return cls(text, read_budget(text), ledger or ProcessLedger())
+        return cls(text, read_budget(text), ledger or SpendLedger())
 
     def spent(self) -> Amount:
         return self.ledger.spent
 
     def __str__(self) -> str:
-        """Return how much of the limit was spent."""
         return format_spent(self.spent(), self.limit)
 
 
@@ -263,21 +230,19 @@ class Account:
     _requests: int = 0
 
     async def reserve(self, request: Request, needed: Amount, dearest: Amount) -> None:
-        """Reserve what a request may cost; `dearest` is its cost in the most expensive arm.
-
-        Raises Spent if too little is left, Refused if the budget never was enough for one sample.
-        """
+        """Reserve what a request may cost; `dearest` is its cost in the most expensive arm. Raises Spent and Refused."""
         while not self._try_reserve(request, needed, dearest):
             if not self._under_way:
                 raise self._shortage(request, dearest)
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
             with paused_clock():
-                await self._wait_for_settlement()
+                await waiter
         self._under_way += 1
         # Judges' requests are left out: they would inflate the expected requests of a sample.
         self._requests += not request.arm.startswith(HELPERS)
 
     def settle(self, reserved: Amount, spent: Amount) -> None:
-        """Replace the reservation of a finished request by its cost."""
         self._under_way -= 1
         self._release(reserved, spent)
 
@@ -311,7 +276,7 @@ class Account:
 
     def _admit(self, request: Request, dearest: Amount) -> dict[str, Amount] | None:
         """Reserve the requests of an average sample for all arms; None if too little is left."""
-        share = self._share(dearest)
+        share = Amount().plus(dearest, max(1.0, self._requests / self._arms if self._arms else 1.0))
         arms = tuple(self.arms_of(request.sample, request.repeat)) if self.arms_of else (request.arm,)
         if not self._take(Amount().plus(share, len(arms))):
             return None
@@ -321,18 +286,14 @@ class Account:
         left.update(dict.fromkeys(arms, share))
         return left
 
-    def _share(self, dearest: Amount) -> Amount:
-        return Amount().plus(dearest, max(1.0, self._requests / self._arms if self._arms else 1.0))
-
     def _take(self, amount: Amount) -> bool:
-        """Reserve in all budgets or in none; return whether it was reserved."""
         if not any(amount):
             return True
         for number, budget in enumerate(self.budgets):
             if not budget.ledger.take(amount, budget.limit):
                 # All or nothing: what earlier budgets have reserved is returned.
-                for taken in self.budgets[:number]:
-                    taken.ledger.settle(amount, Amount())
+                for earlier in self.budgets[:number]:
+                    earlier.ledger.settle(amount, Amount())
                 return False
         return True
 
@@ -344,11 +305,6 @@ class Account:
             waiter = self._waiting.popleft()
             if not waiter.done():
                 waiter.set_result(None)
-
-    async def _wait_for_settlement(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiting.append(waiter)
-        await waiter
 
     def _shortage(self, request: Request, dearest: Amount) -> Spent | Refused:
         place = request.sample, request.repeat
@@ -365,6 +321,8 @@ class Account:
                     f"{format_amount(needed, budget.limit)}: allow more, or set a smaller max_tokens"
                 )
         # The budget that is short now; the first one, if another has settled meanwhile.
-        short = (budget for budget in self.budgets if not budget.ledger.taken.plus(dearest, arms).within(budget.limit))
+        short = (
+            budget for budget in self.budgets if not budget.ledger.committed.plus(dearest, arms).within(budget.limit)
+        )
         exhausted = next(short, self.budgets[0])
         return Spent(f"the budget of {exhausted.text} is exhausted: {exhausted}")

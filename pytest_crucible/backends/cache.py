@@ -52,10 +52,7 @@ def reply_key(identity: str, request: Request) -> str | None:
 
 
 def settings_key(adapter: Adapter, *circumstances: Any) -> str:
-    """Return a key that identifies an adapter without opening it.
-
-    It covers the adapter's name and settings, and the `circumstances` that they depend on.
-    """
+    """Return a key of an adapter's name and settings, and of the `circumstances` that they depend on."""
     parts = [FORMAT, adapter.backend, adapter.name, without_credentials(adapter.options), circumstances]
     # default=repr: settings may hold paths or dates; only their equality matters here.
     return hashlib.sha256(json.dumps(parts, sort_keys=True, default=repr).encode()).hexdigest()
@@ -80,7 +77,6 @@ class CachedReply:
     identity: str
     at: float
     run: str = ""
-    """The run that paid; empty if that is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,17 +84,13 @@ class KnownAdapter:
     """Identity of an adapter that was opened once: enough to find its replies when it cannot be opened."""
 
     settings: str
-    """The key of its settings, see `settings_key`."""
     identity: str
     files: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 of its files, by path relative to the project. An adapter with a changed file is another adapter."""
 
 
 class ReplyCache(Protocol):
-    """Stores replies by key, for all sessions. If several are stored under one key, the first counts.
-
-    It is called on event loops and must not block them. An entry that cannot be read counts as absent.
-    """
+    """Stores replies by key, the first of each. Called on event loops: it must not block. An unreadable entry is absent."""
 
     async def get(self, key: str) -> CachedReply | None:
         """Return the entry of a key, with its reply marked as `cached`."""
@@ -115,8 +107,6 @@ class ReplyCache(Protocol):
 
 @dataclass(slots=True)
 class Tally:
-    """Requests, hits and misses of one arm in one experiment."""
-
     requests: int = 0
     hits: int = 0
     oldest: float = math.inf
@@ -141,7 +131,6 @@ class CachePolicy:
     in_flight: dict[str, asyncio.Event] = field(default_factory=dict)
     """Requests being answered now, by key: another request with the same key waits for the answer."""
     tallies: dict[tuple[str, str], Tally] = field(default_factory=dict)
-    """By experiment and arm."""
 
     def is_refreshed(self, arm: str) -> bool:
         return self.refresh or arm in self.fresh
@@ -205,7 +194,7 @@ class Cached(Wrapper):
             tally = self._policy.tally(request.experiment, request.arm)
             # Recorded per sample and repeat, so that the session can tell how many replies are missing before it fails.
             tally.missing.add((request.sample, request.repeat))
-            raise Uncached(f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache")
+            raise _missing_reply(request)
         return await self.inner.generate(request)
 
 
@@ -218,6 +207,8 @@ class CacheOnlyBackend:
         self.identity = identity
 
     async def generate(self, request: Request) -> Reply:
-        raise Uncached(
-            f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache, and no model may be called"
-        )
+        raise _missing_reply(request, ", and no model may be called")
+
+
+def _missing_reply(request: Request, why: str = "") -> Uncached:
+    return Uncached(f"the reply of {request.arm!r} to sample {request.sample!r:.200} is not in the reply cache{why}")

@@ -35,25 +35,19 @@ class SilentRequests:
 
     def __init__(self) -> None:
         self._answers = 0
-        self._in_flight = self._peak = 0
+        self.in_flight = self._peak = 0
         self._first_sent: dict[Key, int] = {}
         """Answers of the server when a request was first sent, until it is answered itself."""
         self._silent: set[Key] = set()
         self.attempts = 0
-        """How often they were sent."""
 
     def __len__(self) -> int:
         return len(self._silent)
 
     def send(self, key: Key) -> None:
-        """Record that an attempt is sent."""
         self._first_sent.setdefault(key, self._answers)
-        self._in_flight += 1
-        self._peak = max(self._peak, self._in_flight)
-
-    def end(self) -> None:
-        """Record that an attempt is over, whatever came of it."""
-        self._in_flight -= 1
+        self.in_flight += 1
+        self._peak = max(self._peak, self.in_flight)
 
     def answer(self, key: Key) -> None:
         """Record an answer, which shows that the server works."""
@@ -107,7 +101,6 @@ class Circuit:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        """The server's name in messages."""
         self._answered_at = -math.inf
         self._failures = 0
         self._errors = 0
@@ -118,7 +111,8 @@ class Circuit:
         self._share = 0.0
         """The share of failures before this streak, without 429s."""
         self._silent = SilentRequests()
-        self._answered_before = False
+        self.answered_before = False
+        """Whether the server has answered in the run that is resumed."""
         self._probing = False
         self._probed_at = -math.inf
         self._given_up = ""
@@ -126,14 +120,10 @@ class Circuit:
     @property
     def has_answered(self) -> bool:
         """Return whether the server has answered any request, in this run or in the one that is resumed."""
-        return self._answered_before or self._answered_at > -math.inf
-
-    def note_earlier_answers(self) -> None:
-        """Record that the server has answered in an earlier run."""
-        self._answered_before = True
+        return self.answered_before or self._answered_at > -math.inf
 
     def check(self) -> None:
-        """Raises Refused when the server is given up."""
+        """Raise Refused when the server is given up."""
         if self._given_up:
             raise Refused(self._given_up)
 
@@ -144,7 +134,7 @@ class Circuit:
         try:
             yield
         finally:
-            self._silent.end()
+            self._silent.in_flight -= 1
 
     def answer(self, key: Key, now: float) -> None:
         self._answered_at = now
@@ -177,7 +167,6 @@ class Circuit:
 
     @property
     def _is_silent(self) -> bool:
-        """Return whether enough requests had no answer to say that the server does not answer."""
         return len(self._silent) >= (MIN_SILENT if self.has_answered else MIN_SILENT_AT_FIRST)
 
     @property
@@ -189,10 +178,7 @@ class Circuit:
         return self._errors >= DOUBT_AFTER and is_rare and now - self._silent_since >= DOUBT_AFTER_S
 
     async def wait_to_probe(self) -> bool:
-        """Wait until this request may be the probe; False if the server has answered since.
-
-        Raises Refused if the server is given up.
-        """
+        """Wait until this request may be the probe; False if the server has answered since. Raises Refused."""
         loop = asyncio.get_running_loop()
         with paused_clock():
             while self.is_doubtful(loop.time()):
@@ -217,28 +203,21 @@ class Circuit:
         since = ""
         if self._answered_at > -math.inf:
             since = f" since {time.strftime('%H:%M:%S', time.localtime(time.time() - silent_s))}"
-        if self._answered_before:
+        if self.answered_before:
             since = since or " in this run"
         if self._responses:
+            is_limit = error.kind == "429"
+            advice = (
+                "its limit or quota is used up: lower the adapter's limit or wait" if is_limit else "look into its log"
+            )
             # It did respond, so its address is right, and "has not answered" would send the user the wrong way.
-            return f"{self.name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {_advice(error)}"
+            return f"{self.name} has sent no reply{since}, only errors ({facts}): {_NO_MORE}; {advice}, then {_RESUME}"
         if since:
             return f"{self.name} has not answered{since} ({facts}): {_NO_MORE}; {_RESUME} when it is back"
         return f"{self.name} has never answered ({facts}): {_NO_MORE}; check its URL, and that it runs"
 
 
 _NO_MORE, _RESUME = "no more requests are sent", "resume with --crucible-resume"
-
-
-def _advice(error: Retryable) -> str:
-    """Return what to do about a server that responds with errors only.
-
-    >>> _advice(Retryable("slow down", kind="429"))
-    "its limit or quota is used up: lower the adapter's limit or wait, then resume with --crucible-resume"
-    """
-    if error.kind == "429":
-        return f"its limit or quota is used up: lower the adapter's limit or wait, then {_RESUME}"
-    return f"look into its log, then {_RESUME}"
 
 
 class CircuitBreaker(Wrapper):
@@ -271,31 +250,26 @@ class CircuitBreaker(Wrapper):
         except Retryable as error:
             circuit.fail(error, key, sent_at, loop.time())
             raise
-        except Spent:  # the budget is exhausted: no request was sent
+        except BackendError as error:
+            # Any other error is an answer of the server, which is therefore up; Spent: no request was sent.
+            if not isinstance(error, Spent):
+                note_answer()
+                circuit.answer(key, loop.time())
             raise
-        # Any other error is an answer of the server, which is therefore up.
-        except BackendError:
-            self._note_answer(key)
-            raise
-        self._note_answer(key)
-        return reply
-
-    def _note_answer(self, key: Key) -> None:
         note_answer()
-        self.circuit.answer(key, asyncio.get_running_loop().time())
+        circuit.answer(key, loop.time())
+        return reply
 
 
 def note_earlier_answers(backend: Backend) -> None:
     """Record that the server of a backend has answered in the run that is resumed."""
     while isinstance(backend, Wrapper):
         if isinstance(backend, CircuitBreaker):
-            backend.circuit.note_earlier_answers()
+            backend.circuit.answered_before = True
         backend = backend.inner
 
 
 class Circuits:
-    """The circuits of a session, by server."""
-
     def __init__(self) -> None:
         self.circuits: dict[str, Circuit] = {}
 

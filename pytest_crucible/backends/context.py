@@ -2,16 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.circuit_breaker import Circuits
-from pytest_crucible.backends.limiting.limiters import Limiters
-from pytest_crucible.backends.not_sent import UnsentRequest
-from pytest_crucible.backends.queue_states import QueueStates
-from pytest_crucible.backends.spending import Spending
-from pytest_crucible.records import Emit, Event
+from pytest_crucible.backends.limiting.limiter import Limiters
+from pytest_crucible.backends.spending import Price, Spending
+from pytest_crucible.records import Emit, Event, Request
+
+# A service reports a pause at each poll, within 45 s. Versions of Tinker's SDK before 0.38 do not report its end.
+STALE_S = 60.0
+
+
+class QueueState:
+    """Records whether the requests of one client wait at their service. Thread-safe."""
+
+    def __init__(self, on_pause: Callable[[str], None] = lambda pause: None) -> None:
+        self._on_pause = on_pause
+        self._pause, self._reported_at = "", 0.0
+
+    @property
+    def pause(self) -> str:
+        """Return why requests wait, such as `Tinker is paused: rate limit`; empty if they do not."""
+        return self._pause if time.monotonic() - self._reported_at < STALE_S else ""
+
+    def report(self, pause: str) -> None:
+        """Record why requests wait; empty if they do not."""
+        is_new = pause and pause != self.pause
+        self._pause, self._reported_at = pause, time.monotonic()
+        if is_new:
+            self._on_pause(pause)
+
+
+class QueueStates:
+    def __init__(self) -> None:
+        self._states: list[QueueState] = []
+        self._listeners: list[Callable[[str], None]] = []
+
+    def open(self) -> QueueState:
+        state = QueueState(self._emit)
+        self._states.append(state)
+        return state
+
+    def describe(self) -> str:
+        """Return why requests of one of the clients wait; empty if none does."""
+        return next((pause for state in tuple(self._states) if (pause := state.pause)), "")
+
+    @contextlib.contextmanager
+    def listening(self, listener: Callable[[str], None]) -> Iterator[None]:
+        """Call a function with each pause that begins, in the thread that reports it."""
+        self._listeners.append(listener)
+        try:
+            yield
+        finally:
+            self._listeners.remove(listener)
+
+    def _emit(self, pause: str) -> None:
+        for listener in tuple(self._listeners):
+            listener(pause)
+
+
+@dataclass(frozen=True, slots=True)
+class UnsentRequest:
+    request: Request
+    adapter: str
+    price: Price | None
+
 
 NOTICED_S = 3.0
 """A shorter pause is over before a user has read of it."""
@@ -29,12 +88,10 @@ class BackendContext:
     starts: bool = True
     """True when a listener needs an event for the start of each request."""
     seed: int = 0
-    """Seed of random delays."""
     limiters: Limiters = field(default_factory=Limiters)
     circuits: Circuits = field(default_factory=Circuits)
     queues: QueueStates = field(default_factory=QueueStates)
     cache: CachePolicy | None = None
-    """None if replies are neither read nor cached."""
     spending: Spending = field(default_factory=Spending)
     on_unsent: Callable[[UnsentRequest], None] | None = None
     """Receives each request that would be sent, where a run is only estimated; None if requests are sent."""

@@ -8,12 +8,13 @@ import math
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextvars import ContextVar
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Protocol
 
-from pytest_crucible.backends.protocol import Backend, Remote, Wrapper
+from pytest_crucible.backends.protocol import Backend, Remote, Wrapper, is_number, read_setting
 from pytest_crucible.records import Adapter, Reply, Request
-from pytest_crucible.records.errors import Retryable, SpecError
+from pytest_crucible.records.errors import Retryable
 
 
 class TimeLimit:
@@ -22,14 +23,14 @@ class TimeLimit:
     A cancellation from elsewhere stays a cancellation, whichever came first.
     """
 
-    __slots__ = ("_cancelling", "_has_expired", "_is_open", "_seconds", "_task", "_watch", "when")
+    __slots__ = ("_cancelling", "_is_open", "_seconds", "_task", "_watch", "has_expired", "when")
 
     def __init__(self, seconds: float | None) -> None:
-        """`seconds`: the limit; None for no limit."""
         self.when = math.inf
         """When it expires, by the loop's clock; infinite for never."""
         self._seconds = seconds
-        self._has_expired = self._is_open = False
+        self.has_expired = self._is_open = False
+        """`has_expired`: whether the time was over before the block ended."""
 
     async def __aenter__(self) -> TimeLimit:
         task = asyncio.current_task()
@@ -46,22 +47,18 @@ class TimeLimit:
         self._is_open = False
         self._watch.limits.discard(self)
         # As asyncio.timeout: a cancellation from elsewhere must not become a TimeoutError.
-        if self._has_expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+        if self.has_expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
             raise TimeoutError from error
 
     def move(self, when: float) -> None:
         """Move the moment of expiry. A limit that has expired or was left does not change."""
-        if self._is_open and not self._has_expired:
+        if self._is_open and not self.has_expired:
             self.when = when
             self._watch.add(self)
 
-    def expired(self) -> bool:
-        """Return whether the time was over before the block ended."""
-        return self._has_expired
-
     def expire(self) -> None:
         """Cancel the block (called by the watch)."""
-        self._has_expired = True
+        self.has_expired = True
         self._task.cancel()
 
 
@@ -99,16 +96,14 @@ class _Watch:
 
 
 class _ThreadState(threading.local):
-    """The watch of this thread: a thread runs one loop at a time."""
-
     watch: _Watch | None = None
 
 
+# A thread runs one loop at a time.
 _THREAD = _ThreadState()
 
 
 def _watch() -> _Watch:
-    """Return the watch of the running loop."""
     loop, watch = asyncio.get_running_loop(), _THREAD.watch
     if watch is None or watch.loop is not loop:
         watch = _THREAD.watch = _Watch(loop)
@@ -116,27 +111,22 @@ def _watch() -> _Watch:
 
 
 class Server(Protocol):
-    """A server, as far as a sample asks whether it works."""
-
     @property
     def has_answered(self) -> bool: ...
 
 
+@dataclass(slots=True)
 class SampleClock:
     """The time limit of one sample, which can be paused."""
 
-    __slots__ = ("_left", "_limit", "_pauses", "attempts", "is_answered", "server")
-
-    def __init__(self, limit: TimeLimit) -> None:
-        self._limit = limit
-        self._pauses = 0
-        self._left = 0.0
-        self.server: Server | None = None
-        """The server that the last request was sent to; None before the first one, and for models in this process."""
-        self.attempts = 0
-        """How many requests were sent to servers."""
-        self.is_answered = False
-        """Whether any of them has been answered, if only by the beginning of a stream."""
+    _limit: TimeLimit
+    _pauses: int = 0
+    _left: float = 0.0
+    server: Server | None = None
+    """The server that the last request was sent to; None before the first one, and for models in this process."""
+    attempts: int = 0
+    is_answered: bool = False
+    """Whether any of them has been answered, if only by the beginning of a stream."""
 
     def pause(self) -> None:
         """Pause the clock. Pauses nest: a sample may wait for several requests at once."""
@@ -173,23 +163,18 @@ def set_clock(limit: TimeLimit) -> SampleClock:
 
 
 def note_request(server: Server) -> None:
-    """Record that a request of the current sample is sent to a server."""
-    clock = _CLOCK.get()
-    if clock is not None:
+    if (clock := _CLOCK.get()) is not None:
         clock.server = server
         clock.attempts += 1
 
 
 def note_answer() -> None:
-    """Record that a request of the current sample was answered."""
-    clock = _CLOCK.get()
-    if clock is not None:
+    if (clock := _CLOCK.get()) is not None:
         clock.is_answered = True
 
 
 @contextlib.contextmanager
 def paused_clock() -> Iterator[None]:
-    """Pause the sample's clock inside the block."""
     clock = _CLOCK.get()
     if clock is None:
         yield
@@ -203,31 +188,24 @@ def paused_clock() -> Iterator[None]:
 
 def return_time(seconds: float) -> None:
     """Extend the current sample's limit by seconds that were not its own."""
-    clock = _CLOCK.get()
-    if clock is not None:
+    if (clock := _CLOCK.get()) is not None:
         clock.return_time(seconds)
 
 
 class Slots(Protocol):
-    """Slots for as many samples as may run at a time."""
+    def release(self) -> None: ...
 
-    def release(self) -> None:
-        """Give a slot back."""
-
-    async def acquire(self) -> None:
-        """Wait for a slot."""
+    async def acquire(self) -> None: ...
 
 
+@dataclass(slots=True)
 class SampleSlot:
     """The slot of one sample, held from its start to its end except while it waits."""
 
-    __slots__ = ("_has_ended", "_is_held", "_slots", "_waits")
-
-    def __init__(self, slots: Slots) -> None:
-        self._slots = slots
-        self._waits = 0
-        self._is_held = True
-        self._has_ended = False
+    _slots: Slots
+    _waits: int = 0
+    _is_held: bool = True
+    _has_ended: bool = False
 
     def end(self) -> bool:
         """Record the end of the sample; return whether it held its slot then, which the caller now has."""
@@ -235,7 +213,7 @@ class SampleSlot:
         return self._is_held
 
     @contextlib.asynccontextmanager
-    async def released(self) -> AsyncIterator[None]:
+    async def without_slot(self) -> AsyncIterator[None]:
         """Release the slot inside the block. Waits nest: a sample may wait for several requests at once."""
         self._waits += 1
         if self._is_held and not self._has_ended:
@@ -246,9 +224,6 @@ class SampleSlot:
         finally:
             self._waits -= 1
         # Not after a cancellation: then this request is not sent again.
-        await self._acquire()
-
-    async def _acquire(self) -> None:
         if self._waits or self._is_held or self._has_ended:
             return
         await self._slots.acquire()
@@ -269,12 +244,11 @@ def set_slot(slot: SampleSlot) -> None:
 
 @contextlib.asynccontextmanager
 async def released_slot() -> AsyncIterator[None]:
-    """Release the sample's slot inside the block."""
     slot = _SLOT.get()
     if slot is None:
         yield
         return
-    async with slot.released():
+    async with slot.without_slot():
         yield
 
 
@@ -298,7 +272,7 @@ class Timed(Wrapper):
         except (Retryable, TimeoutError) as error:
             return_time(asyncio.get_running_loop().time() - started)
             # A Retryable that arrives together with the deadline explains more than the deadline.
-            if deadline.expired() and not isinstance(error, Retryable):
+            if deadline.has_expired and not isinstance(error, Retryable):
                 raise Retryable(f"no answer within {self._timeout_s:g} s", kind="timeout") from None
             raise
 
@@ -306,10 +280,5 @@ class Timed(Wrapper):
 def read_timeout(adapter: Adapter, backend: Backend) -> float | None:
     """Read `timeout_s` of an adapter; None for no deadline. Raises SpecError."""
     default = DEADLINE_S if isinstance(backend, Remote) else 0.0
-    timeout_s: Any = adapter.asking.get("timeout_s", default)
-    if isinstance(timeout_s, bool) or not isinstance(timeout_s, int | float) or not 0 <= timeout_s < math.inf:
-        raise SpecError(
-            f"adapter {adapter.name!r} has timeout_s = {timeout_s!r}: "
-            "expected the seconds that one request may take, or 0 for no limit"
-        )
-    return timeout_s or None
+    expected = "the seconds that one request may take, or 0 for no limit"
+    return read_setting(adapter, "timeout_s", default, lambda s: is_number(s) and s >= 0, expected) or None

@@ -20,11 +20,7 @@ def write_lineage(folder: Path, lineage: Lineage) -> None:
 
 
 def read_lineage(place: Path) -> Lineage | None:
-    """Return the lineage of the weights in a file, or in the directory of a trained adapter.
-
-    None without a lineage, and where it belongs to other weights. Weights that a service holds have only their lineage
-    here.
-    """
+    """Return the lineage of the weights in a file or a directory of a trained adapter; None if it is of other weights."""
     weights = place / SAMPLER_FILE if place.is_dir() else place
     try:
         lineage = from_plain(Lineage, json.loads((weights.parent / LINEAGE_FILE).read_text(encoding="utf-8")))
@@ -57,10 +53,7 @@ def read_step(folder: Path, step: int) -> Lineage | None:
 
 
 def trained_adapters(folder: Path) -> list[TrainedAdapter]:
-    """Return all adapters that were trained here, the newest first, although their recipes may have changed since.
-
-    Steps that their recipes kept are among them.
-    """
+    """Return all adapters that were trained here, kept steps too, the newest first."""
     places = [*folder.glob("*"), *folder.glob("*/step-*")]
     adapters = [TrainedAdapter(path, lineage) for path in places if (lineage := read_lineage(path)) is not None]
     return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)

@@ -22,24 +22,21 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.lineages import read_lineage
-from pytest_crucible.backends.protocol import CHOICES, score_choices
+from pytest_crucible.backends.protocol import CHOICES, read_stops, score_choices
 from pytest_crucible.local_model.checkpoints import Adapter, load_sampler
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
-from pytest_crucible.local_model.sampling import Sampled, SamplingParams, TextPieces
+from pytest_crucible.local_model.sampling import SamplingParams, TextPieces
 from pytest_crucible.local_model.tokens import render_prompt
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, describe_type
 
 CHUNK = 32
-"""Replies in one batch."""
 GATHER_S = 0.002
 """Time to wait for further requests of the same moment, so that they share a batch."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _QueuedRequest:
-    """One request that waits for its reply."""
-
     sampler: Sampler
     prompt: list[int]
     params: SamplingParams | None
@@ -48,25 +45,19 @@ class _QueuedRequest:
 
 
 class EngineThread:
-    """Starts with the first request and ends when none is left.
-
-    Requests that arrive while it computes are answered next, in batches by model and length of at most `CHUNK`.
-    """
+    """Starts with the first request, ends when none is left, and answers in batches by model and length."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: list[_QueuedRequest] = []
         self._running = False
 
-    def ask(self, sampler: Sampler, prompt: list[int], params: SamplingParams) -> Future[Sampled]:
-        """Return a future of the reply. Cancelling it before its turn saves the work."""
-        return self._enter(_QueuedRequest(sampler, prompt, params))
+    def ask(self, sampler: Sampler, prompt: list[int], params: SamplingParams | None) -> Future[Any]:
+        """Return a future of the reply; without `params`, of the log-probabilities of the prompt's tokens but the first.
 
-    def score(self, sampler: Sampler, prompt: list[int]) -> Future[list[float]]:
-        """Return a future of the log-probabilities of a prompt's tokens but the first."""
-        return self._enter(_QueuedRequest(sampler, prompt, None))
-
-    def _enter(self, request: _QueuedRequest) -> Future[Any]:
+        Cancelling it before its turn saves the work.
+        """
+        request = _QueuedRequest(sampler, prompt, params)
         with self._lock:
             self._waiting.append(request)
             if not self._running:
@@ -76,9 +67,6 @@ class EngineThread:
 
     def _run(self) -> None:
         while waiting := self._gather_requests():
-            for request in waiting:
-                if request.params is None:
-                    _score(request)
             for chunk in _chunks(waiting):
                 _answer(chunk)
 
@@ -92,35 +80,25 @@ class EngineThread:
 
 
 def _chunks(waiting: list[_QueuedRequest]) -> Iterator[list[_QueuedRequest]]:
-    # Neighbours in length share a batch, which takes as long as its longest prompt.
-    in_order = sorted(
-        (request for request in waiting if request.params is not None),
-        key=lambda request: (id(request.sampler), len(request.prompt)),
-    )
-    for _, group in groupby(in_order, key=lambda request: id(request.sampler)):
-        of_one = list(group)
-        for start in range(0, len(of_one), CHUNK):
-            yield of_one[start : start + CHUNK]
+    # Neighbours in length share a batch, which takes as long as its longest prompt. A prompt is scored alone.
+    def model(request: _QueuedRequest) -> tuple[bool, int]:
+        return request.params is not None, id(request.sampler)
 
-
-def _score(request: _QueuedRequest) -> None:
-    if not request.answer.set_running_or_notify_cancel():
-        return
-    try:
-        request.answer.set_result(request.sampler.logprobs(request.prompt).logprobs[1:].tolist())
-    except BaseException as error:  # as below
-        request.answer.set_exception(error)
+    in_order = sorted(waiting, key=lambda request: (*model(request), len(request.prompt)))
+    for (is_sampled, _), group in groupby(in_order, key=model):
+        of_one, size = list(group), CHUNK if is_sampled else 1
+        for start in range(0, len(of_one), size):
+            yield of_one[start : start + size]
 
 
 def _answer(chunk: list[_QueuedRequest]) -> None:
     requests = [request for request in chunk if request.answer.set_running_or_notify_cancel()]
     if not requests:
         return
+    sampler, prompts = requests[0].sampler, [request.prompt for request in requests]
+    params = [request.params for request in requests if request.params is not None]
     try:
-        replies = requests[0].sampler.sample(
-            [request.prompt for request in requests],
-            [request.params for request in requests if request.params is not None],
-        )
+        replies = sampler.sample(prompts, params) if params else [sampler.logprobs(prompts[0]).logprobs[1:].tolist()]
     except BaseException as error:  # every waiting request has to end, whatever was raised
         for request in requests:
             request.answer.set_exception(error)
@@ -144,14 +122,10 @@ class TokenStream:
         self.first_at = self.first_at or time.perf_counter()
         # A closed loop needs no text, and an error at this point would end the replies of the whole batch.
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._deliver, token)
-
-    def _deliver(self, token: int) -> None:
-        self._receive(self._pieces.add(token))
+            self._loop.call_soon_threadsafe(lambda: self._receive(self._pieces.add(token)))
 
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
-"""The names that `parameters` of an adapter may have."""
 _WHOLE = ("max_tokens", "top_k", "seed")
 _THREAD = EngineThread()
 """One for all adapters of a process: they share a base, whose buffers only one thread may use at a time."""
@@ -177,18 +151,19 @@ class LocalBackend:
         trained_on: Mapping[str, str] | None = None,
     ) -> None:
         """`step` is one that the recipe kept before its end; `trained_on` are the files of the training, SHA-256 -> name."""
-        self.identity = identity
-        self.training, self.step = training, step
-        self.trained_on = trained_on or {}
-        self._sampler = sampler
-        self._name = name
+        self.identity, self.training, self.step, self.trained_on = identity, training, step, trained_on or {}
+        self._sampler, self._name = sampler, name
 
     async def generate(self, request: Request) -> Reply:
         """Return a reply. Raises Refused for invalid parameters and inputs, BackendError for a text that cannot be encoded."""
         if CHOICES in request.parameters:
             return await score_choices(self, request)
         started = time.perf_counter()
-        params = self._params(request)
+        try:
+            params = sampling_params(request.parameters)
+        except ValueError as error:
+            raise Refused(f"adapter {self._name!r} has invalid parameters: {error}") from None
+        params = replace(params, seed=reply_seed(params.seed or 0, request))
         prompt = self._prompt(request)
         # One token of the context has to be left for the reply.
         if len(prompt) >= self._sampler.engine.shape.context:
@@ -216,15 +191,8 @@ class LocalBackend:
             raise BackendError(f"a text has {len(tokens):,} tokens, and adapter {self._name!r} reads {context:,}")
         if len(tokens) < 2:
             return []
-        logprobs: list[float] = await asyncio.wrap_future(_THREAD.score(self._sampler, tokens))
+        logprobs: list[float] = await asyncio.wrap_future(_THREAD.ask(self._sampler, tokens, None))
         return logprobs
-
-    def _params(self, request: Request) -> SamplingParams:
-        try:
-            params = sampling_params(request.parameters)
-        except ValueError as error:
-            raise Refused(f"adapter {self._name!r} has invalid parameters: {error}") from None
-        return replace(params, seed=reply_seed(params.seed or 0, request))
 
     def _prompt(self, request: Request) -> list[int]:
         tokenizer = self._sampler.engine.tokenizer
@@ -243,11 +211,7 @@ def reply_seed(seed: int, request: Request) -> int:
 
 
 def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBackend:
-    """Return the base as a backend, or the base with a checkpoint: a file, or the directory of a trained adapter.
-
-    The identity is made of the base's hash and of the adapter's values, not of the file, whose header may be in any order.
-    Raises SpecError for a checkpoint that is missing or does not fit the base.
-    """
+    """Return the base as a backend, or with a checkpoint (a file, or a trained adapter's directory). Raises SpecError."""
     if checkpoint is None:
         return LocalBackend(engine.sampler(), identity=engine.base_sha256, name=name)
     try:
@@ -317,12 +281,7 @@ def sampling_params(parameters: Mapping[str, Any]) -> SamplingParams:
         if name != "stop" and (isinstance(value, bool) or not isinstance(value, expected)):
             raise ValueError(f"{name} must be a {'whole ' if name in _WHOLE else ''}number, not {value!r}")
     if "stop" in settings:
-        settings["stop"] = _stops(settings["stop"])
+        settings["stop"] = read_stops(settings["stop"])
+        if settings["stop"] is None:
+            raise ValueError(f"stop must be a text or a list of texts, none of them empty, not {parameters['stop']!r}")
     return SamplingParams(**settings)
-
-
-def _stops(value: Any) -> tuple[str, ...]:
-    several = [value] if isinstance(value, str) else value
-    if not isinstance(several, list | tuple) or not all(isinstance(text, str) and text for text in several):
-        raise ValueError(f"stop must be a text or a list of texts, none of them empty, not {value!r}")
-    return tuple(several)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.backends.replies import find_flaw
+from pytest_crucible.backends.protocol import find_flaw
 from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, DatasetError, describe_type
@@ -50,10 +50,7 @@ class RecordedBackend:
 
 
 def load_recorded(path: Path) -> RecordedBackend:
-    """Open a file of recorded replies. The identity is the hash of its content.
-
-    Raises DatasetError, with the line, for a missing, empty or malformed file.
-    """
+    """Open a file of recorded replies, identified by its content. Raises DatasetError, with the line."""
     # Logarithms of probabilities may be infinite.
     rows = read_rows(path, what="recorded replies", allow_nan=True)
     return _build_backend(((f"line {line} of {path}", row) for line, row in rows), path.name)
@@ -70,25 +67,22 @@ def _build_backend(rows: Iterable[tuple[str, Mapping[str, Any]]], name: str) -> 
     digest = hashlib.sha256()
     for where, row in rows:
         _check(where, row)
-        reply = _reply(row)
+        logprobs = row.get("logprobs")
+        reply = Reply(
+            text=row["text"],
+            input_tokens=row.get("input_tokens"),
+            output_tokens=row.get("output_tokens"),
+            latency_s=row.get("latency_s"),
+            cost_usd=row.get("cost_usd"),
+            finish=row.get("finish", "stop"),
+            logprobs=None if logprobs is None else tuple(logprobs),
+        )
         if flaw := find_flaw(reply):
             raise DatasetError(f"{where} {flaw}")
         replies[str(row["sample_id"])].append(reply)
         digest.update(json.dumps(row, sort_keys=True, default=str).encode())
     return RecordedBackend(
         {sample: tuple(several) for sample, several in replies.items()}, identity=digest.hexdigest(), name=name
-    )
-
-
-def _reply(row: Mapping[str, Any]) -> Reply:
-    return Reply(
-        text=row["text"],
-        input_tokens=row.get("input_tokens"),
-        output_tokens=row.get("output_tokens"),
-        latency_s=row.get("latency_s"),
-        finish=row.get("finish", "stop"),
-        logprobs=None if row.get("logprobs") is None else tuple(row["logprobs"]),
-        cost_usd=row.get("cost_usd"),
     )
 
 

@@ -6,16 +6,14 @@ import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable
-from typing import Any
-
-from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type
 
 from pytest_crucible.backends.circuit_breaker import SILENT
 from pytest_crucible.backends.deadlines import paused_clock, released_slot
 from pytest_crucible.backends.limiting.limiter import Limiter
-from pytest_crucible.backends.protocol import Backend, Wrapper
+from pytest_crucible.backends.protocol import Backend, Wrapper, is_whole, read_setting
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
-from pytest_crucible.records.errors import REFUSALS, BackendError, Refused, Retryable, SpecError, Unanswered
+from pytest_crucible.records.errors import REFUSALS, BackendError, Refused, Retryable, Unanswered
+from pytest_crucible.stats.number_format import quantity
 
 # The first pause is drawn from 0 to FIRST_S seconds; the range doubles with each attempt, up to LONGEST_S.
 # Longest pause: half a minute is a usual restart; beyond it, waiting longer no longer relieves a busy server.
@@ -41,8 +39,17 @@ class Attempts:
         """Refusals since the last failure of another kind."""
         self._is_excused = False
 
-    def __bool__(self) -> bool:
-        return bool(self._failures)
+    def __len__(self) -> int:
+        return len(self._failures)
+
+    @property
+    def last(self) -> Retryable:
+        return self._failures[-1]
+
+    @property
+    def are_used_up(self) -> bool:
+        """True if the request is not sent again."""
+        return self._counted > self._retries
 
     def add(self, error: Retryable) -> None:
         """Record a failed attempt."""
@@ -52,25 +59,20 @@ class Attempts:
         self._is_excused = is_refusal and self._judge is not None and self._judge.excuses(self._refusals)
         self._counted += not self._is_excused
 
-    def are_used_up(self, state: RetryCallState) -> bool:
-        """Return whether the request is not sent again: tenacity's `stop`."""
-        return self._counted > self._retries
-
-    def wait_s(self, state: RetryCallState) -> float:
-        """Return the pause before the next attempt: tenacity's `wait`.
+    def wait_s(self) -> float:
+        """Return the pause before the next attempt.
 
         Exponential backoff with full jitter, and at least the pause that the server asked for.
         https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter/
         """
-        seconds = self._pause_s(self._failures[-1].retry_after_s or 0.0)
+        pause_s = self.last.retry_after_s or 0.0
+        if self._is_excused:
+            seconds = pause_s * DRAWS.uniform(1, 1 + SPREAD) if pause_s else DRAWS.uniform(*CHANCE_S)
+        else:
+            seconds = max(pause_s, DRAWS.uniform(0, min(LONGEST_S, FIRST_S * 2.0 ** (self._counted - 1))))
         if self._judge is not None and self._refusals:
             self._judge.record_wait(seconds)
         return seconds
-
-    def _pause_s(self, wanted: float) -> float:
-        if self._is_excused:
-            return wanted * DRAWS.uniform(1, 1 + SPREAD) if wanted else DRAWS.uniform(*CHANCE_S)
-        return max(wanted, DRAWS.uniform(0, min(LONGEST_S, FIRST_S * 2.0 ** (self._counted - 1))))
 
     def final_error(self, seconds: float, *, has_answered: bool) -> BackendError:
         """Return the error of a request that used up its attempts; `has_answered`: the server answers others.
@@ -81,10 +83,9 @@ class Attempts:
         >>> attempts.final_error(41.0, has_answered=True)
         Unanswered('no answer in 2 attempts, in 41 s, from a server that answers others; the last: no answer within 20 s')
         """
-        last = self._failures[-1]
         if has_answered and all(error.kind in SILENT for error in self._failures):
-            facts = f"in {self._number}, in {seconds:.0f} s, from a server that answers others"
-            return Unanswered(f"no answer {facts}; the last: {last}", kind=last.kind)
+            facts = f"in {quantity(len(self), 'attempt')}, in {seconds:.0f} s, from a server that answers others"
+            return Unanswered(f"no answer {facts}; the last: {self.last}", kind=self.last.kind)
         return BackendError(self.sentence(seconds))
 
     def sentence(self, seconds: float) -> str:
@@ -98,11 +99,7 @@ class Attempts:
         """
         counts = Counter(error.kind for error in self._failures)
         kinds = ", ".join(f"{kind} x {count}" for kind, count in counts.most_common())
-        return f"lost after {self._number} in {seconds:.0f} s: {kinds}; the last: {self._failures[-1]}"
-
-    @property
-    def _number(self) -> str:
-        return "1 attempt" if len(self._failures) == 1 else f"{len(self._failures)} attempts"
+        return f"lost after {quantity(len(self), 'attempt')} in {seconds:.0f} s: {kinds}; the last: {self.last}"
 
 
 # Attempts after the first.
@@ -113,10 +110,7 @@ LONG_S = 600.0
 
 
 class Retried(Wrapper):
-    """The first attempt goes straight to the backend, so that tenacity costs nothing unless it fails.
-
-    An attempt that waits holds no permit, because this wrapper is outside the limiter, and its sample no slot.
-    """
+    """An attempt that waits holds no permit, because this wrapper is outside the limiter, and its sample no slot."""
 
     def __init__(
         self,
@@ -127,10 +121,7 @@ class Retried(Wrapper):
         judge: Limiter | None = None,
         has_answered: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`judge` tells which refusals are chance and do not count; None counts all.
-
-        `has_answered` returns whether the server has answered any request.
-        """
+        """`judge` tells which refusals are chance; `has_answered` returns whether the server has answered any request."""
         super().__init__(inner)
         self._has_answered = has_answered
         self._emit = emit
@@ -139,57 +130,25 @@ class Retried(Wrapper):
 
     async def generate(self, request: Request) -> Reply:
         """Raises BackendError when all attempts have failed, and at once any error that is not Retryable."""
-        started = asyncio.get_running_loop().time()
-        try:
-            return await self.inner.generate(request)
-        except Retryable as error:
-            first = error
-        return await self._retry(request, first, started)
-
-    async def _retry(self, request: Request, first: Retryable, started: float) -> Reply:
-        """Retry with tenacity, whose first attempt is the one that has already failed."""
-        attempts = Attempts(self._retries, self._judge)
-
-        async def attempt() -> Reply:
+        loop = asyncio.get_running_loop()
+        started, attempts = loop.time(), None
+        while True:
             try:
-                # tenacity counts calls, so the attempt that has failed already is replayed as its first.
-                if not attempts:
-                    raise first
                 return await self.inner.generate(request)
             except Retryable as error:
+                attempts = attempts or Attempts(self._retries, self._judge)
                 attempts.add(_check_wait(error))
-                raise
+            if attempts.are_used_up:
+                raise attempts.final_error(loop.time() - started, has_answered=self._has_answered()) from None
+            await self._wait(request, attempts)
 
-        try:
-            return await self._retry_policy(request, attempts)(attempt)
-        except Retryable:
-            seconds = asyncio.get_running_loop().time() - started
-            raise attempts.final_error(seconds, has_answered=self._has_answered()) from None
-
-    def _retry_policy(self, request: Request, attempts: Attempts) -> AsyncRetrying:
-        return AsyncRetrying(
-            stop=attempts.are_used_up,
-            wait=attempts.wait_s,
-            retry=retry_if_exception_type(Retryable),
-            sleep=_sleep,
-            before_sleep=self._retry_logger(request),
-            reraise=True,
-        )
-
-    def _retry_logger(self, request: Request) -> Callable[[RetryCallState], None]:
-        def log_retry(state: RetryCallState) -> None:
-            error = state.outcome.exception() if state.outcome else None
-            assert isinstance(error, Retryable)  # nothing else is retried
-            facts = {"kind": error.kind, "attempt": state.attempt_number, "wait_s": state.upcoming_sleep}
-            self._emit(Event.about("request.retry", request, facts=facts))
-
-        return log_retry
-
-
-async def _sleep(seconds: float) -> None:
-    with paused_clock():
-        async with released_slot():
-            await asyncio.sleep(seconds)
+    async def _wait(self, request: Request, attempts: Attempts) -> None:
+        seconds = attempts.wait_s()
+        facts = {"kind": attempts.last.kind, "attempt": len(attempts), "wait_s": seconds}
+        self._emit(Event.about("request.retry", request, facts=facts))
+        with paused_clock():
+            async with released_slot():
+                await asyncio.sleep(seconds)
 
 
 def _check_wait(error: Retryable) -> Retryable:
@@ -216,10 +175,5 @@ def _format_wait(seconds: float) -> str:
 
 def read_retries(adapter: Adapter) -> int:
     """Read `retries` of an adapter. Raises SpecError unless it is a count."""
-    retries: Any = adapter.asking.get("retries", RETRIES)
-    if isinstance(retries, bool) or not isinstance(retries, int) or retries < 0:
-        raise SpecError(
-            f"adapter {adapter.name!r} has retries = {retries!r}: "
-            "expected the number of times a failed request is sent again, for example 5, or 0 for never"
-        )
-    return retries
+    expected = "the number of times a failed request is sent again, for example 5, or 0 for never"
+    return read_setting(adapter, "retries", RETRIES, lambda count: is_whole(count) and count >= 0, expected)

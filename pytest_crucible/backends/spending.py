@@ -13,8 +13,7 @@ from importlib import resources
 from typing import Any, TypeGuard
 
 from pytest_crucible.backends.budget import Account, Amount, ArmsOf, Budget, SpendLedger
-from pytest_crucible.backends.protocol import Backend, Wrapper
-from pytest_crucible.backends.replies import validate_reply
+from pytest_crucible.backends.protocol import Backend, Wrapper, is_number, is_whole, validate_reply
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, SpecError
 
@@ -73,7 +72,7 @@ class Prices:
 def read_price(where: str, entry: Any) -> Price:
     """Read a table `{ input = 0.15, output = 0.60 }`. Raises SpecError; `where` opens its message."""
     fits = isinstance(entry, Mapping) and set(entry) == {"input", "output"}
-    if not fits or not all(_is_amount(value) for value in entry.values()):
+    if not fits or not all(is_number(value) and value >= 0 for value in entry.values()):
         raise SpecError(
             f"{where} {entry!r}, which is not a price: write {{ input = 0.15, output = 0.60 }}, "
             "US dollars for a million tokens"
@@ -86,10 +85,6 @@ def packaged_prices() -> Mapping[str, Price]:
     """Return the table that comes with the package."""
     text = resources.files("pytest_crucible.backends").joinpath("prices.toml").read_text(encoding="utf-8")
     return {name: Price(float(row["input"]), float(row["output"])) for name, row in tomllib.loads(text).items()}
-
-
-def _is_amount(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
 
 
 # Assumed length of an answer, without a limit and before the first answer.
@@ -116,14 +111,10 @@ class Spending:
         self._prices = prices or Prices()
         self._unpriced: dict[str, str] = {}
         self.dearest = Price(0.0, 0.0)
-        """The highest prices of the session's adapters."""
         self._accounts: dict[str, Account | None] = {}
 
     def meter(self, adapter: Adapter, model: str, *, is_free: bool = False) -> CostMeter:
-        """Return the meter of an adapter's requests.
-
-        Raises SpecError for a budget in dollars with a model of unknown price.
-        """
+        """Return the meter of an adapter's requests. Raises SpecError for a budget in dollars with an unknown price."""
         price = self._prices.of(adapter, model, is_free=is_free)
         if price is None:
             self._unpriced[adapter.name] = model
@@ -147,14 +138,12 @@ class Spending:
 
     def begin(self, experiment: str, arms_of: ArmsOf) -> None:
         """Announce an experiment; `arms_of` returns the arms that will send requests for a sample."""
-        account = self.account(experiment)
-        if account is not None:
+        if (account := self.account(experiment)) is not None:
             account.arms_of = arms_of
 
     def release(self, experiment: str, sample: str, repeat: int, arm: str) -> None:
         """Free what an arm has reserved for a sample, for which it sends no more requests."""
-        account = self.account(experiment)
-        if account is not None:
+        if (account := self.account(experiment)) is not None:
             account.release(sample, repeat, arm)
 
     def account(self, experiment: str) -> Account | None:
@@ -189,7 +178,6 @@ class CostMeter:
     def __init__(self, spending: Spending, price: Price | None) -> None:
         self._spending = spending
         self.price = price
-        """The price of the adapter's model; None if it is not known."""
         self._answers, self._written = 0, 0
 
     async def reserve(self, request: Request) -> Amount | None:
@@ -254,7 +242,7 @@ def _was_not_computed(error: BaseException) -> bool:
 
 
 def _is_count(value: Any) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+    return is_whole(value) and value > 0
 
 
 class Metered(Wrapper):
@@ -272,7 +260,7 @@ class Metered(Wrapper):
         meter = self._meter
         reserved = await meter.reserve(request)
         if self._starts:
-            self._publish("request.start", request, None, {})
+            self._emit(Event.about("request.start", request))
         started = time.perf_counter()
         try:
             reply = validate_reply(await self.inner.generate(request))
@@ -280,17 +268,15 @@ class Metered(Wrapper):
         except BaseException as error:
             if reserved is not None:
                 meter.settle(reserved, request, error)
-            self._publish("request.stop", request, time.perf_counter() - started, {"error": error_kind(error)})
+            seconds, facts = time.perf_counter() - started, {"error": error_kind(error)}
+            self._emit(Event.about("request.stop", request, seconds=seconds, facts=facts))
             raise
         seconds = time.perf_counter() - started
         if reserved is not None:
             meter.settle(reserved, request, reply)
         cost = meter.cost(reply)
-        self._publish("request.stop", request, seconds, _usage_facts(reply, cost))
+        self._emit(Event.about("request.stop", request, seconds=seconds, facts=_usage_facts(reply, cost)))
         return _complete(reply, seconds, cost)
-
-    def _publish(self, name: str, request: Request, seconds: float | None, facts: dict[str, Any]) -> None:
-        self._emit(Event.about(name, request, seconds=seconds, facts=facts))
 
 
 def error_kind(error: BaseException) -> str:
@@ -315,7 +301,6 @@ def _usage_facts(reply: Reply, cost: float | None) -> dict[str, Any]:
 
 
 def _complete(reply: Reply, seconds: float, cost: float | None) -> Reply:
-    """Add the latency and cost that the backend did not report."""
     # A backend that knows its latency better (a stream, a replay) reports its own.
     if reply.latency_s is None:
         return dataclasses.replace(reply, latency_s=seconds, cost_usd=cost)

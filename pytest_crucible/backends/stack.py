@@ -10,23 +10,85 @@ cached replies, too.
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.backends.cache import Cached
 from pytest_crucible.backends.circuit_breaker import Circuit, CircuitBreaker
-from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.context import BackendContext, UnsentRequest
 from pytest_crucible.backends.deadlines import Timed, read_timeout
 from pytest_crucible.backends.hedging import Hedged, read_hedge
 from pytest_crucible.backends.limiting.control import read_limits
-from pytest_crucible.backends.limiting.limiters import Limited
-from pytest_crucible.backends.not_sent import StopBeforeSending, StopTogether
-from pytest_crucible.backends.protocol import Backend, Instant, KnowsItsSamples, Remote
-from pytest_crucible.backends.replies import ReplyLimit, read_reply_limit
+from pytest_crucible.backends.limiting.limiter import Limited, Limiter
+from pytest_crucible.backends.protocol import (
+    Backend,
+    Instant,
+    KnowsItsSamples,
+    Remote,
+    ReplyLimit,
+    Wrapper,
+    read_reply_limit,
+)
 from pytest_crucible.backends.retried import Retried, read_retries
-from pytest_crucible.backends.spending import Metered
-from pytest_crucible.records import Adapter
+from pytest_crucible.backends.spending import Metered, Price
+from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import SpecError
+
+_Unit = tuple[str, str, str, int]
+
+
+class NotSent(BaseException):
+    """A request was ready, and nothing is sent. No `except Exception` of a test may catch it."""
+
+
+class StopBeforeSending(Wrapper):
+    """Takes the place of every wrapper that sends. The reply cache is around it: a cached reply costs no request."""
+
+    def __init__(
+        self, inner: Backend, adapter: str, price: Price | None, on_request: Callable[[UnsentRequest], None]
+    ) -> None:
+        super().__init__(inner)
+        self._adapter, self._price, self._on_request = adapter, price, on_request
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises NotSent."""
+        self._on_request(UnsentRequest(request, self._adapter, self._price))
+        raise NotSent
+
+
+class StopTogether(Wrapper):
+    """Lets requests that a test sends at once all be counted; it is around the reply cache.
+
+    In a TaskGroup the first that is stopped cancels the others. Those that the cache still looks up would be missing, and how
+    many these are would depend on the time that a thread takes.
+    """
+
+    def __init__(self, inner: Backend) -> None:
+        super().__init__(inner)
+        self._open: defaultdict[_Unit, set[asyncio.Future[None]]] = defaultdict(set)
+
+    async def generate(self, request: Request) -> Reply:
+        """Raises NotSent when every request of the same unit is stopped or has its cached reply."""
+        unit = (request.experiment, request.arm, request.sample, request.repeat)
+        done = asyncio.get_running_loop().create_future()
+        self._open[unit].add(done)
+        try:
+            return await self._answer(request, unit, done)
+        except NotSent:
+            if others := self._open.get(unit):
+                await asyncio.wait(others)
+            raise
+
+    async def _answer(self, request: Request, unit: _Unit, done: asyncio.Future[None]) -> Reply:
+        try:
+            return await self.inner.generate(request)
+        finally:
+            done.set_result(None)
+            self._open[unit].discard(done)
+            if not self._open[unit]:
+                del self._open[unit]
 
 
 @dataclass(frozen=True)
@@ -50,28 +112,21 @@ class Wrapping:
         return self.backend.server if isinstance(self.backend, Remote) else f"adapter {self.adapter.name}"
 
     @property
-    def server_name(self) -> str:
-        """The server's name in messages, without the digest of the key."""
-        is_remote = isinstance(self.backend, Remote)
-        return f"server {self.server.split()[0]}" if is_remote else f"adapter {self.adapter.name!r}"
-
-    @property
     def circuit(self) -> Circuit:
-        """The circuit of the server, which its backends share."""
-        return self.shared.circuits.of(self.server, self.server_name)
+        """The circuit of the server, which its backends share. Its name is without the digest of the key."""
+        is_remote = isinstance(self.backend, Remote)
+        name = f"server {self.server.split()[0]}" if is_remote else f"adapter {self.adapter.name!r}"
+        return self.shared.circuits.of(self.server, name)
 
     @property
-    def is_limited(self) -> bool:
-        """A backend that calls no server has a limit only where one is set."""
-        return isinstance(self.backend, Remote) or "limit" in self.adapter.asking
+    def limiter(self) -> Limiter | None:
+        """The limiter of the server; a backend that calls no server has a limit only where one is set."""
+        is_limited = isinstance(self.backend, Remote) or "limit" in self.adapter.asking
+        return self.shared.limiters.of(self.server, read_limits(self.adapter)) if is_limited else None
 
 
-@dataclass(frozen=True)
-class WrapperRow:
-    """One wrapper. Both functions raise SpecError for invalid settings."""
-
-    applies: Callable[[Wrapping], bool]
-    wrap: Callable[[Backend, Wrapping], Backend]
+Wrap = Callable[[Backend, Wrapping], Backend]
+"""Puts one wrapper around a backend. Raises SpecError for invalid settings."""
 
 
 @dataclass(frozen=True)
@@ -103,30 +158,21 @@ def wrap_backend(
     """Return the backend with the wrappers that apply to its adapter. Raises SpecError for invalid settings."""
     # Replies in a file are neither slow nor limited nor paid for.
     if isinstance(backend, KnowsItsSamples):
-        _refuse_settings(adapter)
+        if adapter.asking:
+            raise SpecError(
+                f"adapter {adapter.name!r} has {min(adapter.asking)!r}, but backend {adapter.backend!r} reads its replies "
+                "from a file and sends no requests: remove it"
+            )
         return wrap_outside(backend, outer)
     wrapping = Wrapping(backend, adapter, shared, is_free)
     wrapped = backend
-    for row in WRAPPERS if shared.on_unsent is None else ESTIMATING:
-        if row.applies(wrapping):
-            wrapped = row.wrap(wrapped, wrapping)
+    for wrap in WRAPPERS if shared.on_unsent is None else ESTIMATING:
+        wrapped = wrap(wrapped, wrapping)
     if shared.on_unsent is None:
         return wrap_outside(wrapped, outer)
     for wrapper in outer:
         wrapped = wrapper.estimate(wrapped)
     return wrapped
-
-
-def _always(wrapping: Wrapping) -> bool:
-    return True
-
-
-def _cut(inner: Backend, wrapping: Wrapping) -> Backend:
-    return ReplyLimit(inner, read_reply_limit(wrapping.adapter))
-
-
-def _time(inner: Backend, wrapping: Wrapping) -> Backend:
-    return Timed(inner, read_timeout(wrapping.adapter, wrapping.backend))
 
 
 def _meter(inner: Backend, wrapping: Wrapping) -> Backend:
@@ -135,45 +181,35 @@ def _meter(inner: Backend, wrapping: Wrapping) -> Backend:
     return Metered(inner, shared.emit, meter, starts=shared.starts)
 
 
-def _has_hedge(wrapping: Wrapping) -> bool:
-    adapter, backend = wrapping.adapter, wrapping.backend
-    if read_hedge(adapter, wrapping.shared.seed) is None:
-        return False
+def _hedge(inner: Backend, wrapping: Wrapping) -> Backend:
+    adapter, backend, shared = wrapping.adapter, wrapping.backend, wrapping.shared
+    hedge = read_hedge(adapter, shared.seed)
+    if hedge is None:
+        return inner
     if not (isinstance(backend, Remote) or backend.simulated):
         raise SpecError(
             f"adapter {adapter.name!r} has a hedge, but backend {adapter.backend!r} computes on this machine, "
             "one request after another: remove the hedge"
         )
-    return True
-
-
-def _hedge(inner: Backend, wrapping: Wrapping) -> Backend:
-    shared, hedge = wrapping.shared, read_hedge(wrapping.adapter, wrapping.shared.seed)
-    spares = shared.limiters.of(wrapping.server, read_limits(wrapping.adapter)) if wrapping.is_limited else None
-    return inner if hedge is None else Hedged(inner, hedge, spares, shared.emit)
+    return Hedged(inner, hedge, wrapping.limiter, shared.emit)
 
 
 def _limit(inner: Backend, wrapping: Wrapping) -> Backend:
-    shared = wrapping.shared
-    limiter = shared.limiters.of(wrapping.server, read_limits(wrapping.adapter))
-    return Limited(inner, limiter, shared.emit, reporter=wrapping.backend)
-
-
-def _break(inner: Backend, wrapping: Wrapping) -> Backend:
-    return CircuitBreaker(inner, wrapping.circuit, is_remote=isinstance(wrapping.backend, Remote))
+    limiter = wrapping.limiter
+    return inner if limiter is None else Limited(inner, limiter, wrapping.shared.emit, reporter=wrapping.backend)
 
 
 def _retry(inner: Backend, wrapping: Wrapping) -> Backend:
-    shared, adapter, circuit = wrapping.shared, wrapping.adapter, wrapping.circuit
-    judge = shared.limiters.of(wrapping.server, read_limits(adapter)) if wrapping.is_limited else None
-    return Retried(
-        inner, shared.emit, retries=read_retries(adapter), judge=judge, has_answered=lambda: circuit.has_answered
-    )
+    adapter, circuit = wrapping.adapter, wrapping.circuit
+    retries, has_answered = read_retries(adapter), lambda: circuit.has_answered
+    return Retried(inner, wrapping.shared.emit, retries=retries, judge=wrapping.limiter, has_answered=has_answered)
 
 
 def _cache(inner: Backend, wrapping: Wrapping) -> Backend:
     cache = wrapping.shared.cache
-    return inner if cache is None else Cached(inner, cache, wrapping.shared.emit)
+    if cache is None or not is_cached(wrapping.backend, wrapping.adapter):
+        return inner
+    return Cached(inner, cache, wrapping.shared.emit)
 
 
 def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
@@ -185,27 +221,18 @@ def _stop(inner: Backend, wrapping: Wrapping) -> Backend:
     return StopBeforeSending(inner, wrapping.adapter.name, price, shared.on_unsent)
 
 
-_CACHING = WrapperRow(
-    lambda wrapping: wrapping.shared.cache is not None and is_cached(wrapping.backend, wrapping.adapter), _cache
+WRAPPERS: tuple[Wrap, ...] = (
+    lambda inner, wrapping: ReplyLimit(inner, read_reply_limit(wrapping.adapter)),
+    lambda inner, wrapping: Timed(inner, read_timeout(wrapping.adapter, wrapping.backend)),
+    _meter,
+    _hedge,
+    _limit,
+    lambda inner, wrapping: CircuitBreaker(inner, wrapping.circuit, is_remote=isinstance(wrapping.backend, Remote)),
+    _retry,
+    _cache,
 )
-WRAPPERS = (
-    WrapperRow(_always, _cut),
-    WrapperRow(_always, _time),
-    WrapperRow(_always, _meter),
-    WrapperRow(_has_hedge, _hedge),
-    WrapperRow(lambda wrapping: wrapping.is_limited, _limit),
-    WrapperRow(_always, _break),
-    WrapperRow(_always, _retry),
-    _CACHING,
-)
-"""From the inside out."""
-
-
-ESTIMATING = (
-    WrapperRow(_always, _stop),
-    _CACHING,
-    WrapperRow(_always, lambda inner, _: StopTogether(inner)),
-)
+"""From the inside out; one that does not apply returns what it is given."""
+ESTIMATING: tuple[Wrap, ...] = (_stop, _cache, lambda inner, _: StopTogether(inner))
 """For a run that is only estimated: nothing is sent. Cached replies cost no request."""
 
 
@@ -217,11 +244,3 @@ def is_cached(backend: Backend, adapter: Adapter) -> bool:
     if is_wanted and backend.simulated:
         raise SpecError(f"adapter {adapter.name!r} has cache = true, but its replies come from no model: remove it")
     return is_wanted and not isinstance(backend, KnowsItsSamples)
-
-
-def _refuse_settings(adapter: Adapter) -> None:
-    if adapter.asking:
-        raise SpecError(
-            f"adapter {adapter.name!r} has {min(adapter.asking)!r}, but backend {adapter.backend!r} reads its replies "
-            "from a file and sends no requests: remove it"
-        )

@@ -21,9 +21,8 @@ from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 from pytest_crucible.runs.run_store import existing_store
-from pytest_crucible.store.conversations import find_position, load_conversations, load_sample
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import all_sample_ids
+from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, load_sample
 
 # Characters of one line of a conversation: a reply is printed whole, and a file that a test sent by mistake is not.
 LONGEST_LINE = 100_000

@@ -89,7 +89,7 @@ def download(path: str, output: Path, service: str | None, as_json: bool) -> Non
 
     It is loaded into a new training run of the service and saved as external weights, which are deleted afterwards.
     """
-    from pytest_crucible.backends.tinker.service import download_checkpoint, size_lines
+    from pytest_crucible.backends.tinker.archives import download_checkpoint, size_lines
 
     with open_service(service) as opened:
         sizes = download_checkpoint(opened, path, output)
@@ -154,8 +154,8 @@ def delete(paths: Sequence[str], yes: bool, service: str | None, as_json: bool) 
 @contextmanager
 def open_service(name: str | None, *paths: str) -> Iterator[Service]:
     """Print the name of the service and yield the service. Raises SpecError for an invalid path of a checkpoint."""
-    from pytest_crucible.backends.tinker.address import KEY
-    from pytest_crucible.backends.tinker.service import path_parts
+    from pytest_crucible.backends.tinker.archives import path_parts
+    from pytest_crucible.backends.tinker.service import KEY
 
     for path in paths:
         path_parts(path)

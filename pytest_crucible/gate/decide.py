@@ -218,7 +218,7 @@ def target_extremes(target: Target, evidence: Evidence) -> list[BoundedValue]:
         return [worst, best]
     # Neither extreme equals the required value, but some values of the lost samples between them would.
     between = min(worst.value, best.value) < target.value < max(worst.value, best.value)
-    return [worst, best, *([BoundedValue(value=target.value, lower=None, upper=None)] if between else [])]
+    return [worst, best, *([BoundedValue(value=target.value)] if between else [])]
 
 
 def withheld_reason(analysis: Analysis) -> str:

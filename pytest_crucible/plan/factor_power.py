@@ -58,7 +58,7 @@ def effect_over_factors(
     levels, span = factor_levels(plan), facts.largest_change
     reason = _unprovable(contrast, facts, levels)
     if reason or n < 2:
-        return _effect(contrast, unprovable=reason)
+        return DetectableEffect(contrast=contrast, unprovable=reason)
     sources = [stats.Source(name="samples", levels=n, dof=n - 1.0, variance=deviation**2 / n)]
     sources += [
         stats.Source(name=name, levels=count, dof=count - 1.0, variance=(FACTOR_DEVIATION * span) ** 2 / count)
@@ -67,15 +67,15 @@ def effect_over_factors(
     if contrast.alternative == "superior":
         return _of_improvement(contrast, sources, span, alpha, levels)
     if contrast.limit is None:
-        return _effect(contrast, detectable=_detectable(sources, span, level))
+        return DetectableEffect(contrast=contrast, detectable=_detectable(sources, span, level))
     needed = _samples_needed(contrast, sources, deviation, span, alpha, level)
     kind = "relevant difference" if contrast.margin is None else "margin"
     few = f"{_text(levels)} are too few for a {kind} of {contrast.limit_text}, however many samples there are"
     if contrast.relevant is None:
-        return _effect(contrast, needed=needed, unprovable=few if needed is None else "")
+        return DetectableEffect(contrast=contrast, needed=needed, unprovable=few if needed is None else "")
     if needed is None:
-        return _effect(contrast, unprovable=few)
-    return _effect(contrast, needed=needed, detectable=_detectable(sources, span, level))
+        return DetectableEffect(contrast=contrast, unprovable=few)
+    return DetectableEffect(contrast=contrast, needed=needed, detectable=_detectable(sources, span, level))
 
 
 def _detectable(sources: Sequence[stats.Source], span: float, level: float) -> float | None:
@@ -94,8 +94,10 @@ def _of_improvement(
         return effect - margin - math.hypot(by_samples, _distance_of_levels(sources, effect, span, alpha))
 
     if excess(span) <= 0:
-        return _effect(contrast, unprovable=f"{_text(levels)} are too few to prove an improvement of others like them")
-    return _effect(contrast, detectable=rising_root(excess, 0.0, most=span))
+        return DetectableEffect(
+            contrast=contrast, unprovable=f"{_text(levels)} are too few to prove an improvement of others like them"
+        )
+    return DetectableEffect(contrast=contrast, detectable=rising_root(excess, 0.0, most=span))
 
 
 def _distance_of_levels(sources: Sequence[stats.Source], effect: float, span: float, alpha: float) -> float:
@@ -150,11 +152,3 @@ def _unprovable(contrast: Contrast, facts: MetricFacts, levels: list[tuple[str, 
 def _text(levels: list[tuple[str, int]]) -> str:
     """Return `5 prompts and 3 rounds`."""
     return " and ".join(dict.fromkeys(quantity(count, name.removesuffix("s")) for name, count in levels))
-
-
-def _effect(
-    contrast: Contrast, *, detectable: float | None = None, needed: int | None = None, unprovable: str = ""
-) -> DetectableEffect:
-    return DetectableEffect(
-        contrast=contrast, detectable=detectable, unit="", assumption="", needed=needed, unprovable=unprovable
-    )

@@ -59,9 +59,7 @@ def _foresee(
     """Return the difference that a comparison can show; None of a ratio of means, whose totals nothing is known of."""
     unprovable = comparison_row(contrast, facts).no_proof(contrast, facts)
     if unprovable:
-        return DetectableEffect(
-            contrast=contrast, detectable=None, unit="", assumption="", needed=None, unprovable=unprovable
-        )
+        return DetectableEffect(contrast=contrast, unprovable=unprovable)
     if comparison_row(contrast, facts) is OF_MEANS:
         return None
     effect = _effect_over_factors if plan.random_factors else _effect_of_samples

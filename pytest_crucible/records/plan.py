@@ -244,11 +244,11 @@ class DetectableEffect:
     """The smallest difference that a comparison can show, under a stated assumption on how much the arms differ."""
 
     contrast: Contrast
-    detectable: float | None
-    unit: str
+    detectable: float | None = None
+    unit: str = ""
     """`points` for shares, `ratio` for the logarithm of a ratio, and empty for scores of a known range."""
-    assumption: str
-    needed: int | None
+    assumption: str = ""
+    needed: int | None = None
     """Samples that the declared margin needs, when the arms are truly equal; or that resolve the relevant difference."""
     detectable_falls: float | None = None
     """The smallest loss of scores that it can show where replies fall from the best value to the worst."""

@@ -9,11 +9,12 @@ from functools import cache
 from typing import TYPE_CHECKING, Protocol
 
 from pytest_crucible.features import load_rows
-from pytest_crucible.records.measures import Contrast, Target
+from pytest_crucible.records.measures import Contrast, MetricFacts, Target
 from pytest_crucible.stats.interval import Interval
 
 if TYPE_CHECKING:
-    from pytest_crucible.records import Arm, MetricFacts, Plan, Target, TargetResult
+    from pytest_crucible.records.arms import Arm
+    from pytest_crucible.records.plan import Plan
 
 
 class EvaluateKnown(Protocol):
@@ -96,8 +97,8 @@ class BoundedValue:
     """
 
     value: float | None
-    lower: float | None
-    upper: float | None
+    lower: float | None = None
+    upper: float | None = None
     p_value: float | None = None
     """Of the test that the arms are alike; of the bounds, for a statistic that has no such test."""
     proof_p: float | None = None
@@ -220,20 +221,20 @@ class Comparison:
     candidate: str
     pairs: int
     lost: int
-    clusters: int | None
-    difference: float | None
-    interval: Interval | None
-    p_value: float | None
+    clusters: int | None = None
+    difference: float | None = None
+    interval: Interval | None = None
+    p_value: float | None = None
     """Of the test that the arms are alike, which can fail the session; of the bounds, if the statistic has no such test."""
-    p_exact: float | None
+    p_exact: float | None = None
     method: str
     evidence: Evidence
-    detectable: float | None
+    detectable: float | None = None
     """The smallest difference that this many pairs show with 80 % power, given the observed differences of pairs.
 
     It is spread over all samples.
     """
-    needed: int | None
+    needed: int | None = None
     """About how many samples would decide at this estimate."""
     effects: tuple[EffectSize, ...] = ()
     """The customary one first. Differences above 0, and ratios above 1, are better."""

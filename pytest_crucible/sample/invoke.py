@@ -13,8 +13,9 @@ from typing import Any, Literal
 from pytest_crucible.backends.deadlines import SampleClock, TimeLimit, set_clock
 from pytest_crucible.records import Failure, LostReason, Outcome, Reply, Sample, Value
 from pytest_crucible.records.errors import BackendError, Refused, Spent, Unanswered, Uncached
-from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import DaemonThreads
+from pytest_crucible.sample.sampler import BlockingReplyStream, ReplyStream
+from pytest_crucible.stats.number_format import quantity
 
 Judgement = Literal["failed", "skipped", "lost", "stop"]
 # Returns the meaning of an exception that the test function raised, such as pytest.skip.
@@ -41,7 +42,7 @@ async def ask_async(
             returned = await function(**arguments)
     except BaseException as error:
         # Whatever the function raised when it was cancelled.
-        if deadline.expired() and isinstance(error, Exception):
+        if deadline.has_expired and isinstance(error, Exception):
             return _timed_out(outcome, timeout_s, clock)
         return _record_exception(outcome, error, classify)
     return _record_return(outcome, returned)
@@ -91,14 +92,11 @@ def _record_return(outcome: Outcome, returned: Any) -> Outcome:
     elif inspect.isawaitable(returned):
         if inspect.iscoroutine(returned):
             returned.close()
-        outcome.lost, outcome.detail = (
-            "error",
-            "the test returned something to await: return await sampler.generate(...)",
-        )
+        _lose(outcome, "the test returned something to await: return await sampler.generate(...)")
     elif inspect.isgenerator(returned) or inspect.isasyncgen(returned):
-        outcome.lost, outcome.detail = "error", "the test returned a generator, which has run nothing: return a reply"
+        _lose(outcome, "the test returned a generator, which has run nothing: return a reply")
     elif isinstance(returned, ReplyStream | BlockingReplyStream):
-        outcome.lost, outcome.detail = "error", "the test returned a stream: return its reply, after the last piece"
+        _lose(outcome, "the test returned a stream: return its reply, after the last piece")
     elif returned is not None:
         outcome.reply = Reply(text=returned if isinstance(returned, str) else repr(returned), value=returned)
     return outcome
@@ -112,8 +110,7 @@ def _timed_out(outcome: Outcome, timeout_s: float | None, clock: SampleClock) ->
     if clock.server is None or clock.is_answered:
         outcome.failure = "timeout"
         return outcome
-    attempts = "1 attempt" if clock.attempts == 1 else f"{clock.attempts} attempts"
-    outcome.detail = f"no answer in {attempts} within the {timeout_s or 0:g} s of a sample"
+    outcome.detail = f"no answer in {quantity(clock.attempts, 'attempt')} within the {timeout_s or 0:g} s of a sample"
     outcome.lost = "unanswered" if clock.server.has_answered else "error"
     return outcome
 
@@ -125,7 +122,8 @@ def _record_exception(outcome: Outcome, error: BaseException, classify: Classify
     if judgement == "skipped":
         outcome.skipped, outcome.detail = True, str(error)
     elif judgement == "failed":
-        outcome.failure, outcome.detail = "assertion", _last_line(error)
+        first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        outcome.failure, outcome.detail = "assertion", first_line
     else:
         outcome.lost, outcome.detail = lost_reason(error), _failure_detail(error)
     return outcome
@@ -153,10 +151,6 @@ def lost_reason(error: BaseException) -> LostReason:
     return "budget" if isinstance(error, Spent) else "error"
 
 
-def _last_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
-
-
 def _failure_detail(error: BaseException) -> str:
     """Return a backend's own sentence, or the traceback of any other exception."""
     if isinstance(error, BackendError):
@@ -168,6 +162,9 @@ def _failure_detail(error: BaseException) -> str:
 def needs_reply(outcome: Outcome, sample: Sample, name: str) -> Outcome:
     """Lose the unit of a function that has metrics and returned None: most likely a `return` is missing."""
     if outcome.reply is None and not (outcome.failure or outcome.skipped or outcome.lost):
-        outcome.lost = "error"
-        outcome.detail = f"{name} returned None for sample {sample.id!r:.200}, but its metrics need a reply: return it"
+        _lose(outcome, f"{name} returned None for sample {sample.id!r:.200}, but its metrics need a reply: return it")
     return outcome
+
+
+def _lose(outcome: Outcome, detail: str) -> None:
+    outcome.lost, outcome.detail = "error", detail

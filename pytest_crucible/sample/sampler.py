@@ -1,11 +1,11 @@
-"""The `sampler` of a test function: `await sampler.generate(...)`, or without await in a plain `def`."""
+"""The `sampler` of a test function, and the streams of its replies; in a plain `def` without await."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import time
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
@@ -14,7 +14,135 @@ from pytest_crucible.backends.protocol import Backend, system_prompt
 from pytest_crucible.records import Arm, ModelCall, OpenStream, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, describe_type
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.sample.reply_stream import BlockingReplyStream, ReplyStream
+
+# A request that does not end when it is cancelled is left behind.
+CLOSE_S = 1.0
+_UNREAD = "the stream was not read to its end: its reply is there after the last piece; return it after the loop"
+
+
+class ReplyStream(AsyncIterator[str]):
+    """Sends its request when the first piece is read. Together the pieces are the text of `reply`.
+
+    A backend that does not stream, a cached reply, a guard and an ensemble give the whole text as one piece.
+    """
+
+    def __init__(self, send: Callable[[OpenStream], Awaitable[Reply]]) -> None:
+        """`send` sends the request and returns the whole reply; its argument receives the text of each attempt."""
+        self._send = send
+        self._task: asyncio.Task[Reply] | None = None
+        self._pieces: asyncio.Queue[str | None] = asyncio.Queue()
+        self._texts: list[str] = []
+        self._length = 0
+
+    @property
+    def reply(self) -> Reply:
+        """The whole reply. Raises RuntimeError before the last piece was read."""
+        if self._task is None or not self._task.done() or self._task.cancelled() or not self._pieces.empty():
+            raise RuntimeError(_UNREAD)
+        return self._task.result()
+
+    def close(self) -> None:
+        """Cancel the request if it is in flight: no more pieces come, and the stream has no reply."""
+        if self._task is not None and not self._task.done():
+            self._task.add_done_callback(_retrieve_error)
+            self._task.cancel(f"the test closed the stream after {self._length} characters")
+
+    async def wait_closed(self) -> None:
+        """Wait until a closed stream has released its resources, and its call is recorded."""
+        if self._task is not None and not self._task.done():
+            await asyncio.wait((self._task,), timeout=CLOSE_S)
+
+    async def __anext__(self) -> str:
+        """Return the next piece. Raises what the request raises, after the pieces that came before."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+        elif self._task.done() and self._pieces.empty():
+            raise StopAsyncIteration
+        piece = await self._pieces.get()
+        if piece is not None and not self._task.cancelling():
+            return piece
+        # A closed stream ends: its CancelledError would look like the end of the test.
+        if not (self._task.cancelling() or self._task.cancelled()):
+            self._task.result()
+        raise StopAsyncIteration
+
+    async def _run(self) -> Reply:
+        try:
+            reply = await self._send(self._open_attempt)
+            self._add_rest(reply)
+            return reply
+        finally:
+            self._pieces.put_nowait(None)
+
+    def _open_attempt(self) -> Callable[[str], None]:
+        """Return the receiver of one attempt. It skips the text that an earlier attempt has delivered."""
+        position, is_same = 0, True
+
+        def receive(piece: str) -> None:
+            nonlocal position, is_same
+            repeated = piece[: max(self._length - position, 0)]
+            if repeated:
+                is_same = is_same and "".join(self._texts).startswith(repeated, position)
+            position += len(piece)
+            if is_same:
+                self._add(piece[len(repeated) :])
+
+        return receive
+
+    def _add(self, piece: str) -> None:
+        if piece:
+            self._texts.append(piece)
+            self._length += len(piece)
+            self._pieces.put_nowait(piece)
+
+    def _add_rest(self, reply: Reply) -> None:
+        """Deliver the rest of the text. Raises BackendError for a text that does not continue the pieces."""
+        delivered = "".join(self._texts)
+        # A retry may be another draw; pieces that were read cannot be taken back. A cut reply ends within the last piece.
+        if not (reply.text.startswith(delivered) or (reply.finish == "length" and delivered.startswith(reply.text))):
+            raise BackendError(
+                f"a reply was sent again after {len(delivered)} characters of another one had been streamed: "
+                "use generate, or temperature 0 with a seed"
+            )
+        self._add(reply.text[len(delivered) :])
+
+
+def _retrieve_error(task: asyncio.Task[Reply]) -> None:
+    """Retrieve the error of a closed stream, so that asyncio does not warn about it."""
+    if not task.cancelled():
+        task.exception()
+
+
+class BlockingReplyStream(Iterator[str]):
+    """A reply stream for a function that is not async: it waits for each piece."""
+
+    def __init__(self, stream: ReplyStream, wait: Callable[[Coroutine[Any, Any, str | None]], str | None]) -> None:
+        """`wait` runs a coroutine on the sampling loop and returns its result."""
+        self._stream, self._wait = stream, wait
+
+    @property
+    def reply(self) -> Reply:
+        """The whole reply. Raises RuntimeError before the last piece was read."""
+        return self._stream.reply
+
+    def close(self) -> None:
+        """Cancel the request, if it has not ended."""
+        self._wait(self._close())
+
+    def __next__(self) -> str:
+        """Wait for the next piece. Raises what the request raises, after the pieces that came before."""
+        # A StopIteration cannot leave a coroutine: None is the end.
+        piece = self._wait(self._next())
+        if piece is None:
+            raise StopIteration
+        return piece
+
+    async def _next(self) -> str | None:
+        return await anext(self._stream, None)
+
+    async def _close(self) -> None:
+        self._stream.close()
+
 
 T = TypeVar("T")
 
@@ -22,18 +150,7 @@ T = TypeVar("T")
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = (
-        "_arm",
-        "_backend",
-        "_calls",
-        "_draw",
-        "_experiment",
-        "_repeat",
-        "_sample",
-        "_sent",
-        "_streams",
-        "_system",
-    )
+    __slots__ = ("_arm", "_backend", "_calls", "_experiment", "_sent", "_streams", "_system", "_unit")
 
     def __init__(
         self,
@@ -46,13 +163,9 @@ class Sampler:
         draw: int | str | None = None,
     ) -> None:
         """`calls` receives a record of each call; `draw` is the repeat in the reply cache's key, if that differs."""
-        self._backend = backend
+        self._backend, self._system, self._arm, self._experiment = backend, system_prompt(backend), arm, experiment
+        self._unit = sample, repeat, draw
         self._calls = [] if calls is None else calls
-        self._system = system_prompt(backend)
-        self._arm = arm
-        self._sample = sample
-        self._repeat, self._draw = repeat, draw
-        self._experiment = experiment
         self._sent: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
         self._streams: list[ReplyStream] = []
@@ -68,10 +181,7 @@ class Sampler:
         return {name: value for name, value in self._arm.variables.items() if name != "prompt"}
 
     async def generate(self, input: Any, /, **parameters: Any) -> Reply:
-        """Send a request and return the reply. Parameters given here override the adapter's.
-
-        Raises BackendError when there is no reply: the sample is then lost, not wrong.
-        """
+        """Send a request and return the reply; parameters override the adapter's. Raises BackendError: the sample is lost."""
         return await self._send(input, parameters)
 
     def stream(self, input: Any, /, **parameters: Any) -> ReplyStream:
@@ -93,11 +203,12 @@ class Sampler:
     async def _send(self, input: Any, parameters: Mapping[str, Any], open_stream: OpenStream | None = None) -> Reply:
         merged = {**self._arm.parameters, **parameters} if parameters else self._arm.parameters
         call = self._record(input, merged)
+        sample, repeat, draw = self._unit
         request = Request(
             input=input,
-            sample=self._sample,
-            repeat=self._repeat,
-            draw=self._draw,
+            sample=sample,
+            repeat=repeat,
+            draw=draw,
             parameters=merged,
             experiment=self._experiment,
             arm=self._arm.name,
@@ -112,11 +223,7 @@ class Sampler:
         return call.reply
 
     async def choose(self, prompt: str, choices: Sequence[str], /) -> Reply:
-        """Return the most probable of several choices after a prompt, with the probabilities of all of them as its `value`.
-
-        Nothing is generated: the backend scores the prompt with each choice. Raises BackendError as `generate` does, and Refused
-        for a backend that cannot score prompts.
-        """
+        """Return the most probable of several choices after a prompt; its `value` has their probabilities. Nothing is generated."""
         reply = await self.generate(prompt, choices=list(choices))
         if not isinstance(reply.value, Mapping):
             raise Refused(
@@ -142,20 +249,13 @@ class Sampler:
         is_json = not isinstance(input, str)
         try:
             text = canonical(input) if is_json else input
-            number = self._count(hash((text, is_json, None if own is None else canonical(own))))
-        except (
-            TypeError,
-            ValueError,
+            digest = hash((text, is_json, None if own is None else canonical(own)))
+            number = self._sent[digest] = self._sent.get(digest, 0) + 1
+        except (TypeError, ValueError):
             # JSON has no form for it: it is not cached either, and its draws need no numbers.
-        ):
             text, number, own = canonical(repr(input)) if is_json else input, 1, None
-        call = ModelCall(text, is_json, number, own, self._system)
-        self._calls.append(call)
-        return call
-
-    def _count(self, digest: int) -> int:
-        number = self._sent[digest] = self._sent.get(digest, 0) + 1
-        return number
+        self._calls.append(ModelCall(text, is_json, number, own, self._system))
+        return self._calls[-1]
 
 
 class BlockingSampler:
@@ -171,12 +271,10 @@ class BlockingSampler:
 
     @property
     def arm(self) -> Arm:
-        """The arm that replies."""
         return self._sampler.arm
 
     @property
     def variables(self) -> Mapping[str, Any]:
-        """The adapter's `variables`, without `prompt`, which is an argument of the test function."""
         return self._sampler.variables
 
     def generate(self, input: Any, /, **parameters: Any) -> Reply:

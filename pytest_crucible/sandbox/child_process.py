@@ -15,8 +15,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from pytest_crucible.sandbox.confinement import install_filter, restrict_files
-from pytest_crucible.sandbox.kernel import PR_SET_NO_NEW_PRIVS, PR_SET_PDEATHSIG, drop_capabilities, machine, prctl
+from pytest_crucible.sandbox.confinement import (
+    PR_SET_NO_NEW_PRIVS,
+    PR_SET_PDEATHSIG,
+    drop_capabilities,
+    install_filter,
+    machine,
+    prctl,
+    restrict_files,
+)
 from pytest_crucible.sandbox.messages import (
     NotPlain,
     describe_exception,
@@ -88,30 +95,25 @@ def _answer(handles: list[Any], function: Any, arguments: Sequence[Any], named: 
     try:
         result, status = function(*arguments, **named), "returned"
         if isinstance(result, types.CoroutineType):
+            import asyncio
+
             # The tests await it, so it runs in this process first.
-            result, status = _run_coroutine(result), "awaited"
+            result, status = asyncio.run(result), "awaited"
         answer = dump([status, result], handle)
         send_message(CODE_ANSWERS, answer)
     except BaseException as error:
         _send_error(error)
 
 
-def _run_coroutine(coroutine: Any) -> Any:
-    import asyncio
-
-    return asyncio.run(coroutine)
-
-
 def send_status(status: str, value: Any) -> None:
-    """Send a message to the tests' process."""
     send_message(CODE_ANSWERS, dump([status, value]))
 
 
 def _send_error(error: BaseException) -> None:
     if isinstance(error, NotPlain):
         send_status("not plain", text_of(error))
-        return
-    send_status("raised", describe_exception(error))
+    else:
+        send_status("raised", describe_exception(error))
 
 
 # Descriptors of the two pipes to the code's process; the one before them is the report's.
@@ -142,18 +144,17 @@ def outcome_of_tests(tests: Mapping[str, Any], name: str, end: End) -> Mapping[s
 
 
 class _Code:
-    """The functions in the other process."""
-
     def __init__(self, namespace: Mapping[str, Any], end: End) -> None:
-        self._namespace = namespace
-        self._end = end
+        self._namespace, self._end = namespace, end
 
     def call(self, proxy: Proxy, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> Any:
         """Call a function and return its result. Raises what it raised, by the name of its class."""
         try:
             request = dump([proxy._number, arguments, dict(named)], _number_of)
         except NotPlain as problem:
-            self._refuse(proxy, problem)
+            # Nothing that the code returned may make its sample lost instead of wrong.
+            status = "failed" if isinstance(problem.value, types.CoroutineType) else "refused"
+            self._end({"status": status, "detail": f"the tests call {proxy.__name__} with {problem}"})
         try:
             send_message(TESTS_CALLS, request)
         except OSError:
@@ -174,18 +175,12 @@ class _Code:
             self._end({"status": "failed", "detail": f"it returned {value}"})
         return _return_later(value) if status == "awaited" else value
 
-    def _refuse(self, proxy: Proxy, problem: NotPlain) -> None:
-        # Nothing that the code returned may make its sample lost instead of wrong.
-        status = "failed" if isinstance(problem.value, types.CoroutineType) else "refused"
-        self._end({"status": status, "detail": f"the tests call {proxy.__name__} with {problem}"})
-
 
 class Proxy:
     """A function of the code. Arguments and results are copies."""
 
     def __init__(self, code: _Code, number: int, name: str) -> None:
-        self._code = code
-        self._number = number
+        self._code, self._number = code, number
         self.__name__ = self.__qualname__ = name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -211,8 +206,6 @@ MOST_DESCRIPTORS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The files of a child process."""
-
     folder: str
     """Its own directory, the only one that it may write to."""
     readable: tuple[str, ...]
@@ -253,7 +246,7 @@ def run_code(code: str, job: Mapping[str, Any], place: Place, output: int, *pipe
     send_status("confined", None)
     with contextlib.suppress(BaseException):
         serve_calls(code, job["name"], job["functions"])
-    _exit()
+    _end()
 
 
 def _confine_or_report(job: Mapping[str, Any], place: Place) -> None:
@@ -321,16 +314,11 @@ def _limit(limits: Mapping[str, Any]) -> None:
         resource.setrlimit(bound, tuple(value if hard == -1 else min(value, hard) for value in pair))
 
 
-def _end(outcome: Mapping[str, Any]) -> NoReturn:
-    """Report the outcome and end the process."""
+def _end(outcome: Mapping[str, Any] | None = None) -> NoReturn:
+    """End the process, with a report of the outcome."""
     with contextlib.suppress(BaseException):
         sys.stdout.flush()
-    with contextlib.suppress(OSError):
-        os.write(REPORT, json.dumps(outcome).encode() + b"\n")
-    os._exit(0)
-
-
-def _exit() -> NoReturn:
-    with contextlib.suppress(BaseException):
-        sys.stdout.flush()
+    if outcome is not None:
+        with contextlib.suppress(OSError):
+            os.write(REPORT, json.dumps(outcome).encode() + b"\n")
     os._exit(0)

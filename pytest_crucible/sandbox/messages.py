@@ -187,8 +187,8 @@ def rebuild_exception(description: Any, namespace: Mapping[str, Any]) -> BaseExc
     except (TypeError, ValueError):
         # The code wrote the message itself.
         return RuntimeError("an exception that cannot be read")
-    for known in _listed(names, namespace):
-        for error in _build(known, text, arguments):
+    for kind in _candidate_classes(names, namespace):
+        for error in _build(kind, text, arguments):
             return error
     return RuntimeError(": ".join(part for part in (*names[:1], text) if part))
 
@@ -202,17 +202,14 @@ def _plain_arguments(error: BaseException) -> list[Any] | None:
         return None
 
 
-def _listed(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[type[BaseException]]:
-    for name in names:
-        for known in (namespace.get(name), _KNOWN.get(name)):
-            if isinstance(known, type) and issubclass(known, (Exception, SystemExit)) and not _ends_quietly(known):
-                yield known
-
-
-def _ends_quietly(kind: type[BaseException]) -> bool:
-    """Return True for classes that the interpreter or a test runner does not take for a failure."""
+def _candidate_classes(names: Iterable[str], namespace: Mapping[str, Any]) -> Iterator[type[BaseException]]:
+    # Classes that a test runner does not take for a failure.
     skipped = getattr(sys.modules.get("unittest"), "SkipTest", ())
-    return issubclass(kind, (*_CONTROL_FLOW, skipped) if skipped else _CONTROL_FLOW)
+    quiet = (*_CONTROL_FLOW, skipped) if skipped else _CONTROL_FLOW
+    for name in names:
+        for kind in (namespace.get(name), _KNOWN.get(name)):
+            if isinstance(kind, type) and issubclass(kind, (Exception, SystemExit)) and not issubclass(kind, quiet):
+                yield kind
 
 
 def _build(kind: type[BaseException], text: str, arguments: Any) -> Iterator[BaseException]:

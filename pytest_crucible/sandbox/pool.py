@@ -39,17 +39,12 @@ def allow() -> None:
 
 
 def withdraw() -> None:
-    """Take the last `allow` back."""
     if _grants:
         _grants.pop()
 
 
 def is_yes(value: str) -> bool:
-    """Return True unless the value of an environment variable means no.
-
-    >>> is_yes("1"), is_yes("no")
-    (True, False)
-    """
+    """Return True unless the value of an environment variable means no."""
     return value.strip().lower() not in _MEANS_NO
 
 
@@ -70,11 +65,7 @@ _SEED_KEY = secrets.token_bytes(16)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
-    """Untrusted code, and tests that call its functions from another process.
-
-    >>> Submission(code="def double(x): return 2 * x", tests="assert double(2) == 4", functions=("double",)).setup
-    ''
-    """
+    """Untrusted code, and tests that call its functions from another process."""
 
     code: str
     """Defines the functions. It never sees the tests: only the arguments of each call."""
@@ -109,13 +100,11 @@ class Limits:
     """
 
     cpu_s: int = 3
-    """Seconds of processor time."""
     wall_s: float = 10.0
     """Seconds on the clock, less those in which it waited for a processor: for programs that sleep."""
     memory_bytes: int = 512 * MEBIBYTE
     """Address space, the interpreter's own included (about 30 MiB)."""
     file_bytes: int = 8 * MEBIBYTE
-    """Size of one file."""
     disk_bytes: int = 32 * MEBIBYTE
     """Size of its directory; checked 20 times a second."""
     open_files: int = 64
@@ -176,10 +165,7 @@ class Sandbox:
         self._idle: list[subprocess.Popen[bytes]] = []
 
     def run(self, program: str | Submission, *, limits: Limits = DEFAULT, name: str = "__main__") -> Result:
-        """Run a program, or a submission's code and tests in two processes; `name` is the `__name__` of each.
-
-        Raises NotAllowed without consent, and SandboxBroken when the sandbox failed.
-        """
+        """Run a program, or a submission's code and tests in two processes. Raises NotAllowed, and SandboxBroken when it failed."""
         require()
         messages = _messages(program, limits, name)
         with self._room:
@@ -270,7 +256,6 @@ _sharing = threading.Lock()
 
 
 def shared() -> Sandbox:
-    """Return the sandbox that this process shares."""
     with _sharing:
         if not _shared:
             _shared.append(Sandbox())
@@ -278,7 +263,6 @@ def shared() -> Sandbox:
 
 
 def close_shared() -> None:
-    """Close the shared sandbox if it was opened."""
     with _sharing:
         while _shared:
             _shared.pop().close()

@@ -13,12 +13,11 @@ from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import MetricFacts, Observation, Outcome, Reply, Sample, Unit, Value
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.deadline import Deadline, ask_before, cut_off_by
+from pytest_crucible.sample.engine import Deadline, ask_before, cut_off_by
 from pytest_crucible.sample.invoke import Judgement, ask_async, ask_in_thread, needs_reply
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
-from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.score.apply import Scored, check_score, own_scores, score_outcome
+from pytest_crucible.score import Scored, check_score, own_scores, score_outcome
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.redaction import KeyRedactor, key_redactor
 

@@ -14,7 +14,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.variants import twin_sample
 from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sample, Twin, Unit, Variant
-from pytest_crucible.score.apply import FurtherScores
+from pytest_crucible.score import FurtherScores
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")

@@ -14,7 +14,7 @@ from pytest_crucible.plan.variants import VariantNames
 from pytest_crucible.records import Exclusion, MetricFacts, Sample, Variant
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.score.apply import FurtherScores
+from pytest_crucible.score import FurtherScores
 from pytest_crucible.session.experiment import BoundArgument, LateVariant
 from pytest_crucible.session.experiment_data import ExperimentData
 from pytest_crucible.session.experiment_metrics import ExperimentMetrics

@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
-from pytest_crucible.backends.limiting.limiter import explain_load
+from pytest_crucible.backends.limiting.history import explain_load
 from pytest_crucible.metrics.models.scorers import scorer_reports
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.session.budget import emit_budgets
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher

@@ -12,11 +12,11 @@ import pytest
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.records import MetricFacts, Outcome, Sample, Unit
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.sample.invoke import lost_reason
+from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
-from pytest_crucible.score.apply import own_scores
+from pytest_crucible.score import own_scores
 from pytest_crucible.session.call import ScoreRecorder, classify_exception
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.events import EventPublisher, SampleSpan

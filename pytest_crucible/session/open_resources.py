@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.limiting.limiter import Limiters, Workers
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.budget import open_spending
 from pytest_crucible.session.events import EventPublisher

@@ -9,14 +9,13 @@ from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 
 from pytest_crucible.backends.cache import CachePolicy
-from pytest_crucible.backends.context import BackendContext, ignore_event
-from pytest_crucible.backends.limiting.limiters import Limiters
-from pytest_crucible.backends.not_sent import UnsentRequest
+from pytest_crucible.backends.context import BackendContext, UnsentRequest, ignore_event
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer

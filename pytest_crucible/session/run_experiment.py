@@ -16,12 +16,8 @@ from pytest_crucible.backends.spending import Spending
 from pytest_crucible.records import Emit, Outcome
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.printable import printable
-from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.deadline import Deadline
-from pytest_crucible.sample.engine import Progress, run_units
-from pytest_crucible.sample.gc_tuning import collecting_seldom
-from pytest_crucible.sample.slots import MOST_OPEN
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.engine import MOST_OPEN, Deadline, Progress, run_units
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads, collecting_seldom
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.enter_experiment import EnteredExperiment, ExperimentEntry
 from pytest_crucible.session.events import experiment_span, with_sample_spans

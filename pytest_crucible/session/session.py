@@ -12,8 +12,8 @@ from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.sample.deadline import Deadline
-from pytest_crucible.sample.gc_tuning import collecting_seldom
+from pytest_crucible.sample.engine import Deadline
+from pytest_crucible.sample.loop import collecting_seldom
 from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.conclusion import Conclusion
 from pytest_crucible.session.events import EventPublisher

@@ -11,9 +11,8 @@ import pytest
 from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.report.printable import AN_ID, printable
-from pytest_crucible.sample.background_loop import BackgroundLoop
-from pytest_crucible.sample.threads import DaemonThreads
-from pytest_crucible.score.apply import Scored, score_outcome
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
+from pytest_crucible.score import Scored, score_outcome
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
 

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Engine, Row, Table, case, delete, func, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Engine, Table, case, delete, func, select, update
 
 from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
 from pytest_crucible.records.errors import SpecError, closest_name, suggest
@@ -121,7 +121,7 @@ class RunStore:
         with explain_errors(self.location), self.engine.begin() as connection:
             yield connection
 
-    def rows(self, query: Any) -> Iterator[Row[Any]]:
+    def rows(self, query: Any) -> Iterator[Any]:
         """Yield the rows of a query."""
         with self.connect() as connection:
             yield from connection.execute(query)
@@ -130,7 +130,7 @@ class RunStore:
         """Yield the first value of each row of a query."""
         return (row[0] for row in self.rows(query))
 
-    def first(self, query: Any) -> Row[Any] | None:
+    def first(self, query: Any) -> Any:
         with self.connect() as connection:
             return connection.execute(query).first()
 

@@ -1,19 +1,41 @@
-"""Reads a stored experiment sample by sample: columns of all samples and twins, and the replies to a few."""
+"""Reads a stored experiment sample by sample: columns of samples and twins, replies, and conversations turn by turn."""
 
 from __future__ import annotations
 
+import zlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from sqlalchemy import Column, Row, Table, select
 
-from pytest_crucible.records import ArmReply, Draws, Exchange, OutcomeState, Plan, Sample
+from pytest_crucible.records import (
+    ArmReply,
+    Conversation,
+    Draws,
+    Exchange,
+    OutcomeState,
+    Plan,
+    Sample,
+    StoredCall,
+    Unit,
+)
+from pytest_crucible.records.outcomes import reasoning_text
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.texts import stored_text
+from pytest_crucible.store.texts import (
+    REFERENCES,
+    SHORTEST_REFERENCE,
+    messages_of,
+    referred_text,
+    sample_texts,
+    stored_text,
+    text_form,
+    unpack_form,
+)
 
 _PART = 500
 """Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
@@ -141,20 +163,17 @@ def load_exchanges(
 
     With a `twin` they are the replies to the samples' twins with this number.
     """
-    table = schema.samples
-    query = select(table.c.position, table.c.input, table.c.expected)
-    samples = query.where(table.c.dataset == plan.dataset_sha256, table.c.position.in_(positions))
-    rows = {row.position: row for row in store.rows(samples)}
+    of_samples = samples(store, plan.dataset_sha256, positions)
     numbers = range(len(plan.arms))
     arms = [_arm_replies(store, experiment, number, positions, plan.draws(number), twin) for number in numbers]
     return [
         Exchange(
-            position=row.position,
-            input=row.input,
-            expected=row.expected,
-            replies=tuple(tuple(arm.get(row.position, ())) for arm in arms),
+            position=position,
+            input=of_samples[position].input,
+            expected=of_samples[position].expected,
+            replies=tuple(tuple(arm.get(position, ())) for arm in arms),
         )
-        for row in map(rows.__getitem__, positions)
+        for position in positions
     ]
 
 
@@ -162,66 +181,37 @@ def _arm_replies(
     store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
 ) -> Mapping[int, list[ArmReply]]:
     """Return an arm's replies by position, in the order of the repeats over all prompts."""
-    by_position: dict[int, list[ArmReply]] = {}
-    of_arm = (store, experiment, number, positions, draws, twin)
-    for position, reply in (*_stored_replies(*of_arm), *_lost_replies(*of_arm)):
-        by_position.setdefault(position, []).append(reply)
-    return {position: sorted(of_sample, key=lambda reply: reply.repeat) for position, of_sample in by_position.items()}
-
-
-def _stored_replies(
-    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
-) -> Iterator[tuple[int, ArmReply]]:
-    replies = schema.replies
+    replies, lost = schema.replies, schema.lost
     columns = ("failure", "skipped", "detail", "latency_s", "output_tokens")
-    for position, repeat, failure, skipped, detail, latency_s, tokens, text in _rows_of_arm(
-        store,
-        replies,
-        experiment,
-        number,
-        (
-            *(replies.c.position, place_of(replies, draws, twin)),
-            *(replies.c[name] for name in columns),
-            stored_text(replies),
-        ),
-        (replies.c.position.in_(positions),),
-        twin,
-    ):
-        state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
-        reason_and_detail = "; ".join(part for part in (failure, detail) if part)
-        yield (
-            position,
+    of_replies = (*(replies.c[name] for name in columns), stored_text(replies))
+    by_position: dict[int, list[ArmReply]] = defaultdict(list)
+
+    def add(
+        position: int, repeat: int, state: OutcomeState, reason: str | None, detail: str | None, *rest: Any
+    ) -> None:
+        text, latency_s, tokens = rest or ("", None, None)
+        by_position[position].append(
             ArmReply(
                 repeat=repeat,
                 state=state,
                 text=text or "",
-                detail=reason_and_detail,
+                detail="; ".join(part for part in (reason, detail) if part),
                 latency_s=latency_s,
                 output_tokens=tokens,
-            ),
+            )
         )
 
+    def read(table: Table, columns: tuple[Any, ...], *where: Any) -> Iterator[Any]:
+        place = (table.c.position, place_of(table, draws, twin))
+        conditions = (table.c.position.in_(positions), *where)
+        return _rows_of_arm(store, table, experiment, number, (*place, *columns), conditions, twin)
 
-def _lost_replies(
-    store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
-) -> Iterator[tuple[int, ArmReply]]:
-    lost = schema.lost
-    for position, repeat, reason, detail in _rows_of_arm(
-        store,
-        lost,
-        experiment,
-        number,
-        (lost.c.position, place_of(lost, draws, twin), lost.c.reason, lost.c.detail),
-        (lost.c.position.in_(positions), lost.c.metric == ""),
-        twin,
-    ):
-        reason_and_detail = "; ".join(part for part in (reason, detail) if part)
-        yield (
-            position,
-            ArmReply(
-                repeat=repeat, state="lost", text="", detail=reason_and_detail, latency_s=None, output_tokens=None
-            ),
-        )
+    for position, repeat, failure, skipped, detail, latency_s, tokens, text in read(replies, of_replies):
+        state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
+        add(position, repeat, state, failure, detail, text, latency_s, tokens)
+    for position, repeat, reason, detail in read(lost, (lost.c.reason, lost.c.detail), lost.c.metric == ""):
+        add(position, repeat, "lost", reason, detail)
+    return {position: sorted(of_sample, key=lambda reply: reply.repeat) for position, of_sample in by_position.items()}
 
 
 def _rows_of_arm(
@@ -238,3 +228,126 @@ def _rows_of_arm(
     query = query.where(of_arm(experiment, number, twin), *where)
     with store.connect() as connection:
         yield from connection.execution_options(yield_per=1000).execute(query)
+
+
+def load_conversations(store: RunStore, experiment: int, plan: Plan, position: int) -> list[Conversation]:
+    """Return the conversations about the sample at a position: by variant, then by arm, and then by repeat."""
+    return [
+        conversation
+        for twin in range(1 + len(plan.variants))
+        for conversation in _of_twin(store, experiment, plan, position, twin)
+    ]
+
+
+def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: int) -> Iterator[Conversation]:
+    """Yield the conversations about an original sample, or about its twin in a variant."""
+    [exchange] = load_exchanges(store, experiment, plan, [position], twin)
+    sample = load_sample(store, plan.dataset_sha256, position)
+    if twin:
+        sent = load_twins(store, plan.variants[twin - 1].sha256, position).get(position)
+        sample = sample if sent is None else {**sample, "input": sent["input"]}
+    for number, (arm, replies) in enumerate(zip(plan.arms, exchange.replies, strict=True)):
+        draws = plan.draws(number)
+        calls = _calls(store, experiment, number, sample, draws, twin)
+        scores = _scores(store, experiment, number, position, draws, twin)
+        for reply in replies:
+            unit = Unit(position, twin * draws.prompts, number, reply.repeat)
+            draw = plan.draw_text(number, twin * draws.size + reply.repeat)
+            yield Conversation(
+                unit=unit,
+                arm=arm.name,
+                state=reply.state,
+                detail=reply.detail,
+                reply=reply.text,
+                calls=tuple(calls.get(reply.repeat, ())),
+                scores=scores.get(reply.repeat, {}),
+                input=sample["input"] if twin else None,
+                draw=draw,
+            )
+
+
+def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, Any]:
+    """Return a stored sample: sample_id, sample_group, input, expected and metadata."""
+    table = schema.samples
+    query = select(table).where(table.c.dataset == dataset, table.c.position == position)
+    return next(row._asdict() for row in list(store.rows(query)))
+
+
+def find_position(store: RunStore, dataset: str, sample: str) -> int | None:
+    """Return the position of the sample with this id; None if the dataset has none."""
+    table = schema.samples
+    query = select(table.c.position).where(table.c.dataset == dataset, table.c.sample_id == sample)
+    position: int | None = store.scalar(query)
+    return position
+
+
+def _calls(
+    store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int
+) -> Mapping[int, Sequence[StoredCall]]:
+    """Return the calls of an arm about one sample or twin, by repeat over all prompts."""
+    table, forms, replies = schema.calls, schema.messages, schema.replies
+    scored = (
+        (replies.c.arm == table.c.arm) & (replies.c.position == table.c.position) & (replies.c.epoch == table.c.epoch)
+    )
+    query = (
+        select(
+            *(column for column in table.c if column.name not in ("text", *REFERENCES)),
+            *(stored_text(table), referred_text(table.c.reasoning_id).label("thoughts")),
+            *(forms.c.body, stored_text(replies).label("scored"), place_of(table, draws, twin).label("place")),
+        )
+        .join(schema.arms, schema.arms.c.id == table.c.arm)
+        .outerjoin(forms, forms.c.id == table.c.messages)
+        .outerjoin(replies, scored)
+        .where(of_arm(experiment, number, twin), table.c.position == sample["position"])
+        .order_by(table.c.arm, table.c.epoch, table.c.call, table.c.member)
+    )
+    by_repeat: dict[int, list[Any]] = defaultdict(list)
+    for row in store.rows(query):
+        by_repeat[row.place].append(row)
+    return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
+
+
+def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredCall]:
+    """Yield calls in the order in which they were sent: their messages refer to the sample and to earlier replies."""
+    texts = sample_texts(sample["input"], sample["metadata"] or {})
+    for row in rows:
+        text = row.scored if row.is_scored else row.text
+        yield StoredCall(
+            call=row.call,
+            request=row.request,
+            member=row.member,
+            messages=sample["input"] if row.messages is None else messages_of(unpack_form(row.body), texts),
+            parameters=row.parameters,
+            text=text,
+            reasoning=_reasoning(row, text),
+            think=row.think or 0,
+            error=row.error or "",
+            paid_by=row.paid_by,
+        )
+        if not row.member and text is not None and len(text) >= SHORTEST_REFERENCE:
+            texts[f"r{row.call}"] = text_form(text)
+
+
+def _reasoning(row: Any, text: str | None) -> str:
+    if row.thoughts is not None:
+        return str(row.thoughts)
+    if row.reasoning is not None:
+        return zlib.decompress(row.reasoning).decode()
+    return reasoning_text(text or "", row.think or 0)
+
+
+def _scores(
+    store: RunStore, experiment: int, number: int, position: int, draws: Draws, twin: int
+) -> Mapping[int, Mapping[str, Any]]:
+    """Return metric -> value for each repeat of a sample in an arm."""
+    table: Table = schema.observations
+    query = (
+        select(place_of(table, draws, twin), table.c.metric, table.c.value, table.c.is_bool, table.c.label)
+        .join(schema.arms, schema.arms.c.id == table.c.arm)
+        .where(of_arm(experiment, number, twin), table.c.position == position)
+        .order_by(table.c.arm, table.c.epoch, table.c.metric)
+    )
+    scores: dict[int, dict[str, Any]] = defaultdict(dict)
+    for repeat, metric, value, is_bool, label in store.rows(query):
+        scores[repeat][metric] = label if label is not None else bool(value) if is_bool and value is not None else value
+    return scores

@@ -8,164 +8,148 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    ForeignKey,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
-from sqlalchemy.schema import SchemaItem
+import sqlalchemy as sa
 
 from pytest_crucible.features import load_rows
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
 LONGEST_TAG = 100
 """Characters."""
 
 
-def _table(name: str, *items: SchemaItem, **options: Any) -> Table:
-    return Table(name, metadata, *items, **options)
+def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    return sa.Table(name, metadata, *items, **options)
 
 
-store_format = _table("store_format", Column("version", Integer, primary_key=True))
+store_format = _table("store_format", sa.Column("version", sa.Integer, primary_key=True))
 
 runs = _table(
     "runs",
-    Column("id", String(32), primary_key=True),
-    Column("started", String(40), nullable=False),
-    Column("finished", String(40)),
+    sa.Column("id", sa.String(32), primary_key=True),
+    sa.Column("started", sa.String(40), nullable=False),
+    sa.Column("finished", sa.String(40)),
     # running, finished or interrupted; a killed run stays running.
-    Column("status", String(16), nullable=False),
-    Column("seed", Integer, nullable=False),
-    Column("alpha", Float, nullable=False),
-    Column("correction", String(16), nullable=False),
-    Column("git", JSON),
-    Column("environment", JSON, nullable=False),
-    Column("exit_status", Integer),
+    sa.Column("status", sa.String(16), nullable=False),
+    sa.Column("seed", sa.Integer, nullable=False),
+    sa.Column("alpha", sa.Float, nullable=False),
+    sa.Column("correction", sa.String(16), nullable=False),
+    sa.Column("git", sa.JSON),
+    sa.Column("environment", sa.JSON, nullable=False),
+    sa.Column("exit_status", sa.Integer),
     # Everything else that the run depended on.
-    Column("manifest", JSON),
+    sa.Column("manifest", sa.JSON),
 )
 
 tags = _table(
     "tags",
-    Column("id", Integer, primary_key=True),
-    Column("name", String(LONGEST_TAG), nullable=False),
-    Column("run", ForeignKey("runs.id"), nullable=False),
-    Column("at", String(40), nullable=False),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(LONGEST_TAG), nullable=False),
+    sa.Column("run", sa.ForeignKey("runs.id"), nullable=False),
+    sa.Column("at", sa.String(40), nullable=False),
     # Whether `crucible runs tag` made the run a baseline.
-    Column("promoted", Boolean, nullable=False),
+    sa.Column("promoted", sa.Boolean, nullable=False),
     # Whether it was promoted although not all its verdicts were met.
-    Column("forced", Boolean, nullable=False),
+    sa.Column("forced", sa.Boolean, nullable=False),
     # The reason that was given for it.
-    Column("why", Text),
-    UniqueConstraint("name", "run", "promoted"),
+    sa.Column("why", sa.Text),
+    sa.UniqueConstraint("name", "run", "promoted"),
 )
 
 samples = _table(
     "samples",
     # The SHA-256 of the samples: equal datasets are stored once.
-    Column("dataset", String(64), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("sample_id", Text, nullable=False),
-    Column("sample_group", Text),
-    Column("input", JSON),
-    Column("expected", JSON),
-    Column("metadata", JSON),
+    sa.Column("dataset", sa.String(64), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("sample_id", sa.Text, nullable=False),
+    sa.Column("sample_group", sa.Text),
+    sa.Column("input", sa.JSON),
+    sa.Column("expected", sa.JSON),
+    sa.Column("metadata", sa.JSON),
 )
 
 experiments = _table(
     "experiments",
-    Column("id", Integer, primary_key=True),
-    Column("run", ForeignKey("runs.id"), nullable=False),
-    Column("nodeid", Text, nullable=False),
-    Column("plan", JSON, nullable=False),
-    Column("finished", Boolean, nullable=False, default=False),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("run", sa.ForeignKey("runs.id"), nullable=False),
+    sa.Column("nodeid", sa.Text, nullable=False),
+    sa.Column("plan", sa.JSON, nullable=False),
+    sa.Column("finished", sa.Boolean, nullable=False, default=False),
     # Metric -> kind as inferred, so that it cannot change between runs.
-    Column("kinds", JSON),
-    UniqueConstraint("run", "nodeid"),
+    sa.Column("kinds", sa.JSON),
+    sa.UniqueConstraint("run", "nodeid"),
 )
 
 arms = _table(
     "arms",
-    Column("id", Integer, primary_key=True),
-    Column("experiment", ForeignKey("experiments.id"), nullable=False),
-    Column("number", Integer, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("fingerprint", String(64), nullable=False),
-    Column("reused_from", String(32)),
-    Column("reused_answers", Integer),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("experiment", sa.ForeignKey("experiments.id"), nullable=False),
+    sa.Column("number", sa.Integer, nullable=False),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("fingerprint", sa.String(64), nullable=False),
+    sa.Column("reused_from", sa.String(32)),
+    sa.Column("reused_answers", sa.Integer),
     # Replies requested through the reply cache.
-    Column("requests", Integer),
+    sa.Column("requests", sa.Integer),
     # How many of them the cache had.
-    Column("cache_hits", Integer),
+    sa.Column("cache_hits", sa.Integer),
     # When the oldest of those was received.
-    Column("cache_since", Float),
+    sa.Column("cache_since", sa.Float),
     # Null: the original samples.
-    Column("variant", Integer),
+    sa.Column("variant", sa.Integer),
     # Of a variant: the key of the same arm on the original samples.
-    Column("original", Integer),
-    UniqueConstraint("experiment", "number"),
-    Index("arms_by_fingerprint", "fingerprint"),
+    sa.Column("original", sa.Integer),
+    sa.UniqueConstraint("experiment", "number"),
+    sa.Index("arms_by_fingerprint", "fingerprint"),
 )
 
 variants = _table(
     "variants",
-    Column("experiment", ForeignKey("experiments.id"), primary_key=True),
+    sa.Column("experiment", sa.ForeignKey("experiments.id"), primary_key=True),
     # 0: the original samples.
-    Column("number", Integer, primary_key=True),
+    sa.Column("number", sa.Integer, primary_key=True),
     # Which form of the prompt; 0 is the test's own.
-    Column("prompt", Integer, nullable=False),
+    sa.Column("prompt", sa.Integer, nullable=False),
     # Which twin of the sample; 0 is the sample itself.
-    Column("twin", Integer, nullable=False),
+    sa.Column("twin", sa.Integer, nullable=False),
     # Of a twin: the name of its variant, and the hash under which `twins` has it.
-    Column("name", Text),
-    Column("sha256", String(64)),
+    sa.Column("name", sa.Text),
+    sa.Column("sha256", sa.String(64)),
     sqlite_with_rowid=False,
 )
 
 twins = _table(
     "twins",
     # The hash of the variant's twins: equal variants of equal samples are stored once.
-    Column("variant", String(64), primary_key=True),
-    Column("position", Integer, primary_key=True),
-    Column("input", JSON),
-    Column("expected", JSON),
+    sa.Column("variant", sa.String(64), primary_key=True),
+    sa.Column("position", sa.Integer, primary_key=True),
+    sa.Column("input", sa.JSON),
+    sa.Column("expected", sa.JSON),
     # Why the variant does not apply to the sample; null where it has a twin.
-    Column("reason", Text),
+    sa.Column("reason", sa.Text),
     # Facts about the change, such as the edits; null without any.
-    Column("facts", JSON(none_as_null=True)),
+    sa.Column("facts", sa.JSON(none_as_null=True)),
 )
 
 repeats = _table(
     "repeats",
-    Column("experiment", ForeignKey("experiments.id"), primary_key=True),
+    sa.Column("experiment", sa.ForeignKey("experiments.id"), primary_key=True),
     # The number that other tables have as `epoch`.
-    Column("number", Integer, primary_key=True),
-    Column("round", Integer, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True),
+    sa.Column("round", sa.Integer, nullable=False),
     # The number within the round.
-    Column("epoch", Integer, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
     # Which training of an arm that has several; null, as 0, in runs of formats before 6.
-    Column("training", Integer),
+    sa.Column("training", sa.Integer),
     sqlite_with_rowid=False,
 )
 
 
-def _unit_columns() -> list[Column[int]]:
+def _unit_columns() -> list[sa.Column[int]]:
     return [
-        Column("arm", ForeignKey("arms.id"), primary_key=True),
-        Column("position", Integer, primary_key=True),
-        Column("epoch", Integer, primary_key=True),
+        sa.Column("arm", sa.ForeignKey("arms.id"), primary_key=True),
+        sa.Column("position", sa.Integer, primary_key=True),
+        sa.Column("epoch", sa.Integer, primary_key=True),
     ]
 
 
@@ -173,34 +157,34 @@ def _unit_columns() -> list[Column[int]]:
 # one are spread over pages of their own.
 texts = _table(
     "texts",
-    Column("id", LargeBinary(16), primary_key=True),
-    Column("body", Text, nullable=False),
+    sa.Column("id", sa.LargeBinary(16), primary_key=True),
+    sa.Column("body", sa.Text, nullable=False),
 )
 
 replies = _table(
     "replies",
     *_unit_columns(),
     # Null where `text_id` refers to it.
-    Column("text", Text),
-    Column("input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("latency_s", Float),
-    Column("finish", String(16)),
+    sa.Column("text", sa.Text),
+    sa.Column("input_tokens", sa.Integer),
+    sa.Column("output_tokens", sa.Integer),
+    sa.Column("latency_s", sa.Float),
+    sa.Column("finish", sa.String(16)),
     # Assertion, timeout, truncated, filtered.
-    Column("failure", String(16)),
-    Column("skipped", Boolean, nullable=False),
-    Column("detail", Text),
-    Column("started", Float),
-    Column("text_id", LargeBinary(16)),
+    sa.Column("failure", sa.String(16)),
+    sa.Column("skipped", sa.Boolean, nullable=False),
+    sa.Column("detail", sa.Text),
+    sa.Column("started", sa.Float),
+    sa.Column("text_id", sa.LargeBinary(16)),
     sqlite_with_rowid=False,
 )
 
 # A message list is stored as a form (store/texts.py), under the first 64 bits of its SHA-256.
 messages = _table(
     "messages",
-    Column("id", BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
     # JSON, compressed by zlib where that is smaller.
-    Column("body", LargeBinary, nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
 
@@ -208,40 +192,40 @@ calls = _table(
     "calls",
     *_unit_columns(),
     # From 1, in the order of sending.
-    Column("call", Integer, primary_key=True, autoincrement=False),
+    sa.Column("call", sa.Integer, primary_key=True, autoincrement=False),
     # The member of an ensemble; empty for the arm's own reply.
-    Column("member", String(200), primary_key=True),
+    sa.Column("member", sa.String(200), primary_key=True),
     # Counts equal requests of a unit from 1.
-    Column("request", Integer, nullable=False),
+    sa.Column("request", sa.Integer, nullable=False),
     # Null: the unchanged input of the sample.
-    Column("messages", BigInteger),
+    sa.Column("messages", sa.BigInteger),
     # Null: the adapter's.
-    Column("parameters", JSON),
-    Column("text", Text),
+    sa.Column("parameters", sa.JSON),
+    sa.Column("text", sa.Text),
     # The text is then the one in `replies`, and null here.
-    Column("is_scored", Boolean, nullable=False),
+    sa.Column("is_scored", sa.Boolean, nullable=False),
     # Sent apart from the text; compressed by zlib. Written by format 4 alone.
-    Column("reasoning", LargeBinary),
+    sa.Column("reasoning", sa.LargeBinary),
     # How many characters of the text are a <think> block.
-    Column("think", Integer),
+    sa.Column("think", sa.Integer),
     # The error of a call without a reply.
-    Column("error", Text),
+    sa.Column("error", sa.Text),
     # The run that paid for a cached or copied reply; empty: unknown; null: this run.
-    Column("paid_by", String(32)),
-    Column("text_id", LargeBinary(16)),
-    Column("reasoning_id", LargeBinary(16)),
+    sa.Column("paid_by", sa.String(32)),
+    sa.Column("text_id", sa.LargeBinary(16)),
+    sa.Column("reasoning_id", sa.LargeBinary(16)),
     sqlite_with_rowid=False,
 )
 
 observations = _table(
     "observations",
     *_unit_columns(),
-    Column("metric", String(200), primary_key=True),
+    sa.Column("metric", sa.String(200), primary_key=True),
     # Null: the metric does not apply.
-    Column("value", Float),
-    Column("is_bool", Boolean, nullable=False),
-    Column("label", Text),
-    Column("reason", Text),
+    sa.Column("value", sa.Float),
+    sa.Column("is_bool", sa.Boolean, nullable=False),
+    sa.Column("label", sa.Text),
+    sa.Column("reason", sa.Text),
     sqlite_with_rowid=False,
 )
 
@@ -249,97 +233,97 @@ lost = _table(
     "lost",
     *_unit_columns(),
     # Empty: the whole reply.
-    Column("metric", String(200), primary_key=True),
-    Column("reason", String(16), nullable=False),
-    Column("detail", Text),
+    sa.Column("metric", sa.String(200), primary_key=True),
+    sa.Column("reason", sa.String(16), nullable=False),
+    sa.Column("detail", sa.Text),
     sqlite_with_rowid=False,
 )
 
 verdicts = _table(
     "verdicts",
-    Column("experiment", ForeignKey("experiments.id"), primary_key=True),
-    Column("subject", String(400), primary_key=True),
-    Column("kind", String(16), nullable=False),
-    Column("state", String(16), nullable=False),
-    Column("proven", Boolean, nullable=False),
-    Column("reason", Text, nullable=False),
+    sa.Column("experiment", sa.ForeignKey("experiments.id"), primary_key=True),
+    sa.Column("subject", sa.String(400), primary_key=True),
+    sa.Column("kind", sa.String(16), nullable=False),
+    sa.Column("state", sa.String(16), nullable=False),
+    sa.Column("proven", sa.Boolean, nullable=False),
+    sa.Column("reason", sa.Text, nullable=False),
 )
 
 reply_cache = _table(
     "reply_cache",
     # The SHA-256 of request, model and sample.
-    Column("key", String(64), primary_key=True),
-    Column("identity", Text, nullable=False),
-    Column("created", Float, nullable=False),
-    Column("reply", Text, nullable=False),
+    sa.Column("key", sa.String(64), primary_key=True),
+    sa.Column("identity", sa.Text, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("reply", sa.Text, nullable=False),
     # The run that paid.
-    Column("run", String(32)),
+    sa.Column("run", sa.String(32)),
     # Null where `text_id` refers to it, or where `reply` has it, as in formats before 5.
-    Column("text", Text),
-    Column("text_id", LargeBinary(16)),
-    Column("reasoning_id", LargeBinary(16)),
+    sa.Column("text", sa.Text),
+    sa.Column("text_id", sa.LargeBinary(16)),
+    sa.Column("reasoning_id", sa.LargeBinary(16)),
 )
 
 known_adapters = _table(
     "known_adapters",
     # The SHA-256 of the adapter's settings.
-    Column("settings", String(64), primary_key=True),
-    Column("identity", Text, nullable=False),
-    Column("files", JSON, nullable=False),
-    Column("seen", Float, nullable=False),
+    sa.Column("settings", sa.String(64), primary_key=True),
+    sa.Column("identity", sa.Text, nullable=False),
+    sa.Column("files", sa.JSON, nullable=False),
+    sa.Column("seen", sa.Float, nullable=False),
 )
 
 events = _table(
     "events",
-    Column("id", Integer, primary_key=True),
-    Column("run", String(32), nullable=False, index=True),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("run", sa.String(32), nullable=False, index=True),
     # The experiment's nodeid. Experiment, arm and sample are empty for an event that belongs to none.
-    Column("experiment", Text, nullable=False),
-    Column("arm", Text, nullable=False),
-    Column("sample", Text, nullable=False),
-    Column("epoch", Integer, nullable=False),
-    Column("name", String(40), nullable=False),
-    Column("at", Float, nullable=False),
-    Column("seconds", Float),
-    Column("error", Text),
-    Column("input_tokens", Integer),
-    Column("output_tokens", Integer),
-    Column("first_token_s", Float),
-    Column("cost_usd", Float),
+    sa.Column("experiment", sa.Text, nullable=False),
+    sa.Column("arm", sa.Text, nullable=False),
+    sa.Column("sample", sa.Text, nullable=False),
+    sa.Column("epoch", sa.Integer, nullable=False),
+    sa.Column("name", sa.String(40), nullable=False),
+    sa.Column("at", sa.Float, nullable=False),
+    sa.Column("seconds", sa.Float),
+    sa.Column("error", sa.Text),
+    sa.Column("input_tokens", sa.Integer),
+    sa.Column("output_tokens", sa.Integer),
+    sa.Column("first_token_s", sa.Float),
+    sa.Column("cost_usd", sa.Float),
     # All other facts; null without any.
-    Column("facts", JSON(none_as_null=True)),
+    sa.Column("facts", sa.JSON(none_as_null=True)),
 )
 
 decisions = _table(
     "decisions",
-    Column("run", String(32), primary_key=True),
+    sa.Column("run", sa.String(32), primary_key=True),
     # The subject, such as the arms that a sweep drops at its looks.
-    Column("subject", String(200), primary_key=True),
+    sa.Column("subject", sa.String(200), primary_key=True),
     # From 0, in the order in which they were made.
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    Column("body", JSON, nullable=False),
+    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("body", sa.JSON, nullable=False),
     sqlite_with_rowid=False,
 )
 
 training_sets = _table(
     "training_sets",
     # The SHA-256 of the file.
-    Column("sha256", String(64), primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("created", String(40), nullable=False),
-    Column("card", JSON, nullable=False),
+    sa.Column("sha256", sa.String(64), primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("created", sa.String(40), nullable=False),
+    sa.Column("card", sa.JSON, nullable=False),
     # JSON Lines, compressed by zlib: one line for each line of the file.
-    Column("origins", LargeBinary, nullable=False),
+    sa.Column("origins", sa.LargeBinary, nullable=False),
 )
 
 store_key = _table(
     "store_key",
     # Always 1.
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("key", LargeBinary(32), nullable=False),
+    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("key", sa.LargeBinary(32), nullable=False),
 )
 
-ADDED: tuple[tuple[Table | Column[Any], ...], ...] = (
+ADDED: tuple[tuple[sa.Table | sa.Column[Any], ...], ...] = (
     (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
     (tags, runs.c.manifest),
     (
@@ -363,13 +347,13 @@ FORMAT = 1 + len(ADDED)
 """A store with a higher number belongs to a newer version; one with a lower number is upgraded."""
 
 
-def all_tables() -> Mapping[str, Table]:
+def all_tables() -> Mapping[str, sa.Table]:
     """Return all tables by name, with those of features."""
     # Their modules, which import this one, enter them into the metadata.
     load_rows("store_tables")
     return metadata.tables
 
 
-def feature_tables() -> list[Table]:
+def feature_tables() -> list[sa.Table]:
     """Return the tables of features."""
     return [table for _, table in load_rows("store_tables")]

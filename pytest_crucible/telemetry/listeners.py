@@ -25,14 +25,15 @@ class Listeners:
                 raise
             # pytest.fail and pytest.exit derive from BaseException, and would end the sampling loop.
             except BaseException as error:
-                self._drop(name, event, error)
+                self._listeners = tuple(pair for pair in self._listeners if pair[0] != name)
+                failure = f"{name} raised {_describe(error)} on the event {event.name}: it receives no more events"
+                self._failures.append(failure)
 
     def listens_to(self, name: str) -> bool:
         """Return whether a listener wants events of this name; a listener lists those it does not want in `ignores`."""
         return any(name not in getattr(listener, "ignores", ()) for _, listener in self._listeners)
 
     def close(self) -> None:
-        """Close the listeners that have a `close` method."""
         for name, listener in self._listeners:
             close = getattr(listener, "close", None)
             try:
@@ -45,10 +46,6 @@ class Listeners:
         """Return a sentence for each listener that has raised since the last call."""
         failures, self._failures = self._failures, []
         return failures
-
-    def _drop(self, name: str, event: Event, error: BaseException) -> None:
-        self._listeners = tuple(pair for pair in self._listeners if pair[0] != name)
-        self._failures.append(f"{name} raised {_describe(error)} on the event {event.name}: it receives no more events")
 
 
 def redact_event(event: Event, hide: Callable[[str], str]) -> Event:

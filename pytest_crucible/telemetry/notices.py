@@ -77,8 +77,6 @@ class NotifySettings:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """One message to one destination."""
-
     variable: str
     title: str
     body: str
@@ -86,10 +84,10 @@ class Notice:
 
 def read_notify_settings(table: Mapping[str, Any]) -> NotifySettings:
     """Return the settings of the table `[notify]`. Raises SpecError, which shows no URL."""
-    known = (*ENDINGS, "budget")
+    names = (*ENDINGS, "budget")
     for name in table:
-        if name not in known:
-            hint = suggest(name, known, always=f"it takes {', '.join(known)}")
+        if name not in names:
+            hint = suggest(name, names, always=f"it takes {', '.join(names)}")
             raise SpecError(f"[notify] has {name!r}, which is not one of its settings: {hint}")
     endings = {name: _read_variable(name, table[name]) for name in ENDINGS if name in table}
     if "budget" not in table:

@@ -49,7 +49,6 @@ _RESPONSE = {
 
 
 def unit_attributes(event: Event) -> dict[str, str | int]:
-    """Return the attributes of the unit that an event belongs to."""
     return {
         "crucible.experiment": event.experiment,
         "crucible.arm": event.arm,
@@ -114,8 +113,6 @@ _TOKENS = tuple(4**k for k in range(14))
 
 
 class Instruments:
-    """A listener that records metrics."""
-
     def __init__(self, meter: Meter) -> None:
         def seconds(name: str, description: str) -> Any:
             return meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_SECONDS)
@@ -167,7 +164,6 @@ class Instruments:
 
 Attached = tuple[Span, Token[context.Context]]
 Unit = tuple[str, str, str, int]
-"""Experiment, arm, sample, repeat."""
 _REQUEST: ContextVar[Attached | None] = ContextVar("crucible_request", default=None)
 _SAMPLE: ContextVar[Attached | None] = ContextVar("crucible_sample", default=None)
 """The open span of the current task. Start and stop are emitted by the same task, so no lookup is needed."""
@@ -177,7 +173,6 @@ _SAMPLE: ContextVar[Attached | None] = ContextVar("crucible_sample", default=Non
 class _Sample:
     span: Span
     request_attributes: Mapping[str, Any]
-    """The attributes of each of the sample's requests."""
 
 
 @dataclass
@@ -206,22 +201,15 @@ class Spans:
         self._handlers.get(event.name, self._note)(event)
 
     def close(self) -> None:
-        """End all open spans, the run's last. Idempotent."""
         for span in (*(sample.span for sample in self._samples.values()), *self._experiments.values(), self._root):
             span.end()
         self._samples.clear()
         self._experiments.clear()
 
-    # -- experiments and samples ----------------------------------------------------------------------------------
-
     def _begin_experiment(self, event: Event) -> None:
-        span = self.tracer.start_span(
-            f"experiment {event.experiment}",
-            context=trace.set_span_in_context(self._root),
-            start_time=_nanoseconds(event),
-            attributes={"crucible.run": self.run, "crucible.experiment": event.experiment, **flatten(event.facts)},
-        )
-        self._experiments[event.experiment] = span
+        name, attributes = event.experiment, {"crucible.experiment": event.experiment, **flatten(event.facts)}
+        within = trace.set_span_in_context(self._root)
+        self._experiments[name] = self._start(event, f"experiment {name}", within, attributes)
 
     def _end_experiment(self, event: Event) -> None:
         span = self._experiments.pop(event.experiment, None)
@@ -230,13 +218,7 @@ class Spans:
 
     def _begin_sample(self, event: Event) -> None:
         parent = self._experiments.get(event.experiment, self._root)
-        attributes = {"crucible.run": self.run, **unit_attributes(event)}
-        span = self.tracer.start_span(
-            f"sample {event.sample}",
-            context=trace.set_span_in_context(parent),
-            start_time=_nanoseconds(event),
-            attributes=attributes,
-        )
+        span = self._start(event, f"sample {event.sample}", trace.set_span_in_context(parent), unit_attributes(event))
         self._samples[_unit(event)] = _Sample(span, request_attributes(event))
         _SAMPLE.set((span, context.attach(trace.set_span_in_context(span))))
 
@@ -250,21 +232,27 @@ class Spans:
             span.set_status(Status(StatusCode.ERROR, str(event.facts.get("reason"))))
         span.end(_nanoseconds(event))
 
-    # -- requests -------------------------------------------------------------------------------------------------
-
     def _begin_request(self, event: Event) -> None:
         sample = self._samples.get(_unit(event))
         attributes = (
             request_attributes(event) if sample is None else {**sample.request_attributes, **response_attributes(event)}
         )
-        span = self.tracer.start_span(
-            f"{attributes['gen_ai.operation.name']} {attributes['gen_ai.request.model']}",
-            context=self._within(sample),
-            kind=SpanKind.CLIENT,
-            start_time=_nanoseconds(event),
-            attributes={"crucible.run": self.run, **unit_attributes(event), **attributes},
-        )
+        name = f"{attributes['gen_ai.operation.name']} {attributes['gen_ai.request.model']}"
+        attributes = {**unit_attributes(event), **attributes}
+        span = self._start(event, name, self._within(sample), attributes, SpanKind.CLIENT)
         _REQUEST.set((span, context.attach(trace.set_span_in_context(span))))
+
+    def _start(
+        self,
+        event: Event,
+        name: str,
+        within: context.Context,
+        attributes: Mapping[str, Any],
+        kind: SpanKind = SpanKind.INTERNAL,
+    ) -> Span:
+        return self.tracer.start_span(
+            name, within, kind, {"crucible.run": self.run, **attributes}, start_time=_nanoseconds(event)
+        )
 
     def _within(self, sample: _Sample | None) -> context.Context:
         """Return the context of the sample's span, or of the span that the test function has opened inside it."""
@@ -334,7 +322,6 @@ class OpenTelemetry:
         self._instruments(event)
 
     def close(self) -> None:
-        """End the run's span. Idempotent."""
         self._spans.close()
 
 

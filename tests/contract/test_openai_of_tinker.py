@@ -128,14 +128,3 @@ def test_a_wrong_key_is_refused_and_never_printed(ask, monkeypatch):
         ask(api_key_env="WRONG_KEY")
 
     assert "hidden" not in str(caught.value)
-
-
-def test_concurrent_requests_are_answered(opened):
-    backend = opened()
-
-    async def generate_twice() -> list[Reply]:
-        parameters = {"max_tokens": 4, "seed": 1}
-        requests = [Request(input=f"claim {k}", sample=str(k), repeat=0, parameters=parameters) for k in range(30)]
-        return await asyncio.gather(*map(backend.generate, requests))
-
-    assert {reply.output_tokens for reply in asyncio.run(generate_twice())} == {4}

@@ -94,14 +94,6 @@ def test_a_cached_reply_keeps_all_fields_its_identity_and_its_time(opening):
     assert after(opening, cached) == cached
 
 
-def test_a_reply_is_returned_before_it_is_written_to_the_database(opening):
-    with opening() as cache:
-        cache.put(KEY, cached_reply())
-
-        assert got(cache) == cached_reply()
-        assert got(cache, OTHER) is None
-
-
 def test_a_reply_is_returned_after_an_earlier_miss(opening):
     with opening() as cache:
         assert got(cache) is None

@@ -35,7 +35,6 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store import schema, tables
-from pytest_crucible.store.conversations import load_conversations
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import add_tag, list_runs
@@ -43,7 +42,7 @@ from pytest_crucible.store.outcomes import load_outcomes, reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import group_names, samples
+from pytest_crucible.store.samples import group_names, load_conversations, samples
 
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
 PLAN = Plan(

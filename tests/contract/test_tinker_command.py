@@ -13,8 +13,8 @@ import pytest
 from safetensors import safe_open
 from tinker_http import Http, ask, save
 
-from pytest_crucible.backends.tinker.address import KEY
-from pytest_crucible.backends.tinker.service import download_checkpoint, path_parts
+from pytest_crucible.backends.tinker.archives import download_checkpoint, path_parts
+from pytest_crucible.backends.tinker.service import KEY
 from pytest_crucible.cli import main
 from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.local_model.checkpoints import load_sampler, load_training

@@ -13,15 +13,13 @@ from typing import Any
 import pytest
 from faulty_tinker import Fault, Faulty, in_time
 
-from pytest_crucible.backends.context import BackendContext
+from pytest_crucible.backends.context import BackendContext, QueueStates
 from pytest_crucible.backends.deadlines import TimeLimit, set_clock
-from pytest_crucible.backends.queue_states import QueueStates, watch_queue
 from pytest_crucible.backends.tinker import health as pulses
 from pytest_crucible.backends.tinker import service as tinker_service
-from pytest_crucible.backends.tinker.address import ServiceAddress
 from pytest_crucible.backends.tinker.backend import TinkerBackend
-from pytest_crucible.backends.tinker.health import HealthMonitor
-from pytest_crucible.backends.tinker.service import Service, check_answers, fetch_health
+from pytest_crucible.backends.tinker.health import HealthMonitor, watch_queue
+from pytest_crucible.backends.tinker.service import Service, ServiceAddress, check_answers, fetch_health
 from pytest_crucible.records import Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError
 

@@ -22,14 +22,6 @@ def test_completions(openai, tokenizer):
     assert len(answer["choices"][0]["logprobs"]["token_logprobs"]) == 4
 
 
-def test_the_same_seed_gives_the_same_completion_and_token_ids_the_same_as_text(openai, tokenizer):
-    texts = [
-        openai.complete(prompt=prompt)[1]["choices"] for prompt in ("claim 7", "claim 7", tokenizer.encode("claim 7"))
-    ]
-
-    assert texts[0] == texts[1] == texts[2]
-
-
 def test_chat_completions(openai, tokenizer):
     messages = [{"role": "system", "content": "claim"}, {"role": "user", "content": [{"type": "text", "text": "7"}]}]
     status, answer = openai.complete("chat/completions", messages=messages, logprobs=True, top_logprobs=2)
@@ -39,15 +31,6 @@ def test_chat_completions(openai, tokenizer):
     assert choice["message"]["role"] == "assistant"
     assert len(choice["logprobs"]["content"][0]["top_logprobs"]) == 2
     assert answer["usage"]["prompt_tokens"] == len(tokenizer.encode("claim\n\nQuestion: 7\nAnswer:"))
-
-
-def test_a_stop_text_is_not_part_of_the_completion(openai):
-    whole = openai.complete(prompt="claim", max_tokens=60)[1]["choices"][0]["text"]
-    letter = next(entry for entry in reversed(whole) if " " < entry < "~")
-    (choice,) = openai.complete(prompt="claim", max_tokens=60, stop=[letter])[1]["choices"]
-
-    assert choice["text"] == whole[: whole.index(letter)]
-    assert choice["finish_reason"] == "stop"
 
 
 def test_checkpoints_are_models_by_path_and_by_name(openai, http_client, session):

@@ -9,44 +9,6 @@ from typing import Any
 import pytest
 from openai_server import OpenAIServer
 
-MODEL = """
-    import asyncio, json
-    from pytest_crucible import BackendError, Reply
-    from pytest_crucible.records.errors import Retryable
-
-    class Served:
-        simulated = False
-
-        def __init__(self, model, port):
-            self.identity = self.model = model
-            self.port = port
-
-        async def generate(self, request):
-            said = {{"model": self.model, "messages": [{{"role": "user", "content": request.input}}]}}
-            body = json.dumps(said).encode()
-            reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
-            try:
-                head = f"POST /v1/chat/completions HTTP/1.1\\r\\nhost: x\\r\\ncontent-length: {{len(body)}}"
-                writer.write(head.encode() + b"\\r\\n\\r\\n" + body)
-                answer = (await reader.readuntil(b"\\r\\n\\r\\n")).decode().lower()
-                length = int(answer.partition("content-length:")[2].split()[0])
-                told = json.loads(await reader.readexactly(length))
-                status = int(answer.split()[1])
-            finally:
-                writer.close()
-                await writer.wait_closed()
-            if status != 200:
-                raise Retryable(f"the server answered {{status}}", kind=str(status))
-            used = told["usage"]
-            return Reply(
-                text=told["choices"][0]["message"]["content"],
-                input_tokens=used["prompt_tokens"],
-                output_tokens=used["completion_tokens"],
-            )
-
-    def pytest_crucible_backend(adapter):
-        return Served(adapter.name, {port}) if adapter.backend == "served" else None
-"""
 TEST = """
     import pytest
 
@@ -68,8 +30,8 @@ def served(suite, server):
     """Two experiments on two models, one of which often fails."""
     server.reset()
     server.behave("flaky", latency_s=0.001, fault="500,429", fault_share=0.3, seed=4)
-    suite.pytester.makeconftest(MODEL.format(port=server.url.split(":")[2].removesuffix("/v1")))
-    suite.adapters({name: {"backend": "served", "retries": 0} for name in ("steady", "flaky")})
+    common = {"backend": "openai", "base_url": server.url, "retries": 0}
+    suite.adapters({name: {**common, "model": name} for name in ("steady", "flaky")})
     suite.test(TEST.format(name="sums"))
     suite.test(TEST.format(name="others"), name="test_others")
     return suite

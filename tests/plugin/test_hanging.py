@@ -132,25 +132,6 @@ def test_the_report_says_what_was_lost_and_how_to_send_it_again(served):
     )
 
 
-@pytest.mark.parametrize("workers", ["1", "2"])
-def test_hanging_samples_do_not_stop_a_run_of_low_concurrency(served, workers):
-    document = served.json("--crucible-adapter=v2", f"--crucible-concurrency={workers}")
-
-    lost, failed = lost_and_failed(document)
-    assert sum(lost.values()) == 2
-    assert failed == {}
-    assert document["exit_status"] == 0
-
-
-def test_both_arms_lose_them_by_the_same_rule(served):
-    mark = "@pytest.mark.quality_target"
-    served.test(ASYNC.replace(mark, f'@pytest.mark.ab_compare("exact_match")\n    {mark}'))
-
-    document = served.json("--crucible-adapter=v2", "--compare=v1")
-
-    assert [lost_and_failed(document, arm) for arm in (0, 1)] == [({"unanswered": 2}, {})] * 2
-
-
 def test_a_run_that_was_cut_short_sends_them_once_more_when_it_is_resumed(served, server):
     ask(served, server, timeout_s=30)
     served.run("--crucible-adapter=v2", "--crucible-deadline=3 s")
@@ -160,13 +141,6 @@ def test_a_run_that_was_cut_short_sends_them_once_more_when_it_is_resumed(served
 
     assert lost_and_failed(document) == ({"unanswered": 2}, {})
     assert document["exit_status"] == 0
-
-
-def test_a_later_turn_without_an_answer_is_lost_when_its_attempts_are_used_up(served):
-    served.test(TURNS)
-
-    assert lost_and_failed(served.json("--crucible-adapter=v2")) == ({"unanswered": 2}, {})
-    assert lost_and_failed(served.json("--crucible-adapter=v2", "--crucible-resume")) == ({"unanswered": 2}, {})
 
 
 @pytest.mark.parametrize(
@@ -189,39 +163,8 @@ def test_at_a_samples_own_deadline_only_silence_loses_it(served, server, source,
     assert outcome == (({"unanswered": 2}, {}) if kind == "lost" else ({}, {"timeout": 2}))
 
 
-def test_a_stream_that_stops_in_the_middle_each_time_is_lost_and_stops_nothing(served, server):
-    server.behave(fault="stall", fault_in=" hang")
-    served.test(STREAMED)
-
-    document = served.json("--crucible-adapter=v2")
-
-    assert lost_and_failed(document) == ({"unanswered": 2}, {})
-
-
 @pytest.mark.parametrize("status", ["504", "524"])
 def test_a_gateway_timeout_counts_as_silence(served, server, status):
     server.behave(fault=status, fault_in=" hang")
 
     assert lost_and_failed(served.json("--crucible-adapter=v2")) == ({"unanswered": 2}, {})
-
-
-def test_a_server_that_answers_no_request_is_given_up(served, server):
-    server.reset()
-    server.behave(fault="hang")
-
-    result = served.run("--crucible-adapter=v2")
-
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["server http://* has never answered (*): no more requests are sent; *"])
-
-
-def test_a_server_that_stops_answering_is_given_up_and_resumed_in_full(served, server):
-    served.write_rows("many.jsonl", [{"id": f"q{k:03}", "input": f"{k}?{' hang' * (k >= 20)}"} for k in range(120)])
-    served.test(ASYNC.replace('"exact_match"', '"output_tokens"').replace("exact_match", "mean(output_tokens)"))
-    result = served.run("--crucible-adapter=v2", "--crucible-concurrency=16")
-    result.stdout.fnmatch_lines(["server http://* has not answered since *: no more requests are sent; resume with *"])
-    server.reset()
-
-    document = served.json("--crucible-adapter=v2", "--crucible-resume")
-
-    assert lost_and_failed(document) == ({}, {})

@@ -115,16 +115,6 @@ def test_an_interrupted_run_keeps_its_answers_and_decides_nothing(slow, workers)
     assert re.fullmatch(rf"test_sums: scripted: {stored} of {MANY} replies reused from run [0-9a-f]{{12}}", events)
 
 
-@pytest.mark.slow
-def test_without_resume_a_killed_run_sends_all_requests(slow):
-    cut_short(slow, signal.SIGKILL)
-    slow.forget_calls()
-
-    slow.run("--crucible-adapter=scripted")
-
-    assert len(slow.calls()) == MANY
-
-
 @WORKERS
 def test_resuming_a_finished_run_sends_nothing_and_has_the_same_results(slow, workers):
     first = slow.json("--crucible-adapter=scripted", *workers)

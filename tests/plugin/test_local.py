@@ -119,12 +119,6 @@ def test_replies_are_read_as_they_come(local):
     assert all(error.startswith("CancelledError: the test closed the stream after ") for error in errors)
 
 
-def test_repeats_are_drawn_separately(local):
-    local.run("--crucible-adapter=bare")
-
-    assert len(set(reply_texts(local, "bare"))) == 40
-
-
 def test_a_seed_among_the_parameters_wins(local):
     add(local, "bare", "")
     config = local.path / "crucible.toml"
@@ -146,87 +140,3 @@ def test_a_checkpoint_may_be_typed(local):
         local.run("--crucible-adapter=local:below/v2.safetensors"),
         "adapter 'local:below/v2.safetensors' cannot be opened: *v2.safetensors belongs to base model *, this one is *",
     )
-
-
-@pytest.mark.uses("training")
-@pytest.mark.parametrize(
-    ("name", "line", "sentence"),
-    [
-        ("v2", "seed = 3", "adapter 'v2' has 'seed', which only a recipe uses: add a recipe, or remove it"),
-        (
-            "v2",
-            "device = 'cpu'",
-            "adapter 'v2' has 'device', which backend 'local' does not know: it takes recipe, checkpoint, *",
-        ),
-        ("v2", "recipe = 'recipes:v2'", "adapter 'v2' has a recipe and a checkpoint: remove one of them"),
-        ("bare", "checkpoint = 'gone'", "adapter 'bare' cannot be opened: file 'gone' does not exist, and *"),
-    ],
-)
-def test_invalid_settings_are_refused(local, name, line, sentence):
-    add(local, name, line)
-
-    local.refuses(local.run(f"--crucible-adapter={name}"), sentence)
-
-
-def test_an_invalid_base_is_refused(local):
-    shutil.rmtree(local.path / "base")
-
-    local.refuses(local.run("--crucible-adapter=v2"), "base model '*base' cannot be opened: *")
-
-
-def test_invalid_parameters_are_refused(local):
-    config = local.path / "crucible.toml"
-    config.write_text(config.read_text().replace("max_tokens = 6", "max_token = 6"))
-
-    local.refuses(
-        local.run("--crucible-adapter=v2"),
-        "adapter 'v2' has invalid parameters: unknown parameter 'max_token', expected temperature, *",
-    )
-
-
-def test_an_invalid_parameter_of_a_call_stops_the_experiment(local):
-    local.test("""
-        import pytest
-
-        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
-        async def test_sums(sample, sampler):
-            return await sampler.generate(sample.input, heat=2)
-    """)
-
-    result = local.run("--crucible-adapter=v2")
-
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["*adapter 'v2' has invalid parameters: unknown parameter 'heat', expected *"])
-
-
-def test_a_prompt_that_is_too_long_is_a_failure_of_the_adapter(local):
-    local.test("""
-        import pytest
-
-        @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
-        @pytest.mark.quality_target("exact_match >= 0.1")
-        async def test_sums(sample, sampler):
-            return await sampler.generate(sample.input * 50)
-    """)
-
-    result = local.run("--crucible-adapter=v2")
-
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        ["exact_match >= 0.1  0.000 * 20 * 0 *missed*", "test_sums: v2: 20 samples failed (truncation)"]
-    )
-
-
-def test_plain_functions_can_send_requests(local):
-    local.test("""
-        import pytest
-
-        @pytest.mark.crucible(dataset="questions.jsonl")
-        @pytest.mark.quality_target("tokens <= 6")
-        def test_sums(sample, sampler, score):
-            reply = sampler.generate([{"role": "user", "content": sample.input}])
-            score(tokens=reply.output_tokens)
-            return reply.text
-    """)
-
-    local.run("--crucible-adapter=v2").assert_outcomes(passed=2, skipped=0)

@@ -108,28 +108,3 @@ def test_where_it_is_not_installed_the_extra_is_named(traced):
         result,
         'crucible_otel needs OpenTelemetry, which is not installed: pip install "pytest-crucible[[]otel]"',
     )
-
-
-@pytest.mark.slow
-def test_a_processor_that_raises_breaks_nothing(traced):
-    traced.pytester.makeconftest(
-        """
-        from opentelemetry import trace
-        from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
-
-        class Broken(SpanProcessor):
-            def on_end(self, span):
-                raise ConnectionError("the collector is gone")
-
-        def pytest_configure(config):
-            provider = TracerProvider()
-            provider.add_span_processor(Broken())
-            trace.set_tracer_provider(provider)
-        """
-    )
-    result = traced.run_apart("--crucible-adapter=scripted", "--crucible-otel")
-
-    assert result.ret == 0
-    result.stdout.fnmatch_lines(
-        ["OpenTelemetry raised ConnectionError: the collector is gone on the event *: it receives no more events"]
-    )

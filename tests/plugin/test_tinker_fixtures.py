@@ -5,17 +5,10 @@ What needs the SDK is skipped where it is not installed, and runs in a process o
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
 import re
-import socket
-import threading
 import time
-from collections.abc import Sequence
-from concurrent.futures import Future
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,12 +16,8 @@ from tinker_http import SHAPE
 
 from base_model.gradients import initial_weights
 from base_model.tokenizer import train_tokenizer
-from pytest_crucible import BackendError, Refused, Request, SpecError
-from pytest_crucible.backends.tinker import service
-from pytest_crucible.backends.tinker.backend import TinkerBackend, prompt_tokens, sampling_params
 from pytest_crucible.local_model.checkpoints import save_base
 from pytest_crucible.local_model.server.process import LocalServer
-from pytest_crucible.records.errors import Retryable
 
 UNREACHABLE = "http://127.0.0.1:9"
 TEXT = " ".join(f"claim {number} of document {number * 7} is supported by evidence" for number in range(300))
@@ -234,65 +223,10 @@ def test_a_key_is_in_no_output(suite, workers):
     assert key.removeprefix("tml-")[:12] not in output
 
 
-def test_a_missing_sdk_is_reported_in_one_sentence(suite, without_sdk):
-    suite.test("def test_train(training_client):\n    pass")
-    result = suite.run()
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(['Tinker\'s clients need its SDK: pip install "pytest-crucible[[]tinker[]]" (*)'])
-    assert not (suite.path / ".crucible" / "tinker").exists()
-
-
 def test_a_missing_sdk_stops_an_adapter_before_any_request(suite, without_sdk):
     suite.adapters({"base": {"backend": "tinker", "base_model": "crucible/tiny"}})
 
     suite.refuses(suite.run("--crucible-adapter=base"), "Tinker's clients need its SDK: pip install \"pytest-*")
-
-
-@pytest.mark.parametrize(
-    ("key", "sentence"),
-    [
-        (None, "the hosted Tinker service needs a key: set TINKER_API_KEY, *"),
-        ("sk-of-somebody-else", "TINKER_API_KEY is not a Tinker key: it must start with 'tml-'"),
-    ],
-    ids=["none", "wrong"],
-)
-def test_the_hosted_service_needs_a_key(tinker, suite, monkeypatch, key, sentence):
-    if key:
-        monkeypatch.setenv("TINKER_API_KEY", key)
-    suite.test("def test_train(service_client):\n    pass")
-    result = suite.run_apart("--crucible-tinker=hosted")
-
-    result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines([sentence])
-    assert str(key) not in result.stdout.str()
-
-
-def test_the_hosted_service_is_used_on_request_alone(tinker, suite, base, monkeypatch, tmp_path):
-    suite.test(
-        GOT
-        + """
-    def test_sample(sampling_client, tokenizer, rest_client):
-        import tinker
-        prompt, params = tinker.ModelInput.from_ints(tokenizer.encode("claim")), tinker.SamplingParams(max_tokens=4)
-        assert got(sampling_client.sample(prompt, 1, params)).sequences
-
-    def test_wrong(service_client):
-        key = os.environ["TINKER_API_KEY"]
-        assert not got(service_client.create_sampling_client(model_path="tinker://none/sampler_weights/x"))
-    """
-    )
-    with LocalServer.start(tmp_path / "hosted", base=base) as server:
-        monkeypatch.setenv("TINKER_BASE_URL", server.url)
-        monkeypatch.setenv("TINKER_API_KEY", server.key)
-        (name,) = (tmp_path / "hosted").glob("models/crucible/tiny-*")
-        monkeypatch.setenv("CRUCIBLE_TINKER_BASE", str(name))
-        result = suite.run_apart("--crucible-tinker=hosted", "--showlocals")
-
-    result.assert_outcomes(passed=1, failed=1)
-    assert not (suite.path / ".crucible" / "tinker").exists()
-    assert server.key not in result.stdout.str()
-    result.stdout.fnmatch_lines(["key *= '(key hidden)'"])
 
 
 def test_the_hosted_service_has_no_base_model_of_its_own(tinker, suite, base, monkeypatch, tmp_path):
@@ -304,45 +238,6 @@ def test_the_hosted_service_has_no_base_model_of_its_own(tinker, suite, base, mo
         result = suite.run_apart("--crucible-tinker=hosted")
 
     result.stdout.fnmatch_lines(["the hosted Tinker service has many models: name one with crucible_tinker_base, *"])
-
-
-def test_an_unreachable_service_is_noticed_at_once(tinker):
-    started = time.monotonic()
-
-    with pytest.raises(SpecError, match=rf"Tinker at {UNREACHABLE} does not answer: "):
-        service.check_answers(UNREACHABLE)
-    assert time.monotonic() - started < service.HEALTH_S
-
-
-def test_a_service_that_never_answers_is_noticed_in_time(tinker, monkeypatch):
-    monkeypatch.setattr(service, "HEALTH_S", 0.3)
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        url = "http://{}:{}".format(*silent.getsockname())
-        with pytest.raises(SpecError, match="does not answer"):
-            service.check_answers(url)
-
-
-def test_a_service_that_answers_with_errors_is_not_called_silent(monkeypatch):
-    monkeypatch.setattr(service, "HEALTH_S", 0.5)
-    monkeypatch.setattr(service, "_LOOK_S", 0.01)
-    statuses, released = iter([503]), threading.Event()
-    monkeypatch.setattr(service, "fetch_health", lambda url: next(statuses, None) or released.wait(60))
-
-    with pytest.raises(SpecError, match=r"^Tinker at http://h responds only with status 503: try again later$"):
-        service.check_answers("http://h")
-    released.set()
-
-
-def test_a_call_has_a_deadline():
-    started, released = time.monotonic(), threading.Event()
-
-    with pytest.raises(TimeoutError):
-        service.run_within(0.2, lambda: released.wait(60))
-    assert time.monotonic() - started < 30
-    released.set()
-    with pytest.raises(ValueError, match="of its own"):
-        service.run_within(5, lambda: int("no number of its own"))
-    assert service.run_within(5, lambda: 3) == 3
 
 
 def test_a_server_that_is_gone_is_noticed_by_the_next_test(tinker, suite):
@@ -388,17 +283,6 @@ def ask(suite: Any, *arguments: str) -> tuple[pytest.RunResult, list[str]]:
     return result, sorted(suite.calls())
 
 
-@pytest.mark.slow
-def test_an_adapter_answers_the_same_in_whatever_order_it_is_asked(tinker, suite):
-    (single, answers), (many, again) = (ask(suite, f"--crucible-concurrency={number}") for number in (1, 16))
-
-    assert (single.ret, many.ret) == (0, 0), many.stdout.str()
-    assert len(answers) == 20
-    assert len({line.partition(": ")[2] for line in answers}) > 10  # each sample draws with a seed of its own
-    assert answers == again
-    assert ask(suite, "--crucible-seed=1")[1] != answers
-
-
 def test_a_killed_server_loses_the_remaining_samples_at_once(tinker, suite, monkeypatch):
     monkeypatch.setenv("LAST", "q04")
     started = time.monotonic()
@@ -433,134 +317,3 @@ def test_a_checkpoint_is_named_by_its_path(tinker, suite):
     suite.refuses(
         suite.run_apart("--crucible-adapter=tinker://r/sampler_weights/n"), "*unknown checkpoint tinker://r/*"
     )
-
-
-class Client:
-    """A SamplingClient that answers with the tokens of the prompt, or with an error."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.asked: list[Any] = []
-        self.error = error
-
-    def sample(self, prompt: Any, num_samples: int, sampling_params: Any) -> Future[Any]:
-        self.asked.append(sampling_params)
-        answer: Future[Any] = Future()
-        if self.error is not None:
-            answer.set_exception(self.error)
-        elif prompt.length < 100:
-            answer.set_result(
-                SimpleNamespace(sequences=[SimpleNamespace(tokens=prompt.to_ints(), stop_reason="length")])
-            )
-        return answer
-
-
-class Letters:
-    """A tokenizer of code points, with a chat template."""
-
-    chat_template = "{{ messages }}"
-
-    def encode(self, text: str, **options: bool) -> list[int]:
-        return [ord(letter) for letter in text]
-
-    def decode(self, token_ids: Sequence[int], *, skip_special_tokens: bool) -> str:
-        return "".join(map(chr, token_ids))
-
-    def apply_chat_template(self, messages: Any, **options: bool) -> str:
-        return "".join(f"<{message['role']}>{message['content']}" for message in messages)
-
-
-def request_for(text: Any, *, repeat: int = 0, call: int = 1, **parameters: Any) -> Request:
-    return Request(input=text, sample="q1", repeat=repeat, parameters=parameters, call=call)
-
-
-def test_a_reply_has_text_tokens_and_its_end(tinker):
-    backend = TinkerBackend(Client(), Letters(), identity="a")
-    reply = asyncio.run(backend.generate(request_for("two\nlines\n", stop=["\n"], max_tokens=6)))
-
-    assert (reply.text, reply.input_tokens, reply.output_tokens, reply.finish) == ("two\nlines", 10, 10, "length")
-
-
-def test_every_repeat_and_call_has_its_seed_and_they_follow_from_one(tinker):
-    def seeds(**options: Any) -> list[int | None]:
-        client = Client()
-        backend = TinkerBackend(client, Letters(), identity="a", **options)
-        for text, repeat, call in (("a", 0, 1), ("a", 0, 2), ("a", 1, 1), ("b", 0, 1)):
-            asyncio.run(backend.generate(request_for(text, repeat=repeat, call=call)))
-        return [entry.seed for entry in client.asked]
-
-    assert seeds(seed=3) == seeds(seed=3) != seeds(seed=4)
-    assert len(set(seeds(seed=3))) == 4
-    assert seeds() == [None] * 4
-
-
-@pytest.mark.parametrize(
-    ("parameters", "sentence"),
-    [
-        ({"tempreature": 1}, "Tinker has no parameter 'tempreature': it takes temperature, max_tokens, .*"),
-        ({"temperature": "hot"}, "Tinker cannot sample with temperature = 'hot': give a valid value"),
-    ],
-)
-def test_an_invalid_parameter_is_refused(tinker, parameters, sentence):
-    with pytest.raises(Refused, match=sentence):
-        sampling_params(parameters)
-
-
-def test_an_input_is_a_text_messages_or_tokens():
-    messages = [{"role": "user", "content": "hi"}]
-
-    assert prompt_tokens("hi", Letters()) == prompt_tokens([104, 105], Letters()) == [104, 105]
-    assert prompt_tokens(messages, Letters()) == Letters().encode("<user>hi")
-    for wrong in (3, [], [True], {"a": 1}, [1, "a"]):
-        with pytest.raises(Refused, match="give a text, messages with role and content, or token ids"):
-            prompt_tokens(wrong, Letters())
-    with pytest.raises(Refused, match="has no chat template"):
-        prompt_tokens(messages, SimpleNamespace())
-
-
-def answer_of(status: int, sdk: Any) -> Exception:
-    import httpx
-
-    response = httpx.Response(status, request=httpx.Request("POST", "http://tinker"))
-    return sdk.APIStatusError("wrapped", response=response, body={"detail": "no such thing as tml-key"})
-
-
-@pytest.mark.parametrize(("status", "kind"), [(401, Refused), (404, Refused), (400, BackendError), (500, Retryable)])
-def test_an_error_stops_the_run_only_where_no_request_can_succeed(tinker, status, kind):
-    backend = TinkerBackend(
-        Client(answer_of(status, tinker)), Letters(), identity="a", hide=lambda text: text.replace("tml-key", "(key)")
-    )
-    with pytest.raises(BackendError) as caught:
-        asyncio.run(backend.generate(request_for("a")))
-
-    assert (type(caught.value), str(caught.value)) == (kind, "Tinker gave no answer: no such thing as (key)")
-
-
-def test_a_service_that_is_gone_is_not_waited_for(tinker):
-    looks = iter([None, None])
-
-    def check(waited_s: float) -> None:
-        if next(looks, "gone") == "gone":
-            raise BackendError("the service is gone")
-
-    backend = TinkerBackend(Client(), Letters(), identity="a", check=check)
-    with pytest.raises(BackendError, match="is gone"):
-        asyncio.run(asyncio.wait_for(backend.generate(request_for("a" * 100)), 10))
-
-
-def test_a_request_that_is_cut_short_is_cancelled(tinker):
-    answers = []
-
-    class Watched(Client):
-        def sample(self, *arguments: Any) -> Future[Any]:
-            answers.append(super().sample(*arguments))
-            return answers[0]
-
-    async def cut_short() -> None:
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await TinkerBackend(Watched(), Letters(), identity="a").generate(request_for("a" * 100))
-        await asyncio.sleep(0)
-
-    asyncio.run(cut_short())
-
-    assert answers[0].cancelled()

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -180,22 +179,6 @@ def test_an_invalid_key_stops_an_adapter_before_any_request(suite, hosted, model
     assert str(key) not in result.stdout.str() + result.stderr.str()
 
 
-@pytest.mark.parametrize("where", ["dead", "silent", "login page"])
-def test_an_address_without_a_service_stops_an_adapter_in_time(suite, hosted, model, monkeypatch, where):
-    prepare(suite, base={"base_model": model})
-    suite.pytester.makeconftest("from pytest_crucible.backends.tinker import polling; polling.HEALTH_S = 1.0")
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        ports = {"dead": 9, "silent": silent.getsockname()[1]}
-        if where == "login page":
-            hosted.fault = Fault("garbage")
-            sentence = "Tinker did not open a session: *"
-        else:
-            monkeypatch.setenv("TINKER_BASE_URL", f"http://127.0.0.1:{ports[where]}")
-            sentence = f"Tinker at http://127.0.0.1:{ports[where]} does not answer*"
-        with in_time(15):  # one second, and a session on a busy machine
-            suite.refuses(suite.run_apart(HOSTED, "--crucible-adapter=base"), sentence)
-
-
 def test_a_proxy_does_not_stand_before_a_service_on_this_machine(suite, hosted, model, monkeypatch):
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
@@ -327,44 +310,6 @@ def test_adapters_may_name_services_of_their_own(suite, hosted, behind, model, m
     result = suite.run_apart("--crucible-adapter=there", "--compare=same")
     suite.refuses(result, "adapters 'there' and 'same' are the same checkpoint *")
     assert hosted.seen["/api/v1/create_session"] == 2  # one for both
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (
-            {"base_url": "{url}"},
-            "adapter 'there' needs a key for its Tinker service: set TINKER_API_KEY, or name it in api_key_env",
-        ),
-        (
-            {"base_url": "{url}", "api_key_env": "GONE"},
-            "adapter 'there' needs a key for its Tinker service: set GONE, *",
-        ),
-        ({"base_url": "{url}", "api_key_env": "OTHER"}, "OTHER is not a Tinker key: it must start with 'tml-'"),
-        (
-            {"base_url": "127.0.0.1:9", "api_key_env": "MINE"},
-            "adapter 'there' has base_url '127.0.0.1:9': write http://*",
-        ),
-        ({"base_url": 9}, "adapter 'there' has base_url = 9: write base_url = \"...\""),
-        (
-            {"api_key_env": "MINE"},
-            "adapter 'there' names a key or a project, but the session's own service is on this *",
-        ),
-        ({"base_url": "http://127.0.0.1:9", "api_key_env": "MINE"}, "Tinker at http://127.0.0.1:9 does not answer: *"),
-    ],
-    ids=["no key", "no such variable", "wrong prefix", "no scheme", "no text", "no url", "dead"],
-)
-def test_an_invalid_service_is_refused_in_one_sentence(suite, hosted, monkeypatch, options, sentence):
-    monkeypatch.delenv("TINKER_API_KEY")
-    monkeypatch.setenv("MINE", "tml-mine-alone")
-    monkeypatch.setenv("OTHER", "sk-other")
-    table = {name: value.format(url=hosted.url) if isinstance(value, str) else value for name, value in options.items()}
-    prepare(suite, there={"base_model": "crucible/tiny", **table})
-    result = suite.run_apart("--crucible-adapter=there")
-
-    suite.refuses(result, sentence)
-    assert "mine-alone" not in result.stdout.str() + result.stderr.str()
-    assert "sk-other" not in result.stdout.str() + result.stderr.str()
 
 
 @pytest.mark.slow  # the SDK waits for ten seconds

@@ -16,7 +16,6 @@ from run_documents import of_arms
 from pytest_crucible.backends import circuit_breaker, retried
 
 MANY = 120
-FAULTS = "429,500,502,503,reset,close,half,stall,hang,garbage,no_choices,error_200"
 ASYNC = """
     import pytest
 
@@ -74,40 +73,6 @@ def _impatient(_retries_at_once: None, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- failures -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-@pytest.mark.usefixtures("_retries_at_once")
-def test_nothing_is_lost_that_a_retry_can_save_and_nothing_counts_twice(served, server):
-    server.behave(fault=FAULTS, fault_share=0.1, latency_s=0.005)
-    write_adapter(served, server, timeout_s=0.8, retries=8)
-
-    document = served.json("--crucible-adapter=v2", "--crucible-concurrency=16")
-
-    counts, (experiment,) = server.counts(), document["experiments"]
-    assert sum(counts["faults"].values()) > 5
-    assert counts["distinct"] == MANY
-    assert of_arms(experiment, "lost")[0] == {}
-    assert [(estimate["n"], estimate["value"]) for estimate in experiment["estimates"]] == [(MANY, 1.0)]
-
-
-@pytest.mark.usefixtures("_retries_at_once")
-def test_requests_that_no_retry_saves_are_lost_and_counted(served, server):
-    server.behave(fault="429", fault_share=0.0)
-    served.write_rows(
-        "many.jsonl", [{"id": "q0", "input": "a"}]
-    )  # a second one's failures would make the server doubtful
-    served.test(
-        ASYNC.replace('metrics=["exact_match"]', 'metrics=["output_tokens"]').replace(
-            "exact_match", "mean(output_tokens)"
-        )
-    )
-    write_adapter(served, server, retries=2)
-    server.behave(fault="500", fails_first=100)
-
-    result = served.run("--crucible-adapter=v2", "-v")
-
-    result.stdout.fnmatch_lines(["*lost after 3 attempts in * s: 500 x 3; the last: *status 500, scripted 500*"])
-
-
 # -- limits ---------------------------------------------------------------------------------------------------------
 
 
@@ -121,18 +86,6 @@ def test_concurrency_is_a_number_for_the_run_and_not_for_each_worker(served, ser
     assert result.ret == 0
     assert counts["requests"] == 2 * MANY
     assert counts["most_concurrent"] <= 4
-
-
-def test_what_an_adapter_allows_holds_for_all_workers(served, server):
-    server.behave(latency_s=0.005)
-    served.test(TWO)
-    path = served.path / "crucible.toml"
-    path.write_text(path.read_text() + "limit = { concurrency = 3 }\n")
-
-    result = served.run_n2("--crucible-adapter=v2")
-
-    assert result.ret == 0
-    assert server.counts()["most_concurrent"] <= 3
 
 
 # -- servers that are away ------------------------------------------------------------------------------------------
@@ -224,14 +177,6 @@ def test_the_deadline_is_said_where_samples_are_lost_to_it(served, server):
             "*v2: * samples lost (deadline)*",
         ]
     )
-
-
-def test_a_deadline_before_a_dead_server_is_given_up_leaves_a_run_to_resume(served):
-    served.adapters({"v2": {"backend": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}})
-
-    result = served.run("--crucible-adapter=v2", "--crucible-deadline=0.5 s")
-
-    result.stdout.fnmatch_lines(["*sampling was interrupted; continue with --crucible-resume*"])
 
 
 @pytest.mark.slow

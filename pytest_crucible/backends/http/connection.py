@@ -19,10 +19,7 @@ from pytest_crucible.records.errors import BackendError, Refused, Retryable, Spe
 
 
 def tls_context(*, verify: bool = True, ca_file: Path | None = None) -> ssl.SSLContext:
-    """Return a TLS context. It trusts the system's authorities, those of a PEM file, or (verify=False) any server.
-
-    Raises SpecError.
-    """
+    """Return a context that trusts the system's authorities, those of a PEM file, or any server. Raises SpecError."""
     try:
         context = ssl.create_default_context(cafile=ca_file)
     except (OSError, ssl.SSLError) as error:
@@ -36,7 +33,6 @@ def tls_context(*, verify: bool = True, ca_file: Path | None = None) -> ssl.SSLC
 
 
 def explain_tls_error(error: ssl.SSLError, where: str) -> str:
-    """Return what failed and what to do."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return (
             f'the certificate of {where} cannot be verified ({error.verify_message}): give ca_file = "FILE" with the '
@@ -81,9 +77,7 @@ class HeldBytes:
     """The bytes that are held of the replies that a server is sending."""
 
     def __init__(self, where: str, limit: int = MAX_HELD) -> None:
-        self._where = where
-        self._limit = limit
-        self._held = 0
+        self._where, self._limit, self._held = where, limit, 0
         self._holdings: set[Holding] = set()
 
     def open(self, drop: Callable[[BackendError], None]) -> Holding:
@@ -99,23 +93,18 @@ class HeldBytes:
         while self._held > self._limit and len(self._holdings) > 1:
             longest = max(self._holdings, key=lambda holding: holding.size)
             longest.close()
-            longest.drop(self._error())
+            message = (
+                f"{self._where} sent more than {self._limit / 1e6:,.0f} MB of replies at the same time; the longest of them was "
+                "not read: lower max_reply_bytes of the adapter, or --crucible-concurrency"
+            )
+            longest.drop(Retryable(message, kind="garbage"))
 
     def remove(self, holding: Holding) -> None:
         self._holdings.discard(holding)
         self._held -= holding.size
 
-    def _error(self) -> BackendError:
-        return Retryable(
-            f"{self._where} sent more than {self._limit / 1e6:,.0f} MB of replies at the same time; the longest of them was not "
-            "read: lower max_reply_bytes of the adapter, or --crucible-concurrency",
-            kind="garbage",
-        )
-
 
 class Holding:
-    """The bytes that are held of one reply."""
-
     __slots__ = ("_all", "_is_open", "drop", "size")
 
     def __init__(self, all_replies: HeldBytes, drop: Callable[[BackendError], None]) -> None:
@@ -169,8 +158,6 @@ _FRAMING_HEADERS = ("content-length", "transfer-encoding")
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A complete response."""
-
     status: int
     headers: dict[str, str]
     """Headers by lower-case name; of repeated headers, the last."""
@@ -217,17 +204,13 @@ class Connection(asyncio.Protocol):
         self._head_came = self._is_tunnel = False
 
     async def send(self, request: bytes, watch: Watch | None = None) -> Response:
-        """Send a request and wait for the complete response. If cancelled, the connection is closed.
-
-        Raises Retryable, and BackendError for a response without end.
-        """
+        """Send a request and wait for the complete response; a cancelled one closes the connection. Raises BackendError."""
         self.reusable = False
         if not self.open:
             raise self._connection_error("closed the connection")
         answer: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-        self._answer = answer
-        self._headers, self._body, self._size, self._watch, self._head_came = {}, bytearray(), 0, watch, False
-        self._head_size = self._unread = 0
+        self._answer, self._watch, self._head_came = answer, watch, False
+        self._headers, self._body, self._size, self._head_size, self._unread = {}, bytearray(), 0, 0, 0
         self._holding = self._held.open(self._fail)
         self._started = time.perf_counter()
         self.transport.write(request)
@@ -248,12 +231,11 @@ class Connection(asyncio.Protocol):
         return answer
 
     def close(self) -> None:
-        """Close the connection at once."""
         self.open = self.reusable = False
         self._answer = None
         self.transport.abort()
 
-    # -- asyncio.Protocol: called by the transport --------------------------------------------------------------
+    # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)
@@ -286,7 +268,7 @@ class Connection(asyncio.Protocol):
         else:
             self._fail(self._connection_error("reset the connection" if exc else "closed the connection"))
 
-    # -- httptools: called by the parser ------------------------------------------------------------------------
+    # Called by httptools' parser.
 
     def on_message_begin(self) -> None:
         if self._answer is None:

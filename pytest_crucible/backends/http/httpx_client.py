@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 
 import httpx
 
-from pytest_crucible.backends.http.address import Address
+from pytest_crucible.backends.http.client import Address
 from pytest_crucible.backends.http.connection import (
     CONNECT_S,
     IDLE_S,
@@ -49,19 +49,13 @@ class HttpxClient:
         self, address: Address, headers: Mapping[str, str], max_body: int, build: Callable[[], httpx.AsyncClient]
     ) -> None:
         """`max_body` is the longest body that is read, in bytes. `build` is called once for each loop that sends requests."""
-        self._address = address
-        self._headers = dict(headers)
-        self._max_body = max_body
-        self._build = build
+        self._address, self._headers, self._max_body, self._build = address, dict(headers), max_body, build
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ending: AsyncGenerator[httpx.AsyncClient, None] | None = None
         self._reached = False
 
     async def post(self, path: str, body: bytes, watch: Watch | None = None) -> Response:
-        """Send a POST request and return the response, whatever its status. `watch` receives an event stream as it arrives.
-
-        Raises Retryable if the response is incomplete, Refused if the server cannot be used at all.
-        """
+        """Send a POST request and return the response of any status; `watch` receives an event stream. Raises BackendError."""
         url = self._address.origin + self._address.target(path)
         head_came, started = False, time.perf_counter()
         try:

@@ -1,51 +1,28 @@
-"""The limiter of a server: issues permits, at once or in order, and learns from how requests end."""
+"""The limiters of a session, one per server: each issues permits, at once or in order, and learns from how requests end."""
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import math
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pytest_crucible.backends.limiting.chance import RefusalHistory, Sent
-from pytest_crucible.backends.limiting.control import Control, Limits
-from pytest_crucible.records import Reply
+from pytest_crucible.backends.deadlines import paused_clock
+from pytest_crucible.backends.limiting.control import Control, LimiterState, Limits, Sent
+from pytest_crucible.backends.limiting.history import (
+    Load,
+    RefusalHistory,
+    ReportedLimits,
+    certain_rate,
+    describe_limit,
+    total_load,
+)
+from pytest_crucible.backends.protocol import Backend, Wrapper
+from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import REFUSALS, Retryable
-
-
-class LimiterState:
-    """The state of a limiter in one process. `with state as control:` gives exclusive access; the block must not wait.
-
-    A state that processes share (`SharedState`) overrides its methods.
-    """
-
-    poll_s = 1.0
-    """How often to look whether other processes have made room."""
-
-    def __init__(self, control: Control) -> None:
-        self._control = control
-
-    def __enter__(self) -> Control:
-        return self._control
-
-    def __exit__(self, *error: object) -> None:
-        """Nothing to unlock."""
-
-    def must_yield(self, control: Control) -> bool:
-        """Return whether another process waits that has less than its share."""
-        return False
-
-    def wait(self, control: Control, waits: bool) -> None:
-        """Record whether requests of this process wait."""
-
-    def reclaim_dead(self, control: Control, now: float) -> None:
-        """Reclaim, from time to time, the permits of processes that have died."""
-
-    def close(self) -> None:
-        """Return the permits that are still held."""
-
+from pytest_crucible.records.files import runtime_folder
 
 Waiter = TypeVar("Waiter")
 
@@ -90,102 +67,6 @@ class RoundRobin(Generic[Waiter]):
                 del self._arms[arm]
 
 
-# A smaller part of the time is not worth a sentence.
-NOTICEABLE = 0.1
-
-
-@dataclass(slots=True)
-class Load:
-    """Counts of the requests of this process, and of their seconds."""
-
-    sent: int = 0
-    refused: int = 0
-    waited_s: float = 0.0
-    """In the limiter's queue, and after refusals."""
-    in_flight_s: float = 0.0
-    cause: str = ""
-    """What the server does, as the limiter has learned it: `it allows about 50 requests/s`."""
-
-    @property
-    def waiting_share(self) -> float:
-        total = self.waited_s + self.in_flight_s
-        return self.waited_s / total if total else 0.0
-
-    @property
-    def refused_share(self) -> float:
-        return self.refused / self.sent if self.sent else 0.0
-
-
-def total_load(loads: Iterable[Load]) -> Load:
-    """Return the sum of the loads of several servers; the cause is that of the one that was waited for longest."""
-    parts = sorted(loads, key=lambda load: -load.waited_s)
-    names = ("sent", "refused", "waited_s", "in_flight_s")
-    sums = {name: sum(getattr(load, name) for load in parts) for name in names}
-    return Load(**sums, cause=parts[0].cause if parts else "")
-
-
-def explain_load(load: Load) -> str:
-    """Return the sentence for the end of a run; empty if hardly any time was spent waiting.
-
-    >>> explain_load(Load(300, 45, 61.0, 39.0, "it refuses 15 % at any rate"))
-    "waiting for the server's rate was 61 % of the time: it refuses 15 % at any rate"
-    """
-    if load.waiting_share < NOTICEABLE or not load.cause:
-        return ""
-    return f"waiting for the server's rate was {100 * load.waiting_share:.0f} % of the time: {load.cause}"
-
-
-def describe_limit(control: Control, refused_share: float) -> str:
-    """Return what the limiter has learned of a server; empty if it refuses nothing."""
-    pacing, window = control.pacing, control.window
-    chance = f" and refuses {100 * pacing.chance.share:.0f} % at any rate" if pacing.chance.share else ""
-    if window.size < math.inf and window.cubic.limit < math.inf:
-        return f"it allows about {window.size:.0f} requests at a time{chance}"
-    rate = min(pacing.most, pacing.server_limit, pacing.cubic.limit)
-    if rate < math.inf:
-        return f"it allows about {rate:.2g} requests/s{chance}"
-    if control.token_meter.server_limit < math.inf or control.token_meter.most < math.inf:
-        return f"it allows {min(control.token_meter.server_limit, control.token_meter.most):,.0f} tokens a minute"
-    return f"it refuses {100 * refused_share:.0f} % at any rate" if refused_share else ""
-
-
-# A second, a minute, an hour, a day.
-PERIODS_S = (1, 60, 3600, 86400)
-# Largest relative difference of two readings that agree.
-AGREES = 0.1
-# Usage below this is not conclusive: the reported times are rounded.
-FEW = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportedLimits:
-    """The `x-ratelimit-*` headers of one response; None if a header is absent.
-
-    Headers do not name the period: most servers count requests and tokens per minute, some requests per day.
-    """
-
-    limit_requests: int | None = None
-    limit_tokens: int | None = None
-    remaining_requests: int | None = None
-    remaining_tokens: int | None = None
-    reset_requests_s: float | None = None
-    """Seconds until all requests are available again."""
-    reset_tokens_s: float | None = None
-
-
-def certain_rate(limit: int | None, remaining: int | None, reset_s: float | None) -> float | None:
-    """Return the requests (or tokens) per second that the headers allow; None if they do not agree.
-
-    >>> certain_rate(limit=3000, remaining=2990, reset_s=0.2)
-    50.0
-    """
-    # A small usage is dominated by the rounding of the reset time.
-    if limit is None or remaining is None or not reset_s or limit - remaining < FEW:
-        return None
-    back = (limit - remaining) / reset_s
-    return next((limit / period for period in PERIODS_S if abs(back * period / limit - 1) <= AGREES), None)
-
-
 # A request in flight for longer will not be refused: servers refuse at once, but models take their time to answer.
 REFUSAL_S = 1.0
 
@@ -204,7 +85,6 @@ class Limiter:
         self._server_limits: tuple[float | None, float | None] = (None, None)
 
     def try_acquire(self, arm: str) -> Permit | None:
-        """Return a permit if there is one now, else None."""
         if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
@@ -215,7 +95,6 @@ class Limiter:
             return self._issue(control.take(now))
 
     async def acquire(self, arm: str) -> Permit:
-        """Wait for a permit, in turn."""
         waiter: asyncio.Future[Permit] = asyncio.get_running_loop().create_future()
         self._waiting.add(arm, waiter)
         self._serve()
@@ -231,10 +110,7 @@ class Limiter:
             raise
 
     def try_spare(self) -> Permit | None:
-        """Return a permit for a spare request (a hedge) if there is room now. Never waits.
-
-        None while the limiter backs off, paces or pauses, while other requests wait, and when a user limit is reached.
-        """
+        """Return a permit for a spare request (a hedge) if there is room now, no limit is reached, and no request waits."""
         if self._waiting:
             return None
         now = asyncio.get_running_loop().time()
@@ -304,15 +180,11 @@ class Limiter:
             self._state.reclaim_dead(control, now)
             while self._waiting and not delay:
                 delay = self._state.poll_s if self._state.must_yield(control) else control.delay(now)
-                if not delay:
-                    self._grant(control, now)
+                waiter = None if delay else self._waiting.next()
+                if waiter is not None and not waiter.cancelled():
+                    waiter.set_result(self._issue(control.take(now)))
             self._state.wait(control, bool(self._waiting))
         self._set_timer(delay if self._waiting else None)
-
-    def _grant(self, control: Control, now: float) -> None:
-        waiter = self._waiting.next()
-        if not waiter.cancelled():
-            waiter.set_result(self._issue(control.take(now)))
 
     def _set_timer(self, delay: float | None) -> None:
         if self._timer is not None:
@@ -343,11 +215,103 @@ class Permit:
         self._limiter, self._sent = limiter, sent
 
     def release(self, outcome: Reply | BaseException | None = None) -> None:
-        """End the request. Idempotent; it must always be called, because a permit that is kept reduces the limit for good.
-
-        The limiter learns from `outcome`: the reply (its tokens) or the error (a `Retryable` of kind 429, for example).
-        Cancellations and None are ignored.
-        """
+        """End the request, once and always: a kept permit reduces the limit. The limiter learns from a reply or an error."""
         if self._limiter is not None and self._sent is not None:
             sent, self._sent = self._sent, None
             self._limiter._end(sent, outcome)
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    run: str
+    count: int
+
+
+class Limiters:
+    """Opens limiters on demand; `close` stops their timers and leaves the state shared with other processes."""
+
+    def __init__(self, *, ordinary: float = math.inf, workers: Workers | None = None) -> None:
+        """`ordinary` is the number of concurrent samples, over all workers."""
+        self._ordinary = ordinary
+        self._workers = workers
+        self._limiters: dict[str, Limiter] = {}
+
+    def of(self, server: str, limits: Limits) -> Limiter:
+        """Return the limiter of a server; if several adapters set limits, the strictest count."""
+        if server not in self._limiters:
+            self._limiters[server] = Limiter(self._state(server, limits))
+        self._limiters[server].tighten(limits)
+        return self._limiters[server]
+
+    def paused_s(self, now: float) -> float:
+        return max((limiter.paused_s(now) for limiter in tuple(self._limiters.values())), default=0.0)
+
+    def load(self) -> Load:
+        """Return what the rates of all servers have cost in the present experiment. Thread-safe."""
+        return total_load(limiter.load() for limiter in tuple(self._limiters.values()))
+
+    def restart_load(self) -> None:
+        for limiter in tuple(self._limiters.values()):
+            limiter.restart_load()
+
+    def close(self) -> None:
+        for limiter in self._limiters.values():
+            limiter.close()
+        self._limiters.clear()
+
+    def _state(self, server: str, limits: Limits) -> LimiterState:
+        if self._workers is None or self._workers.count < 2:
+            return LimiterState(Control(limits, self._ordinary))
+        try:
+            from pytest_crucible.backends.limiting.shared_state import SharedState
+
+            # Not guessable: the run's id is drawn at random, and the server's name holds a digest of the key.
+            name = hashlib.sha256(f"{self._workers.run} {server}".encode()).hexdigest()[:24]
+            return SharedState(runtime_folder() / f"limits-{name}", Control(limits, self._ordinary))
+        except (ImportError, OSError):
+            # Without fcntl, or without a place for the file, each worker takes its part of the limits.
+            parts = self._workers.count
+            return LimiterState(Control(limits.share(parts), max(1.0, self._ordinary // parts)))
+
+
+# A shorter wait is not published as an event.
+NOTICED_S = 0.001
+# Responses between two looks at the rate limit headers, which rarely change.
+READ_EVERY = 10
+
+
+class Limited(Wrapper):
+    """One request per permit. Waiting for a permit does not count as the sample's time."""
+
+    def __init__(self, inner: Backend, limiter: Limiter, emit: Emit, *, reporter: Any = None) -> None:
+        """`reporter` is the backend itself, whose `reported_limits` are those in the headers of its last response, if any."""
+        super().__init__(inner)
+        self._limiter = limiter
+        self._emit = emit
+        self._reporter = reporter if hasattr(reporter, "reported_limits") else None
+        self._answers = 0
+
+    async def generate(self, request: Request) -> Reply:
+        permit = self._limiter.try_acquire(request.arm) or await self._wait(request)
+        try:
+            reply = await self.inner.generate(request)
+        except BaseException as error:
+            permit.release(error)
+            raise
+        permit.release(reply)
+        self._answers += 1
+        if self._reporter is not None and self._answers % READ_EVERY == 0:
+            headers: ReportedLimits | None = self._reporter.reported_limits
+            if headers is not None:
+                self._limiter.set_server_limits(headers)
+        return reply
+
+    async def _wait(self, request: Request) -> Permit:
+        started = asyncio.get_running_loop().time()
+        with paused_clock():
+            permit = await self._limiter.acquire(request.arm)
+        waited = asyncio.get_running_loop().time() - started
+        self._limiter.record_wait(waited)
+        if waited > NOTICED_S:
+            self._emit(Event.about("limiter.wait", request, seconds=waited))
+        return permit

@@ -1,11 +1,144 @@
-"""The number of requests per second: a token bucket whose rate is learned from refusals."""
+"""The number of requests per second: a token bucket whose rate is learned from refusals, less those that are chance."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
 
-from pytest_crucible.backends.limiting.chance import ChanceShare
-from pytest_crucible.backends.limiting.concurrency import CubicLimit
+# Steepness of the growth beyond the last limit: at twice the plateau the limit is 6 % higher.
+RISE = 0.06
+# How far below the limit the value starts after a cut: the limit is the largest value that was not refused.
+DIP = 0.02
+# A limit exceeded by this factor without refusal was wrong: the next one is searched for from there.
+OVERSHOOT = 1.5
+
+
+@dataclass(slots=True)
+class CubicLimit:
+    """A limit that is learned: `value(plateau)` is a cubic in the number of acceptances since the last cut.
+
+    limit x (1 - depth (1 - age / plateau)^3) until `age` is `plateau`, and from there limit x (1 + RISE (age / plateau - 1)^3).
+    A cut is soon recovered, most of the time is spent near the limit, and a limit that was lifted is found.
+    Until two limits in a row agree, growth is exponential instead.
+
+    >>> cubic = CubicLimit()
+    >>> cubic.value(100)
+    inf
+    >>> cubic.cut(now=1.0, before=64, to=50)
+    >>> cubic.value(100)
+    49.0
+    """
+
+    limit: float = math.inf
+    base: float = math.inf
+    depth: float = 0.0
+    age: float = 0.0
+    cut_at: float = -math.inf
+    searching: float = 1.0
+    accepted_since: float = 0.0
+
+    def value(self, plateau: float) -> float:
+        if self.limit == math.inf:
+            return math.inf
+        beyond = self.age / plateau - 1
+        return self.limit * (1 + (self.depth if beyond < 0 else RISE) * beyond * beyond * beyond)
+
+    def grow(self, step: float, plateau: float) -> None:
+        """Record a request accepted at the limit. `step` is added while the limit is searched for."""
+        if self.searching:
+            self.limit += step
+            self.age = plateau
+        else:
+            self.age += 1
+
+    def hold(self, plateau: float) -> None:
+        """Take the present value as the limit, if it is above the last one."""
+        if self.age > plateau:
+            self.limit = self.base = self.value(plateau)
+            self.age = 0.0
+            self.depth = 0.0
+
+    def lift(self) -> None:
+        self.limit = self.base = math.inf
+        self.age = self.depth = 0.0
+        self.searching = 1.0
+
+    def cut(self, now: float, before: float, to: float) -> None:
+        """Record a refusal at rate `before`: go down to `to`.
+
+        Repeated cuts without an acceptance in between are one collapse, after which the value returns to the old limit.
+        """
+        if self.limit < math.inf and not self.accepted_since:
+            self.depth = 1 - to / self.limit
+        else:
+            if self.limit < math.inf:
+                # The first cut below a limit that was far exceeded starts a new search, any other one ends it.
+                self.searching = float(not self.searching and before >= OVERSHOOT * self.base + 1)
+            self.limit = self.base = to
+            self.depth = DIP
+        self.age = 0.0
+        self.accepted_since = 0.0
+        self.cut_at = now
+
+
+# The share of accepted requests that would be refused, too, if the rate was a quarter above the limit: the test (CUSUM, Page 1954)
+# finds such an excess in some 40 requests.
+EXCESS = 0.2
+# Evidence from which more than chance is refused: by chance once in some 2,000 requests.
+EVIDENCE = 5.0
+# Accepted requests assumed before the first: a refusal among few requests shows less than one among many.
+PRIOR = 5.0
+# Requests over which the share is averaged, to follow a server that refuses less than before.
+MEMORY = 512
+
+
+@dataclass(slots=True)
+class ChanceShare:
+    """The share of refusals that slowing down does not avoid: 0 until it was found to be the same at two rates."""
+
+    share: float = 0.0
+    recent: float = 0.0
+    evidence: float = 0.0
+    run_sent: float = 0.0
+    """Requests since the evidence was last 0, with `run_refused` refused ones."""
+    run_refused: float = 0.0
+
+    def adopt(self, share: float) -> None:
+        """Take this share of refusals for chance."""
+        self.share = self.recent = share
+        self.restart()
+
+    def restart(self) -> None:
+        """Begin the test again, after the rate has changed."""
+        self.evidence = self.run_sent = self.run_refused = 0.0
+
+    def send(self) -> None:
+        """Record a request, which counts as accepted until it is refused."""
+        if not self.share:
+            return
+        self.recent *= 1 - 1 / MEMORY
+        # Downwards only: a share that followed refusals upwards would let the rate grow without end.
+        self.share = min(self.share, self.recent + 1 / MEMORY)
+        self.run_sent += 1
+        self.evidence += math.log1p(-EXCESS)
+        if self.evidence <= 0:
+            self.restart()
+
+    def refuse(self) -> bool:
+        """Record a refusal; return whether more than chance is refused."""
+        if not self.share:
+            return True
+        self.recent += 1 / MEMORY
+        self.run_refused += 1
+        self.evidence += -math.log1p(-EXCESS) + math.log1p(EXCESS * (1 - self.share) / self.share)
+        return self.evidence >= EVIDENCE
+
+    def accepted_part(self) -> float:
+        """Return the part of the latest requests that would not be refused at a lower rate."""
+        if not self.share:
+            return 1.0
+        return (1 - self.run_refused / (self.run_sent + PRIOR)) / (1 - self.share)
+
 
 # A trial lasts until 12 refusals are expected, if the rate does not matter. With fewer than 6 it does (Poisson: 2 % by chance).
 EXPECTED_REFUSALS, FLAT_REFUSALS = 12, 6
@@ -25,39 +158,24 @@ PATIENCE = 4.0
 EARLY_CUTS = 4
 
 
+@dataclass(slots=True)
 class RateTrial:
     """Counts of the requests at the present rate and, during a trial, at half of it."""
 
-    __slots__ = (
-        "began",
-        "cuts",
-        "due",
-        "is_free",
-        "rate",
-        "refused",
-        "sent",
-        "since",
-        "top",
-        "trial_refused",
-        "trial_sent",
-    )
-
-    def __init__(self) -> None:
-        self.since = math.inf
-        self.sent = 0.0
-        self.refused = 0.0
-        self.top = 0.0
-        """The rate at which the counts began, and whether it was not limited."""
-        self.is_free = 1.0
-        self.cuts = 0.0
-        """Cuts of the limit since then."""
-        self.due = 0.0
-        """Requests before the next trial of a server without a limit."""
-        self.rate = math.inf
-        """The rate of the trial; infinite when there is none."""
-        self.began = 0.0
-        self.trial_sent = 0.0
-        self.trial_refused = 0.0
+    since: float = math.inf
+    sent: float = 0.0
+    refused: float = 0.0
+    top: float = 0.0
+    """The rate at which the counts began, and whether it was not limited."""
+    is_free: float = 1.0
+    cuts: float = 0.0
+    due: float = 0.0
+    """Requests before the next trial of a server without a limit."""
+    rate: float = math.inf
+    """The rate of the trial; infinite when there is none."""
+    began: float = 0.0
+    trial_sent: float = 0.0
+    trial_refused: float = 0.0
 
     def send(self, now: float) -> None:
         if self.is_running:
@@ -81,7 +199,6 @@ class RateTrial:
             self.top, self.is_free, self.cuts = rate, float(is_free), 1.0
 
     def begin(self, now: float, rate: float) -> None:
-        """Begin a trial at half this rate."""
         self.rate, self.began = rate / 2, now
         self.trial_sent = self.trial_refused = 0.0
 
@@ -112,11 +229,6 @@ class RateTrial:
         is_clear = expected >= (EXPECTED_REFUSALS if self.trial_refused else CLEAR_REFUSALS)
         return self.is_running and is_clear and now >= self.began + MIN_TRIAL_S
 
-    @property
-    def is_flat(self) -> bool:
-        """True if half the rate is refused as well."""
-        return self.trial_refused >= FLAT_REFUSALS
-
     def is_due(self, now: float, rate: float) -> bool:
         """Return whether the refusals at this rate are so many, and so even, that chance may be their cause."""
         if not MIN_SHARE <= self.share < MAX_SHARE:
@@ -135,8 +247,6 @@ PLATEAU = 100.0
 MIN_CUT, MAX_CUT = 0.03, 0.5
 # A limit that is cut before so many acceptances was cut too little, or refuses by chance.
 EARLY = PLATEAU / 2
-# Accepted requests assumed before the first: a refusal among few requests shows less about the rate than among many.
-PRIOR = 5.0
 # Lowest rate, in requests per second, if everything is refused.
 SLOWEST = 1 / 15
 # A request may be sent this much later without losing its place in the rate: loops wake up late.
@@ -149,39 +259,26 @@ ROUNDING = 1e-6
 DOUBLING = math.log(2)
 
 
+@dataclass(slots=True)
 class Pacing:
     """The rate at which requests may start; infinite until a request is refused or a limit is set or reported."""
 
-    __slots__ = (
-        "chance",
-        "cubic",
-        "filled_at",
-        "most",
-        "rate",
-        "sent",
-        "sent_at",
-        "server_limit",
-        "since",
-        "tokens",
-        "trial",
-    )
+    most: float = math.inf
+    server_limit: float = math.inf
+    """Requests per second that the server reports as its limit."""
+    rate: float = math.inf
+    cubic: CubicLimit = field(default_factory=CubicLimit)
+    chance: ChanceShare = field(default_factory=ChanceShare)
+    trial: RateTrial = field(default_factory=RateTrial)
+    tokens: float = 1.0
+    filled_at: float = 0.0
+    sent: float = 0.0
+    """Requests since the last cut; while the rate is infinite, those of about the last second."""
+    sent_at: float = -math.inf
+    since: float = math.inf
 
-    def __init__(self, most: float = math.inf) -> None:
-        self.most = most
-        """Requests per second that the user allows."""
-        self.server_limit = math.inf
-        """Requests per second that the server reports as its limit."""
-        self.rate = most
-        self.cubic = CubicLimit()
-        self.chance = ChanceShare()
-        self.trial = RateTrial()
-        self.tokens = 1.0
-        self.filled_at = 0.0
-        self.sent = 0.0
-        """Requests since the last cut; while the rate is infinite, those of about the last second."""
-        self.sent_at = -math.inf
-        self.since = math.inf
-        """Time of the last cut, or of the first request."""
+    def __post_init__(self) -> None:
+        self.rate = self.most
 
     def delay(self, now: float, paused_until: float) -> float:
         """Return the seconds until the next request may start."""
@@ -250,12 +347,10 @@ class Pacing:
         self.begin_trial_if_due(now)
 
     def allow(self, most: float) -> None:
-        """Apply another user limit; the smallest one holds."""
         self.most = min(self.most, most)
         self._update()
 
     def set_server_limit(self, limit: float) -> None:
-        """Apply the requests per second that the server reports as its limit."""
         self.server_limit = limit
         self._update()
 
@@ -269,7 +364,7 @@ class Pacing:
     def _end_trial(self, now: float) -> None:
         """Keep the part of the rate whose refusals are chance."""
         trial, before, half = self.trial, self.trial.share, self.trial.rate
-        top, is_unlimited = trial.top, trial.is_free and trial.is_flat
+        top, is_unlimited = trial.top, trial.is_free and trial.trial_refused >= FLAT_REFUSALS
         share = trial.end()
         if not share and self.cubic.limit < math.inf:
             pass  # the cuts were right

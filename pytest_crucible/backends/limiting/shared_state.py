@@ -17,8 +17,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.backends.limiting.control import Control
-from pytest_crucible.backends.limiting.limiter import LimiterState
+from pytest_crucible.backends.limiting.control import Control, LimiterState
 
 # Rows of the shared file, one for each process: more than the workers of a run on one machine.
 MOST_PROCESSES = 256

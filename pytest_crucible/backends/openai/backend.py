@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.deadlines import note_answer
-from pytest_crucible.backends.http.client import TRANSPORTS
+from pytest_crucible.backends.http import open_client
+from pytest_crucible.backends.http.client import is_loopback
 from pytest_crucible.backends.http.connection import Response, is_event_stream
-from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.limiting.history import ReportedLimits
 from pytest_crucible.backends.openai.responses import (
     check_choices,
     parse_reply,
@@ -23,8 +24,7 @@ from pytest_crucible.backends.openai.responses import (
 )
 from pytest_crucible.backends.openai.settings import Mode, Settings, check_parameters, read_settings
 from pytest_crucible.backends.openai.streams import Stream
-from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
-from pytest_crucible.backends.replies import longest_body
+from pytest_crucible.backends.protocol import CHOICES, derived_seed, longest_body, score_choices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, describe_type
 
@@ -33,17 +33,17 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"), check_circular=False, ensure_
 
 
 def request_body(settings: Settings, request: Request) -> tuple[str, bytes]:
-    """Return the path and the body of a request.
-
-    Raises Refused for invalid parameters and prompts, BackendError for a text that cannot be encoded.
-    """
+    """Return the path and the body of a request. Raises Refused for invalid parameters and prompts, BackendError for a text."""
     message = f"adapter {settings.name!r} cannot send sample {request.sample!r:.200}"
     try:
         check_parameters(request.parameters)
         # Token ids need completions, texts and messages use chat.
         mode = settings.mode or ("completions" if _is_tokens(request.input) else "chat")
         prompt = _chat(settings, request.input) if mode == "chat" else _prompt(settings, request.input)
-        body = {"model": settings.model, **prompt, **_sampling(request, mode), **_streaming(settings, request)}
+        streaming = (
+            {"stream": True, "stream_options": {"include_usage": True}} if is_streamed(settings, request) else {}
+        )
+        body = {"model": settings.model, **prompt, **_sampling(request, mode), **streaming}
         return PATHS[mode], _ENCODER.encode({**body, **settings.extra_body}).encode()
     except UnicodeEncodeError as error:
         raise BackendError(f"{message}: its text is not valid Unicode ({error.reason})") from None
@@ -118,17 +118,6 @@ def is_streamed(settings: Settings, request: Request) -> bool:
     return settings.stream or request.open_stream is not None
 
 
-def _streaming(settings: Settings, request: Request) -> dict[str, Any]:
-    return {"stream": True, "stream_options": {"include_usage": True}} if is_streamed(settings, request) else {}
-
-
-def echo_body(settings: Settings, text: str) -> tuple[str, bytes]:
-    """Return the path and the body of a request that repeats the prompt, with the log-probabilities of its tokens."""
-    # One token is generated, because servers refuse none; it is left out below.
-    body = {"model": settings.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
-    return "/completions", json.dumps({**body, **settings.extra_body}).encode()
-
-
 def parse_echo(answer: Mapping[str, Any], where: str) -> list[float]:
     """Return the log-probabilities of the prompt's tokens but the first. Raises BackendError if there are none."""
     try:
@@ -145,7 +134,6 @@ def parse_echo(answer: Mapping[str, Any], where: str) -> list[float]:
 
 # The path of Tinker's endpoint in OpenAI's format; a local server is the only one at this path on the loopback interface.
 _PATH = "/oai/api/v1"
-_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 # The list of models of a local server takes milliseconds; a busy machine may need longer.
 _PATIENCE_S = 2.0
 
@@ -153,7 +141,7 @@ _PATIENCE_S = 2.0
 def is_stand_in(settings: Settings) -> bool:
     """Return whether a server lists the model as a stand-in. Only servers on this machine are queried. False without an answer."""
     address = settings.address
-    if address.host not in _LOOPBACK or address.path.rstrip("/") != _PATH or address.scheme != "http":
+    if not is_loopback(address.host) or address.path.rstrip("/") != _PATH or address.scheme != "http":
         return False
     connection = http.client.HTTPConnection(address.host, address.port, timeout=_PATIENCE_S)
     try:
@@ -174,20 +162,14 @@ class OpenAIBackend:
     """
 
     def __init__(self, settings: Settings, *, simulated: bool = False) -> None:
-        """`simulated` is True where a local server lets another model answer under this name.
-
-        Raises SpecError for unreadable certificates and for an invalid proxy.
-        """
-        self.identity = settings.identity
-        self.server = settings.server
-        self.simulated = simulated
-        self.model = settings.model
-        self.system = settings.system or ""
-        self._settings = settings
-        self._where = settings.address.origin
-        self._client = TRANSPORTS[settings.transport](
+        """`simulated` is True where a local server lets another model answer under this name. Raises SpecError."""
+        self.identity, self.simulated, self.system = settings.identity, simulated, settings.system or ""
+        self.server, self.model = settings.server, settings.model
+        self._settings, self._where = settings, settings.address.origin
+        self._client = open_client(
             settings.address,
             settings.headers,
+            transport=settings.transport,
             max_body=longest_body(settings.max_reply_bytes, stream=settings.stream),
             verify=settings.verify,
             ca_file=settings.ca_file,
@@ -222,12 +204,12 @@ class OpenAIBackend:
         return reply
 
     async def score_prompt(self, text: str) -> Sequence[float]:
-        """Return the log-probability of each token but the first, by completions with `echo`, as vLLM and SGLang have it.
-
-        Raises BackendError for a server that returns none.
-        """
-        path, body = echo_body(self._settings, text)
-        response = await self._client.post(path, body, None)
+        """Return the log-probability of each token but the first, by completions with `echo`, as vLLM and SGLang have it."""
+        settings = self._settings
+        # One token is generated, because servers refuse none; it is left out below.
+        body = {"model": settings.model, "prompt": text, "echo": True, "logprobs": 1, "max_tokens": 1, "temperature": 0}
+        sent = json.dumps({**body, **settings.extra_body}).encode()
+        response = await self._client.post(PATHS["completions"], sent, None)
         if not 200 <= response.status < 300:
             raise BackendError(f"{self._where} cannot score a prompt: it responded with status {response.status}")
         return parse_echo(_decode(response, self._where), self._where)
@@ -238,11 +220,9 @@ class OpenAIBackend:
 
     def _handle_error(self, response: Response, request: Request, body: Mapping[str, Any] | None = None) -> Reply:
         settings = self._settings
-        sent = {
-            *request.parameters,
-            *settings.extra_body,
-            *(("stream", "stream_options") if is_streamed(settings, request) else ()),
-        }
+        sent = {*request.parameters, *settings.extra_body}
+        if is_streamed(settings, request):
+            sent |= {"stream", "stream_options"}
         outcome = reply_or_error(response, settings, sent, body)
         if isinstance(outcome, Reply):
             return outcome

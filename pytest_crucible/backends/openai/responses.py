@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import json
 import math
@@ -11,23 +12,18 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from pytest_crucible.backends.http.connection import Response
-from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.limiting.history import ReportedLimits
 from pytest_crucible.backends.openai.settings import Settings
-from pytest_crucible.backends.replies import is_count
+from pytest_crucible.backends.protocol import is_count
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
 # Finish reasons of other servers, in OpenAI's terms.
 _FINISH = {
     "function_call": "tool_calls",
-    "max_tokens": "length",
-    "model_length": "length",
-    "eos": "stop",
-    "end_turn": "stop",
-    "stop_sequence": "stop",
+    **dict.fromkeys(("max_tokens", "model_length"), "length"),
+    **dict.fromkeys(("eos", "end_turn", "stop_sequence"), "stop"),
 }
-
-
 _ABORTED = ("abort", "error")
 # Characters kept of an unknown finish reason.
 _MAX_FINISH = 16
@@ -42,10 +38,11 @@ def parse_reply(answer: Mapping[str, Any], *, seconds: float, first_token_s: flo
         raise Retryable(f"{where} responded without a choice", kind="garbage") from None
     usage = answer.get("usage")
     usage = usage if isinstance(usage, Mapping) else {}
+    read, written = (usage.get(name) for name in ("prompt_tokens", "completion_tokens"))
     return Reply(
         **first,
-        input_tokens=_whole(usage.get("prompt_tokens")),
-        output_tokens=_whole(usage.get("completion_tokens")),
+        input_tokens=read if is_count(read) else None,
+        output_tokens=written if is_count(written) else None,
         latency_s=seconds,
         first_token_s=first_token_s,
         alternatives=tuple(Reply(**other) for other in others),
@@ -54,10 +51,7 @@ def parse_reply(answer: Mapping[str, Any], *, seconds: float, first_token_s: flo
 
 
 def check_choices(reply: Reply, expected: Any, where: str) -> None:
-    """Check that there are as many choices as requested.
-
-    Raises Refused for a server that returned a single one, Retryable for one that returned too few.
-    """
+    """Raise Refused for a server that returned one choice of several, Retryable for one that returned too few."""
     count = 1 + len(reply.alternatives)
     if expected is None or count >= expected:
         return
@@ -68,26 +62,21 @@ def check_choices(reply: Reply, expected: Any, where: str) -> None:
 
 
 def _choice_fields(choice: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a Reply that a choice contains."""
     message = choice.get("message")
     content = choice["text"] if message is None else message
     finish = choice.get("finish_reason") or "stop"
     if finish in _ABORTED:
         raise Retryable(f"the server broke off its response ({finish})", kind="half")
+    # `reasoning_content` of vLLM and DeepSeek, `reasoning` of others.
+    reasoning = message and (message.get("reasoning_content") or message.get("reasoning"))
     calls = [dict(call) for call in (message.get("tool_calls") if message else None) or ()]
     return {
         "text": content if isinstance(content, str) else _text(content),
         "finish": _FINISH.get(finish, finish[:_MAX_FINISH]),
         "logprobs": _logprobs(choice.get("logprobs")),
         "tool_calls": tuple(calls),
-        "reasoning": _reasoning(message or {}),
+        "reasoning": reasoning if isinstance(reasoning, str) else "",
     }
-
-
-def _reasoning(message: Mapping[str, Any]) -> str:
-    """Return the reasoning text beside the answer: `reasoning_content` of vLLM and DeepSeek, `reasoning` of others."""
-    text = message.get("reasoning_content") or message.get("reasoning")
-    return text if isinstance(text, str) else ""
 
 
 def _text(message: Mapping[str, Any]) -> str:
@@ -110,11 +99,6 @@ def _logprobs(logprobs: Any) -> tuple[float, ...] | None:
         else logprobs.get("token_logprobs")
     )
     return tuple(float(value) for value in values or () if value is not None and not math.isnan(value)) or None
-
-
-def _whole(value: Any) -> int | None:
-    """Return a number of tokens, or None if the server sent something else."""
-    return value if is_count(value) else None
 
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -163,31 +147,23 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
     header = headers.get("retry-after", "")
     seconds = parse_seconds(header)
     if seconds is None and header:
-        seconds = _seconds_until(header)
+        with contextlib.suppress(ValueError, TypeError):
+            seconds = max(0.0, email.utils.parsedate_to_datetime(header).timestamp() - time.time())
     if seconds is None:
         seconds = _reset(read_headers(headers))
-    return seconds if seconds is not None else _reset_of_exhausted(headers)
+    if seconds is None:
+        texts = [headers.get(name.replace("remaining", "reset"), "") for name in exhausted_quotas(headers)]
+        seconds = max((reset for reset in map(parse_seconds, texts) if reset is not None), default=None)
+    return seconds
 
 
-def has_exhausted_quota(headers: Mapping[str, str]) -> bool:
-    """Return whether a response's headers report a quota of which nothing is left.
+def exhausted_quotas(headers: Mapping[str, str]) -> list[str]:
+    """Return the names of the headers that say that nothing is left of a quota.
 
-    >>> has_exhausted_quota({"x-ratelimit-remaining-requests": "12", "x-ratelimit-remaining-tokens": "0"})
-    True
+    >>> exhausted_quotas({"x-ratelimit-remaining-requests": "12", "x-ratelimit-remaining-tokens": "0"})
+    ['x-ratelimit-remaining-tokens']
     """
-    return bool(_find_exhausted(headers))
-
-
-def _find_exhausted(headers: Mapping[str, str]) -> list[str]:
-    """Return the names of the headers that say that nothing is left."""
     return [name for name, value in headers.items() if value.strip() == "0" and _REMAINING.fullmatch(name)]
-
-
-def _reset_of_exhausted(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds until the last exhausted quota is renewed."""
-    texts = [headers.get(name.replace("remaining", "reset"), "") for name in _find_exhausted(headers)]
-    resets = [parse_seconds(text) for text in texts]
-    return max((reset for reset in resets if reset is not None), default=None)
 
 
 def parse_seconds(text: str) -> float | None:
@@ -209,13 +185,6 @@ def parse_seconds(text: str) -> float | None:
     if not parts or "".join(number + unit for number, unit in parts) != text:
         return None
     return sum(float(number) * _UNITS[unit] for number, unit in parts)
-
-
-def _seconds_until(date: str) -> float | None:
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(date).timestamp() - time.time())
-    except (ValueError, TypeError):
-        return None
 
 
 def _reset(limits: ReportedLimits | None) -> float | None:
@@ -284,7 +253,7 @@ def _error(response: Response, body: Mapping[str, Any], settings: Settings) -> B
             f"{_model(settings)}: {description}",
             kind=str(status),
             retry_after_s=retry_after(response.headers),
-            quota_exhausted=has_exhausted_quota(response.headers),
+            quota_exhausted=bool(exhausted_quotas(response.headers)),
         )
     return BackendError(f"{_model(settings)}: {description}", kind=str(status))
 

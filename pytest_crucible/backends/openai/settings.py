@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import ipaddress
 import json
-import math
 import os
 import re
 import string
@@ -15,9 +13,9 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
-from pytest_crucible.backends.http.address import Address, parse_address
-from pytest_crucible.backends.http.client import TRANSPORTS
-from pytest_crucible.backends.replies import read_reply_limit
+from pytest_crucible.backends.http import TRANSPORTS
+from pytest_crucible.backends.http.client import Address, is_loopback, parse_address
+from pytest_crucible.backends.protocol import is_number, read_reply_limit, read_stops
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.redaction import hider
@@ -54,8 +52,7 @@ def check_parameters(parameters: Mapping[str, Any]) -> None:
 def _expectation(name: str, value: Any) -> str:
     """Return a description of the valid values; empty for a valid value."""
     if name in _NUMBERS:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        return "" if is_number else "a number"
+        return "" if is_number(value) else "a number"
     if name in _COUNTS:
         return "" if type(value) is int and value > 0 else "a whole number from 1"
     if name in _WHOLE:
@@ -63,9 +60,7 @@ def _expectation(name: str, value: Any) -> str:
     if name in _TABLES:
         return "" if isinstance(value, Mapping) else "a table"
     if name == "stop":
-        several = [value] if isinstance(value, str) else value
-        fits = isinstance(several, list | tuple) and all(isinstance(item, str) and item for item in several)
-        return "" if fits else "a text or a list of texts, none of them empty"
+        return "" if read_stops(value) is not None else "a text or a list of texts, none of them empty"
     if name == "tools":
         return "" if isinstance(value, list | tuple) else "a list of tables"
     if name == "logprobs":
@@ -112,7 +107,6 @@ class Settings:
     """The base URL as it may be stored: variables in its query, and secret ones elsewhere, stay as their names."""
     model: str
     mode: Mode | None
-    """None: chosen by the type of the input."""
     system: str | None
     stream: bool
     extra_body: Mapping[str, Any]
@@ -127,7 +121,6 @@ class Settings:
     key_from: str
     """The origin of the key, or why none is sent; shown if the server refuses it."""
     secrets: tuple[str, ...] = field(repr=False)
-    """Values that must not appear in messages."""
 
     @property
     def server(self) -> str:
@@ -175,7 +168,6 @@ def read_settings(adapter: Adapter, root: Path, environment: Mapping[str, str] =
 
 
 def _check_options(adapter: Adapter) -> Mapping[str, Any]:
-    """Return the options after checking their names and types."""
     adapter_name, options = f"adapter {adapter.name!r}", adapter.options
     for name, value in options.items():
         if name not in OPTIONS:
@@ -263,20 +255,13 @@ def _key(adapter: Adapter, address: Address, environment: Mapping[str, str]) -> 
         )
     if not key:
         return "", f"no key was sent, because {DEFAULT_KEY} is not set"
-    if not variable and address.scheme == "http" and not _is_local(address.host):
+    if not variable and address.scheme == "http" and not is_loopback(address.host):
         return "", f"no key was sent, because {DEFAULT_KEY} is sent over http:// only if api_key_env names it"
     if not key.isascii() or not key.isprintable():
         raise SpecError(
             f"environment variable {variable or DEFAULT_KEY} is not a key: it has characters that a header cannot contain"
         )
     return key, f"the key is that of {variable or DEFAULT_KEY}"
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _headers(adapter: Adapter, environment: Mapping[str, str]) -> dict[str, str]:

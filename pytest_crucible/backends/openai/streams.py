@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pytest_crucible.backends.replies import bytes_of, longest_body
+from pytest_crucible.backends.protocol import bytes_of, longest_body
 from pytest_crucible.records.errors import BackendError, Retryable
 
 Json = dict[str, Any]
@@ -45,7 +45,10 @@ class StreamedChoice:
         else:
             self._is_message = True
             self._add_delta(delta)
-        self._add_logprobs(piece.get("logprobs") or {})
+        # In either endpoint's form; of the tokens themselves, because alternatives are many and not used.
+        logprobs = piece.get("logprobs") or {}
+        self._logprobs["content"] += [{"logprob": token.get("logprob")} for token in logprobs.get("content") or ()]
+        self._logprobs["token_logprobs"] += logprobs.get("token_logprobs") or ()
         if self._size > self._limit:
             self.is_cut, self.finish = True, "length"
         if delta is None:
@@ -63,7 +66,11 @@ class StreamedChoice:
         choice = {"index": self._index, "finish_reason": self.finish, "logprobs": dict(self._logprobs) or None}
         if not self._is_message:
             return {**choice, "text": "", **texts}
-        return {**choice, "message": {"content": None, **texts, "tool_calls": [*map(_whole_call, self._calls)]}}
+        calls = []
+        for call in self._calls:
+            function = {"name": call["name"], "arguments": "".join(call["arguments"])}
+            calls.append({"id": call["id"], "type": "function", "function": function})
+        return {**choice, "message": {"content": None, **texts, "tool_calls": calls}}
 
     def _add_text(self, name: str, text: Any) -> None:
         if text:
@@ -92,24 +99,6 @@ class StreamedChoice:
             self._size += bytes_of(arguments)
             call["arguments"].append(arguments)
 
-    def _add_logprobs(self, logprobs: Mapping[str, Any]) -> None:
-        """Add log-probabilities in either endpoint's form: the tokens' own, because alternatives are many and not used."""
-        for token in logprobs.get("content") or ():
-            self._logprobs["content"].append({"logprob": token.get("logprob")})
-        self._logprobs["token_logprobs"] += logprobs.get("token_logprobs") or ()
-
-
-def piece_text(piece: Mapping[str, Any]) -> str | None:
-    """Return a piece's part of the reply's text, in either endpoint's form."""
-    delta = piece.get("delta")
-    text: str | None = piece.get("text") if delta is None else delta.get("content")
-    return text
-
-
-def _whole_call(call: Mapping[str, Any]) -> Json:
-    function = {"name": call["name"], "arguments": "".join(call["arguments"])}
-    return {"id": call["id"], "type": "function", "function": function}
-
 
 # Choices of one answer; a server that sends more has an error, for which no memory is allocated.
 MAX_CHOICES = 1_000
@@ -129,16 +118,12 @@ class Stream:
 
         `receive` is called with each piece of the first choice's text, `begin` when the reply begins.
         """
-        self._begin = begin
-        self._limit = max_reply_bytes
-        self._expected = choices
-        self._receive = receive
+        self._limit, self._expected, self._receive, self._begin = max_reply_bytes, choices, receive, begin
         self._rest: list[bytes] = []
         self._waiting = 0
         self._fields: Json = {}
         self._choices: dict[Any, StreamedChoice] = {}
-        self._done = False
-        self._is_broken = False
+        self._done = self._is_broken = False
         self.first_token_at: float | None = None
         """Time by `time.perf_counter`."""
 
@@ -149,7 +134,9 @@ class Stream:
         self._rest.append(end)
         self._waiting += len(end)
         for line in lines:
-            self._line(b"".join(self._rest))
+            name, _, value = b"".join(self._rest).strip().partition(b":")
+            if name == b"data":
+                self._event(value.strip())
             self._rest, self._waiting = [line], len(line)
         return not (self._is_broken or self._is_too_long() or self._is_cut())
 
@@ -159,10 +146,7 @@ class Stream:
         return self._waiting + sum(choice.held for choice in self._choices.values())
 
     def answer(self, where: str) -> Json:
-        """Return the complete answer.
-
-        Raises Retryable for invalid JSON and for a stream that broke off, BackendError for an event without end.
-        """
+        """Return the complete answer. Raises Retryable for a broken stream, BackendError for an event without end."""
         if self._is_broken:
             raise Retryable(f"{where} streamed invalid JSON", kind="garbage")
         if self._is_too_long():
@@ -184,11 +168,6 @@ class Stream:
     def _is_cut(self) -> bool:
         choices = self._choices.values()
         return any(choice.is_cut for choice in choices) and len(choices) >= self._expected and self._has_ended()
-
-    def _line(self, line: bytes) -> None:
-        name, _, value = line.strip().partition(b":")
-        if name == b"data":
-            self._event(value.strip())
 
     def _event(self, data: bytes) -> None:
         if data == b"[DONE]":
@@ -215,5 +194,7 @@ class Stream:
         if self.first_token_at is None:
             self.first_token_at = time.perf_counter()
             self._begin()
-        if self._receive is not None and index == 0 and (text := piece_text(choice)):
-            self._receive(text)
+        if self._receive is not None and index == 0:
+            delta = choice.get("delta")
+            if text := choice.get("text") if delta is None else delta.get("content"):
+                self._receive(text)

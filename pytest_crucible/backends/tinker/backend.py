@@ -11,22 +11,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.backends.context import QueueState
 from pytest_crucible.backends.deadlines import return_time
 from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
-from pytest_crucible.backends.queue_states import QueueState
 from pytest_crucible.backends.tinker.health import is_too_long, translate_error
 from pytest_crucible.records import Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, describe_type
 
 _MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file"})
-"""Types of a message's parts that are not text."""
 
 
 def prompt_tokens(prompt: Any, tokenizer: Any) -> list[int]:
-    """Return the token ids of an input; for an empty text the end token, because a model has to read something.
-
-    Raises Refused for an input that is not a text, messages or tokens, BackendError for an input that cannot be encoded.
-    """
+    """Return the token ids of an input; for an empty text the end token, because a model has to read something."""
     if isinstance(prompt, Sequence) and prompt and all(type(part) is int for part in prompt):
         return list(prompt)
     is_chat = not isinstance(prompt, str) and isinstance(prompt, Sequence) and prompt
@@ -73,7 +69,6 @@ def _chat_tokens(messages: Sequence[Mapping[str, Any]], tokenizer: Any) -> list[
 
 
 PARAMETERS = ("temperature", "max_tokens", "top_p", "top_k", "stop", "seed")
-"""The names that `parameters` of an adapter may have."""
 LOOK_S = 0.5
 """Time between checks of the service while a request waits: the SDK itself would retry for minutes."""
 
@@ -116,10 +111,7 @@ class TinkerBackend:
         self.identity, self.server, self.model = identity, server, model
         self.training, self.step, self.simulated = training, step, simulated
         self.trained_on = trained_on or {}
-        self._client = client
-        self._tokenizer = tokenizer
-        self._seed = seed
-        self._context = context
+        self._client, self._tokenizer, self._seed, self._context = client, tokenizer, seed, context
         self._check, self._queue = check, queue or QueueState()
         self._hide = hide
 
@@ -134,7 +126,10 @@ class TinkerBackend:
         if CHOICES in request.parameters:
             return await score_choices(self, request)
         tokens = prompt_tokens(request.input, self._tokenizer)
-        params = sampling_params({**request.parameters, "seed": self._seed_of(request, tokens)})
+        seed = request.parameters.get("seed", self._seed)
+        if seed is not None:
+            seed = derived_seed(seed, request.sample, request.repeat, request.call, tokens)
+        params = sampling_params({**request.parameters, "seed": seed})
         if self._context is not None and len(tokens) >= self._context:
             return self._unread(tokens)
         started = time.perf_counter()
@@ -193,10 +188,6 @@ class TinkerBackend:
         finally:
             # Also after an interrupt: the reply is not needed any more.
             waiting.cancel()
-
-    def _seed_of(self, request: Request, tokens: Sequence[int]) -> int | None:
-        seed = request.parameters.get("seed", self._seed)
-        return None if seed is None else derived_seed(seed, request.sample, request.repeat, request.call, tokens)
 
 
 def sampling_params(parameters: Mapping[str, Any]) -> Any:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from pytest_crucible.backends.context import QueueState
 from pytest_crucible.records.errors import BackendError, Refused, Retryable
 
 FINAL = (401, 402, 403, 404)
@@ -149,7 +150,8 @@ class HealthMonitor:
             # A heartbeat does not show that samples are answered.
             if aside:
                 return
-            if isinstance(status, int) and _is_trouble(status):
+            # The service cannot work at present.
+            if isinstance(status, int) and (status >= 500 or status in (UNPAID, 409, 429)):
                 self._busy = self._busy or (self._word_at, status)
             else:
                 self._busy = None
@@ -195,10 +197,25 @@ class HealthMonitor:
                 self._word_at, self._silent = self._clock(), None
 
 
-def _is_trouble(status: int) -> bool:
-    """Return whether a status means that the service cannot work at present."""
-    return status >= 500 or status in (UNPAID, 409, 429)
-
-
 def _describe(error: BaseException) -> str:
     return str(error).strip().rstrip(".") or type(error).__name__
+
+
+_CAUSES = {"paused_rate_limit": "rate limit", "paused_capacity": "capacity"}
+
+
+def watch_queue(client: Any, service: str, queue: QueueState) -> None:
+    """Report the queue state of a SamplingClient or TrainingClient to `queue` from now on."""
+    # A SamplingClient is its own observer; a TrainingClient has one, which is private to the SDK. Without one it is unwatched.
+    observer = getattr(client, "_queue_state_logger", client)
+    inner = getattr(observer, "on_queue_state_change", None)
+    if inner is None:
+        return
+
+    def on_queue_state_change(state: Any, *reason: Any) -> None:
+        name = getattr(state, "value", str(state))
+        cause = _CAUSES.get(name, name) + (f" ({reason[0]})" if reason and reason[0] else "")
+        queue.report("" if name == "active" else f"{service} is paused: {cause}")
+        inner(state, *reason)
+
+    observer.on_queue_state_change = on_queue_state_change

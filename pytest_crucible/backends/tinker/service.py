@@ -1,28 +1,135 @@
-"""One Tinker service: the SDK's clients, each made on first use, with deadlines around its calls; and downloads.
-
-The SDK has URLs for external weights only, so that a training checkpoint is loaded into a new training run and saved as external
-weights for an hour, which are deleted afterwards (as `tinker checkpoint download` does). It has no call that uploads files.
-"""
+"""One Tinker service: its address and key, and the SDK's clients, each made on first use, with deadlines around its calls."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
+import hashlib
 import importlib
-import shutil
-import tarfile
-import tempfile
+import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from concurrent.futures import Future
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-from pytest_crucible.backends.tinker.address import ServiceAddress, proxy_variable
+from pytest_crucible.backends.http.client import is_loopback
 from pytest_crucible.backends.tinker.health import error_text, is_lost
 from pytest_crucible.records.errors import BackendError, CrucibleError, Refused, ServiceLost, SpecError
+
+HOSTED_URL = "https://tinker.thinkingmachines.dev/services/tinker-prod"
+KEY, URL = "TINKER_API_KEY", "TINKER_BASE_URL"
+OPTIONS = ("base_url", "api_key_env", "project")
+"""Options that name an adapter's service; without them it is the session's own."""
+KEY_STARTS = ("tml-", "eyJ")
+"""Prefixes of an API key and of a JSON Web Token that stands for one."""
+
+
+@dataclass(frozen=True)
+class ServiceAddress:
+    """The address of a service and the API key for it. The repr omits the key."""
+
+    url: str
+    key: str | None = field(repr=False)
+    """None if the SDK finds a key itself: by `TINKER_CREDENTIAL_CMD`, or after `tinker auth login`."""
+    project: str | None = None
+
+
+def names_service(options: Mapping[str, object]) -> bool:
+    """Return whether an adapter names a service other than the session's own."""
+    return any(name in options for name in OPTIONS)
+
+
+def read_address(
+    adapter: str, options: Mapping[str, object], environment: Mapping[str, str], own_url: str | None
+) -> ServiceAddress:
+    """Return the address that an adapter names. Raises SpecError for an invalid one, and for a missing key."""
+    for name in OPTIONS:
+        if name in options and not (isinstance(options[name], str) and options[name]):
+            raise SpecError(f'adapter {adapter!r} has {name} = {options[name]!r}: write {name} = "..."')
+    url = options.get("base_url") or own_url
+    if url is None:
+        raise SpecError(
+            f"adapter {adapter!r} names a key or a project, but the session's own service is on this machine: "
+            "name the service with base_url"
+        )
+    if urlsplit(str(url)).scheme not in ("http", "https"):
+        raise SpecError(f"adapter {adapter!r} has base_url {url!r}: write http://... or https://...")
+    variable = str(options.get("api_key_env", KEY))
+    project = options.get("project")
+    return ServiceAddress(
+        str(url).rstrip("/"), read_key(environment, variable, adapter), None if project is None else str(project)
+    )
+
+
+def read_key(environment: Mapping[str, str], variable: str, adapter: str) -> str:
+    """Return the key in an environment variable. Raises SpecError for a missing key and for a text that cannot be a key."""
+    key = environment.get(variable, "")
+    if not key:
+        raise SpecError(
+            f"adapter {adapter!r} needs a key for its Tinker service: set {variable}, or name it in api_key_env"
+        )
+    if not key.startswith(KEY_STARTS):
+        raise SpecError(f"{variable} is not a Tinker key: it must start with 'tml-'")
+    return key
+
+
+def exempt_loopback(url: str, environment: MutableMapping[str, str]) -> None:
+    """Add a service on this machine to NO_PROXY: a proxy cannot reach this machine's own interface."""
+    host = urlsplit(url).hostname or ""
+    if is_loopback(host):
+        for name in ("NO_PROXY", "no_proxy"):
+            hosts = list(filter(None, environment.get(name, "").split(",")))
+            environment[name] = ",".join(hosts if host in hosts else [*hosts, host])
+
+
+def proxy_variable(url: str) -> str | None:
+    """Return the variable that sets the proxy for a URL; None without a proxy."""
+    parts = urlsplit(url)
+    proxies = getproxies()
+    scheme = next((candidate for candidate in (parts.scheme, "all") if candidate in proxies), None)
+    if scheme is None or proxy_bypass(parts.netloc):
+        return None
+    upper = f"{scheme.upper()}_PROXY"
+    return upper if upper in os.environ else f"{scheme}_proxy"
+
+
+CHECKPOINT = "tinker://"
+
+
+def identify_model(address: ServiceAddress, model: str, *, is_own: bool, is_local: bool) -> str:
+    """Return the identity of a checkpoint or a base model.
+
+    The local model's full name is a path; its last two parts name the weights in any folder. Models of a service other
+    than the session's own have its URL before their name.
+    """
+    if is_local and not model.startswith(CHECKPOINT):
+        model = "/".join(PurePosixPath(Path(model).as_posix()).parts[-2:])
+    return model if is_own else f"{address.url} {model}"
+
+
+def key_digest(key: str | None) -> str:
+    """Return 8 characters that differ between keys and reveal none."""
+    return hashlib.sha256((key or "").encode()).hexdigest()[:8]
+
+
+def find_hosted_key(sdk: Any) -> tuple[str | None, set[str]]:
+    """Return the hosted service's key (None: the SDK finds one) and all secrets that the SDK may send. Raises SpecError."""
+    key, command = os.environ.get(KEY, ""), os.environ.get("TINKER_CREDENTIAL_CMD")
+    # With a command the SDK finds the key itself: the variable need not hold one.
+    if key and not key.startswith(KEY_STARTS) and not command:
+        raise SpecError(f"{KEY} is not a Tinker key: it must start with 'tml-'")
+    # Tokens of `tinker auth login`, which older versions of the SDK do not have.
+    auth = getattr(sdk, "auth", None)
+    stored = auth.get_tinker_token() if auth is not None and not key else None
+    if not (key or command or stored):
+        raise SpecError(f"the hosted Tinker service needs a key: set {KEY}, or leave crucible_tinker = local")
+    return (key if key.startswith(KEY_STARTS) else None), {secret for secret in (key, stored) if secret}
+
 
 T = TypeVar("T")
 
@@ -35,10 +142,7 @@ _LOOK_S = 0.2
 
 
 def run_within(seconds: float, call: Callable[[], T], check: Callable[[float], None] = lambda waited_s: None) -> T:
-    """Return the result of a call, or raise its error or that of `check`. Raises TimeoutError when it is late.
-
-    The thread of a late call is left running, because Python cannot stop it.
-    """
+    """Return the result of a call. Raises TimeoutError when it is late: its thread is left, Python cannot stop it."""
     future: Future[T] = Future()
 
     def run() -> None:
@@ -112,8 +216,6 @@ def fetch_health(url: str, *, patience_s: float = HEALTH_S) -> int:
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model that a service lists."""
-
     context: int | None = None
     """Its context length in tokens; None if the service does not report it."""
     stand_in: str = ""
@@ -128,15 +230,14 @@ def fetch_models(url: str, key: str) -> dict[str, ListedModel]:
     try:
         answer = httpx.get(f"{url}/api/v1/get_server_capabilities", headers={"x-api-key": key}, timeout=HEALTH_S)
         models = answer.json()["supported_models"] if answer.status_code == httpx.codes.OK else []
-        return {
-            model["model_name"]: ListedModel(
-                model.get("max_context_length"), str(model.get("stand_in", "")), str(model.get("tokenizer", ""))
-            )
-            for model in models
-            if model.get("model_name")
-        }
+        return {model["model_name"]: _read_model(model) for model in models if model.get("model_name")}
     except (httpx.HTTPError, ValueError, KeyError, TypeError, AttributeError):
         return {}
+
+
+def _read_model(model: Mapping[str, Any]) -> ListedModel:
+    stand_in, tokenizer = (str(model.get(name, "")) for name in ("stand_in", "tokenizer"))
+    return ListedModel(model.get("max_context_length"), stand_in, tokenizer)
 
 
 def _by_proxy(url: str) -> str:
@@ -170,10 +271,7 @@ LOCAL, HOSTED = "the local Tinker server", "Tinker"
 
 
 class Service:
-    """The SDK's clients of one service. Their errors are SpecErrors, raised before a deadline.
-
-    `check` raises BackendError when the service is gone, `hide` removes keys from a sentence.
-    """
+    """The SDK's clients of one service. Their errors are SpecErrors, raised before a deadline."""
 
     def __init__(
         self,
@@ -188,10 +286,7 @@ class Service:
         watched: Callable[[Any], None] = lambda holder: None,
         recover: Callable[[float], ServiceAddress] | None = None,
     ) -> None:
-        """`watched` is called with the holder of every connection that is opened.
-
-        `recover` waits at most some seconds until the service answers again, and returns where it is then.
-        """
+        """`check` raises BackendError when the service is gone; `recover` waits until it is back and returns its address."""
         self.address, self.sdk, self.name = address, sdk, name
         self.check, self.hide = check, hide
         self._wait_s, self._seed, self._watched, self._recover = wait_s, seed, watched, recover
@@ -212,7 +307,6 @@ class Service:
 
     @functools.cached_property
     def rest(self) -> Any:
-        """The SDK's RestClient."""
         if not hasattr(self.sdk, "RestClient"):  # before SDK 0.38
             return self.within("open a client", self.client.create_rest_client)
         return self.within("open a client", lambda: self.sdk.RestClient(**self._connection))
@@ -277,110 +371,3 @@ class Service:
             close_holder(rest.holder)
         if client is not None:
             close_service(client, alive=alive)
-
-
-TRAINING, SAMPLER, EXTERNAL = "weights", "sampler_weights", "external_weights"
-# The least that the service allows.
-_EXPORT_S = 3600
-# Without any byte for this long a download has stalled.
-_TIMEOUT_S = 60.0
-
-
-def download_checkpoint(service: Service, path: str, target: Path) -> dict[str, int]:
-    """Write a checkpoint to a directory, or to a file that ends in .tar; return the size of each file in bytes.
-
-    The target appears whole or not at all. Raises SpecError for a target that exists, for sampler weights, which no service hands
-    out, and for what the service refuses.
-    """
-    if target.exists():
-        raise SpecError(f"{target} exists already: choose another name with -o, or delete it")
-    kind = path_parts(path)[1]
-    if kind == SAMPLER:
-        raise SpecError(
-            f"{path} cannot be downloaded: services hand out tinker://RUN/{TRAINING}/NAME, which save_state writes"
-        )
-    target.parent.mkdir(parents=True, exist_ok=True)
-    draft = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
-    try:
-        with _external_weights(service, path) if kind == TRAINING else contextlib.nullcontext(path) as external:
-            urls = service.within("give URLs of a checkpoint", lambda: service.rest.get_external_weights_urls(external))
-            sizes = {name: _fetch(service, url, _place(draft, name)) for name, url in sorted(urls.urls.items())}
-        _publish(draft, target)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
-    return sizes
-
-
-def path_parts(path: str) -> tuple[str, str, str]:
-    """Return run, kind and name of `tinker://RUN/KIND/NAME`. Raises SpecError for anything else.
-
-    >>> path_parts("tinker://S:train:0/weights/step20")
-    ('S:train:0', 'weights', 'step20')
-    """
-    run, kind, name = (*path.removeprefix("tinker://").split("/"), "", "")[:3]
-    is_whole = path.startswith("tinker://") and path.count("/") == 4 and run and name
-    if not is_whole or kind not in (TRAINING, SAMPLER, EXTERNAL):
-        raise SpecError(
-            f"{path!r} is not a checkpoint: write tinker://RUN/{TRAINING}/NAME, as `crucible tinker checkpoints` lists it"
-        )
-    return run, kind, name
-
-
-@contextlib.contextmanager
-def _external_weights(service: Service, path: str) -> Iterator[str]:
-    """Yield the path of external weights with a training checkpoint's adapter, which are deleted in the end."""
-    client = service.resumed_client(path)
-    if not hasattr(client, "save_weights_external"):
-        raise SpecError('this version of Tinker\'s SDK cannot download checkpoints: pip install "tinker>=0.38"')
-    saved = service.within(
-        "save external weights", lambda: client.save_weights_external("download", ttl_seconds=_EXPORT_S)
-    )
-    try:
-        yield saved.path
-    finally:
-        service.within("delete external weights", lambda: service.rest.delete_checkpoint_from_tinker_path(saved.path))
-
-
-def _place(folder: Path, name: str) -> Path:
-    """Return the place of a file below a folder. Raises SpecError for a name that leads elsewhere."""
-    place = (folder / name).resolve()
-    if not place.is_relative_to(folder.resolve()) or place == folder.resolve():
-        raise SpecError(f"the checkpoint has a file {name!r}, which leads out of its directory: nothing was written")
-    place.parent.mkdir(parents=True, exist_ok=True)
-    return place
-
-
-def _fetch(service: Service, url: str, place: Path) -> int:
-    """Write the file at a URL; return its size."""
-    httpx: Any = importlib.import_module("httpx")  # the SDK brings it
-    try:
-        with httpx.stream("GET", url, timeout=_TIMEOUT_S) as response, place.open("wb") as file:
-            response.raise_for_status()
-            return sum(file.write(part) for part in response.iter_bytes())
-    except httpx.HTTPStatusError as error:
-        # The URL itself is a permission, and does not belong in a message.
-        raise SpecError(
-            f"{service.name} responded to a download with status {error.response.status_code}: try again"
-        ) from None
-    except httpx.HTTPError as error:
-        raise SpecError(f"{service.name} broke off a download ({type(error).__name__}): try again") from None
-
-
-def _publish(draft: Path, target: Path) -> None:
-    if target.suffix != ".tar":
-        # mkdtemp creates directories that only their owner can read.
-        draft.chmod(0o755)
-        draft.rename(target)
-        return
-    archive = draft.parent / f"{draft.name}.tar"
-    try:
-        with tarfile.open(archive, "w") as tar:
-            for file in sorted(file for file in draft.rglob("*") if file.is_file()):
-                tar.add(file, arcname=file.relative_to(draft).as_posix())
-        archive.rename(target)
-    finally:
-        archive.unlink(missing_ok=True)
-
-
-def size_lines(sizes: Mapping[str, int]) -> list[str]:
-    return [f"  {name}  {size:,} bytes" for name, size in sizes.items()]

@@ -15,23 +15,21 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.backends.tinker.address import (
-    HOSTED_URL,
-    KEY,
-    URL,
-    ServiceAddress,
-    exempt_loopback,
-    find_hosted_key,
-    names_service,
-    read_address,
-)
 from pytest_crucible.backends.tinker.health import GONE_S, HealthMonitor
 from pytest_crucible.backends.tinker.service import (
     HOSTED,
+    HOSTED_URL,
+    KEY,
     LOCAL,
+    URL,
     Service,
+    ServiceAddress,
     check_answers,
+    exempt_loopback,
     fetch_health,
+    find_hosted_key,
+    names_service,
+    read_address,
     resolve_future,
     wait_for_service,
 )
@@ -46,7 +44,6 @@ class SessionEnvironment:
 
     def __init__(self) -> None:
         self.original = dict(os.environ)
-        """The environment as the user has it."""
         self._before: dict[str, str | None] = {}
 
     def set(self, variables: Mapping[str, str]) -> None:
@@ -66,10 +63,7 @@ class SessionEnvironment:
 
 
 class LocalTokenizer:
-    """Encodes, decodes and renders chats as a tokenizer of transformers does.
-
-    The import of transformers alone would take seconds.
-    """
+    """A tokenizer with the interface of transformers, whose import alone would take seconds."""
 
     chat_template = TEMPLATE
 
@@ -125,8 +119,6 @@ if TYPE_CHECKING:
 
 
 class Redaction(Protocol):
-    """Removes keys from texts."""
-
     def __call__(self, text: str) -> str: ...
 
     def learn(self, *keys: str) -> None:
@@ -139,10 +131,7 @@ class TinkerServices:
     def __init__(
         self, root: Path, *, is_local: bool, base: str | None, seed: int, wait_s: float, hide: Redaction
     ) -> None:
-        """`base` is a directory below `root` where the service is local, else the name of a model.
-
-        `wait_s` is the longest wait for a client.
-        """
+        """`base` is a directory below `root` where the service is local, else the name of a model; `wait_s` for a client."""
         self.is_local, self.seed, self.hide = is_local, seed, hide
         self._root, self._base, self._wait_s = root, base, wait_s
         self._environment = SessionEnvironment()
@@ -294,10 +283,7 @@ class TinkerServices:
     # -- closing ----------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """End the sessions, close connections, stop the server and put the environment back. Idempotent.
-
-        Each step is done although another one fails; the first error is raised in the end.
-        """
+        """End the sessions, stop the server and restore the environment: each step, though another one fails. Idempotent."""
         own, server, _ = (self.__dict__.pop(name, None) for name in ("own", "server", "sdk"))
         services = [*([own] if own is not None else []), *self._services.values()]
         self._services.clear()

@@ -34,7 +34,7 @@ from pytest_crucible.records import (
     View,
 )
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.score.apply import Scored, apply_metrics
+from pytest_crucible.score import Scored, apply_metrics
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import with_interval
 

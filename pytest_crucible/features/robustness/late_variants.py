@@ -30,7 +30,7 @@ from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import MetricFacts, NoTwin, Outcome, Reply, Sample
 from pytest_crucible.records.errors import Refused, Spent, Uncached
 from pytest_crucible.sample.invoke import lost_reason
-from pytest_crucible.score.apply import score_outcome
+from pytest_crucible.score import score_outcome
 
 if TYPE_CHECKING:
     from pytest_crucible.session.experiment import FunctionCall

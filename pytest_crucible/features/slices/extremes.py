@@ -149,7 +149,7 @@ def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[B
     plus, minus = columns.both_means()
     bounds = bound_extreme(kind, plus, minus, alpha=alpha)
     if bounds.value is None:
-        return BoundedValue(value=None, lower=None, upper=None), "all rates are 0"
+        return BoundedValue(value=None), "all rates are 0"
     text = partial(_pair_text, columns, plus, minus)
     # Over both orders of a pair the largest difference is at least 0 and the smallest ratio at most 1, whatever the bound of one
     # pair says; and no two means are further apart than the metric's bounds.

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_crucible.adapters.preparations import find_pending
-from pytest_crucible.backends.not_sent import NotSent, UnsentRequest
+from pytest_crucible.backends.context import UnsentRequest
 from pytest_crucible.backends.spending import Spending
+from pytest_crucible.backends.stack import NotSent
 from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES, stage_number
 from pytest_crucible.features.stages.forecasts import (
     ArmEstimate,
@@ -35,7 +36,7 @@ from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.sample.engine import Progress, run_units
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate

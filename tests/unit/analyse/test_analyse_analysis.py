@@ -10,7 +10,7 @@ import pytest
 from answer_builders import analysis_inputs, arm
 
 from pytest_crucible.analyse.adjusted_analyses import add_reduced_evidence, map_p_values, without_excluded
-from pytest_crucible.analyse.analysis import analyse, score_table
+from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.analyse.pool import Part, fill_repeats, pool_answers, pool_arms
 from pytest_crucible.analyse.scores import mark_inapplicable, scores
 from pytest_crucible.records import (
@@ -34,8 +34,11 @@ from pytest_crucible.records.serialize import from_plain, to_plain
 
 def run_analysis(*arms: ArmOutcomes, family_size=None, **facts) -> Analysis:
     inputs = analysis_inputs(*arms, **facts)
-    size = len(inputs.plan.contrasts) if family_size is None else family_size
-    return analyse(inputs, score_table(inputs), alpha=0.05, family_size=size)
+    return analyse_inputs(inputs, len(inputs.plan.contrasts) if family_size is None else family_size)
+
+
+def analyse_inputs(inputs: AnalysisInputs, family_size: int = 1) -> Analysis:
+    return analyse(inputs, score_table(inputs), alpha=0.05, family_size=family_size)
 
 
 def test_every_metric_is_estimated_in_every_arm():
@@ -171,18 +174,14 @@ CONTRAST = Contrast(metric="ok", baseline="v1")
 V2, V1 = [True] * 12 + [False] * 8, [True] * 4 + [False] * 16
 
 
-def run_analysis_of_exclusions(inputs):
-    return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
-
-
 def both(*exclusions: Exclusion, v2=V2, **facts):
     inputs = analysis_inputs(arm(ok=v2), arm(ok=V1), targets=["ok >= 0.5"], contrasts=[CONTRAST], **facts)
     inputs = replace(
         inputs, plan=replace(inputs.plan, exclusions=exclusions), sample_ids=[f"q{k}" for k in range(len(V2))]
     )
-    whole = run_analysis_of_exclusions(inputs)
+    whole = analyse_inputs(inputs)
     reduced = without_excluded(inputs, whole.kinds)
-    return whole, reduced, reduced and add_reduced_evidence(whole, run_analysis_of_exclusions(reduced))
+    return whole, reduced, reduced and add_reduced_evidence(whole, analyse_inputs(reduced))
 
 
 def test_excluded_samples_are_not_counted_as_lost():
@@ -198,7 +197,7 @@ def test_excluded_samples_are_not_counted_as_lost():
 def test_the_evidence_is_that_of_a_run_without_the_excluded_samples():
     _, _, analysis = both(Exclusion(reason="match train.jsonl", sample_ids=("q0", "q19")))
     inputs = analysis_inputs(arm(ok=V2[1:19]), arm(ok=V1[1:19]), targets=["ok >= 0.5"], contrasts=[CONTRAST])
-    alone = run_analysis_of_exclusions(inputs)
+    alone = analyse_inputs(inputs)
 
     assert analysis.targets[0].reduced.evidence == alone.targets[0].evidence
     assert analysis.comparisons[0].reduced.evidence == alone.comparisons[0].evidence
@@ -277,20 +276,10 @@ def test_each_session_that_brought_replies_is_a_round():
 
 READING = BoundedValue(value=0.1, lower=None, upper=None, p_value=0.02)
 COMPARISON = Comparison(
-    contrast=Contrast(metric="accuracy", baseline="v1"),
-    candidate="v2",
-    pairs=50,
-    lost=1,
-    clusters=None,
-    difference=0.1,
-    interval=None,
-    p_value=0.02,
-    p_exact=0.03,
-    method="tango",
+    contrast=Contrast(metric="accuracy", baseline="v1"), candidate="v2", pairs=50, lost=1, clusters=None, difference=0.1,
+    interval=None, p_value=0.02, p_exact=0.03, method="tango", detectable=None, needed=None,
     evidence=Evidence(observed=READING, worst=replace(READING, p_value=None), best=READING, method="tango"),
-    detectable=None,
-    needed=None,
-)
+)  # fmt: skip
 
 
 def test_every_p_value_is_scaled_and_an_unknown_one_stays_unknown():

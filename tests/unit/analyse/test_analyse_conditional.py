@@ -75,21 +75,15 @@ def test_a_lost_reply_contradicts_no_declaration():
     assert (result.suite_error, result.pairs, result.lost) == ("", 10, 5)
 
 
-@pytest.mark.parametrize("applies", ["sample", None])
-def test_a_metric_that_applies_to_the_same_samples_in_both_arms_is_compared_in_pairs(applies):
+@pytest.mark.parametrize(
+    ("applies", "method"), [("sample", "exact unconditional"), (None, "exact unconditional"), ("reply", "swapped arms")]
+)
+def test_a_metric_that_applies_to_the_same_samples_is_compared_in_pairs_unless_declared_for_replies(applies, method):
     ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
 
     result = run_comparison(ours, theirs, replace(FLAG, applies=applies))
 
-    assert (result.method, result.pairs, result.difference) == ("exact unconditional", 30, pytest.approx(1 / 3))
-
-
-def test_declared_for_replies_it_is_the_same_difference_by_the_method_for_replies():
-    ours, theirs = [1.0, None, 0.0, 1.0] * 10, [0.0, None, 0.0, 1.0] * 10
-
-    result = run_comparison(ours, theirs, replace(FLAG, applies="reply"))
-
-    assert (result.method, result.pairs, result.difference) == ("swapped arms", 30, pytest.approx(1 / 3))
+    assert (result.method, result.pairs, result.difference) == (method, 30, pytest.approx(1 / 3))
 
 
 def test_a_repeat_counts_by_the_share_of_its_samples_replies():
@@ -103,10 +97,7 @@ def test_a_repeat_counts_by_the_share_of_its_samples_replies():
     second = (0.2 + 0.5 * 0.4 + 0.3 + 0.1) / 3.5
     assert result.difference == pytest.approx(first - second)
     assert (result.pairs, result.lost) == (24, 6)
-    estimate = evaluate_target(
-        parse_target("m >= 0.1"), score_rows(SHARE, ours), "v2", SampleAttributes(), alpha=0.05
-    ).estimate
-    assert estimate.value == pytest.approx(first)
+    assert target(SHARE, ours).estimate.value == pytest.approx(first)
 
 
 def test_a_rate_counts_the_replies_that_the_metric_applies_to():
@@ -185,29 +176,18 @@ def test_random_factors_and_looks_leave_the_difference_without_a_verdict():
     assert "counts rounds" in crossed.note
 
 
-def test_what_is_conditional_by_definition_has_no_unconditional_mean():
-    values = [1.0, None, 1.0, 0.0]
+def target(facts, rows):
+    return evaluate_target(parse_target("m >= 0.1"), score_rows(facts, rows), "v2", PLAIN, alpha=0.05)
 
-    def unconditional(facts):
-        return evaluate_target(
-            parse_target("m >= 0.1"), score_rows(facts, values), "v2", SampleAttributes(), alpha=0.05
-        )
 
-    assert unconditional(FLAG).estimate.unconditional == 0.5
-    assert unconditional(replace(FLAG, applies="reply")).estimate.unconditional is None
-    assert unconditional(replace(FLAG, applies="sample")).estimate.unconditional is None
+@pytest.mark.parametrize(("applies", "mean"), [(None, 0.5), ("reply", None), ("sample", None)])
+def test_a_metric_that_declares_where_it_applies_has_no_unconditional_mean(applies, mean):
+    assert target(replace(FLAG, applies=applies), [1.0, None, 1.0, 0.0]).estimate.unconditional == mean
 
 
 def test_a_target_on_a_wrongly_declared_metric_is_an_error_too():
-    rows = [[1.0, None], [1.0, 1.0], [0.0, 0.0]] * 3
+    result = target(replace(FLAG, applies="sample"), [[1.0, None], [1.0, 1.0], [0.0, 0.0]] * 3)
 
-    result = evaluate_target(
-        parse_target("m >= 0.1"),
-        score_rows(replace(FLAG, applies="sample"), rows),
-        "v2",
-        SampleAttributes(),
-        alpha=0.05,
-    )
     assert "applied to some replies only of 3 samples" in result.suite_error
 
 

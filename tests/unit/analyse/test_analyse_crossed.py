@@ -9,18 +9,10 @@ import numpy as np
 import pytest
 from answer_builders import LOST, analysis_inputs, reply_rows
 
+from pytest_crucible import stats
 from pytest_crucible.analyse.analysis import analyse, score_table
 from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import MetricFacts
-from pytest_crucible.stats import (
-    crossed_difference,
-    crossed_interval,
-    crossed_mean,
-    crossed_p_value,
-    crossed_proof_p,
-    detectable_over_sources,
-    samples_over_sources,
-)
 
 RNG = np.random.default_rng(16)
 SHARE = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0)
@@ -49,23 +41,23 @@ def noisy(rounds=4, deviation=0.1, n=40, shift=0.0):
 
 def test_a_comparison_is_that_of_crossed_factors():
     ours, theirs = noisy(), noisy()
-    mean = crossed_difference(ours, theirs, ["rounds"])
-    interval = crossed_interval(mean, bounds=(-1.0, 1.0))
+    mean = stats.crossed_difference(ours, theirs, ["rounds"])
+    interval = stats.crossed_interval(mean, bounds=(-1.0, 1.0))
 
     comparison = compare(ours, theirs)
 
     assert comparison.difference == pytest.approx(mean.estimate)
     assert (comparison.interval.low, comparison.interval.high) == pytest.approx((interval.low, interval.high))
-    assert comparison.p_value == pytest.approx(crossed_p_value(mean))
+    assert comparison.p_value == pytest.approx(stats.crossed_p_value(mean))
     assert (comparison.method, comparison.pairs) == ("crossed t", 40)
-    assert comparison.detectable == pytest.approx(detectable_over_sources(mean.sources))
-    assert comparison.needed == samples_over_sources(mean.sources, abs(mean.estimate), alpha=0.025)
-    assert comparison.proof_p == pytest.approx(crossed_proof_p(mean, bounds=(-1.0, 1.0)))
+    assert comparison.detectable == pytest.approx(stats.detectable_over_sources(mean.sources))
+    assert comparison.needed == stats.samples_over_sources(mean.sources, abs(mean.estimate), alpha=0.025)
+    assert comparison.proof_p == pytest.approx(stats.crossed_proof_p(mean, bounds=(-1.0, 1.0)))
     assert comparison.evidence.method == "gaffke over levels"
     assert [effect.interval for effect in comparison.effects] == [None] * len(comparison.effects)
 
 
-def test_the_direction_of_a_metric_turns_everything_around():
+def test_the_direction_of_a_metric_reverses_the_signs():
     ours, theirs = noisy(), noisy()
     lower = MetricFacts(name="ok", kind="bounded", low=0.0, high=1.0, direction="lower")
 
@@ -86,7 +78,7 @@ def test_repeats_of_a_round_are_averaged_before_rounds_are():
     assert in_rounds.p_value == pytest.approx(of_means.p_value)
 
 
-def test_fixed_rounds_leave_everything_as_it_was():
+def test_fixed_rounds_are_not_counted():
     ours, theirs = noisy(), noisy()
 
     fixed = run_analysis(ours, theirs, fixed=("rounds",))
@@ -97,17 +89,17 @@ def test_fixed_rounds_leave_everything_as_it_was():
 
 def test_a_rate_counts_the_replies_that_hold():
     ours = noisy()
-    mean = crossed_mean((ours >= 0.5).astype(float), ["rounds"])
+    mean = stats.crossed_mean((ours >= 0.5).astype(float), ["rounds"])
 
     result = run_analysis(ours, target="rate(ok >= 0.5) >= 0.1").targets[0]
 
     assert result.estimate.method == "gaffke over levels"
-    assert result.estimate.interval.low == pytest.approx(crossed_interval(mean, bounds=(0.0, 1.0)).low)
+    assert result.estimate.interval.low == pytest.approx(stats.crossed_interval(mean, bounds=(0.0, 1.0)).low)
     assert result.evidence.observed.lower is not None
     assert result.needed is None
 
 
-def test_lost_replies_widen_what_is_possible():
+def test_lost_replies_widen_the_bounds():
     ours, theirs = noisy(shift=0.1, deviation=0.01), noisy(deviation=0.01)
     ours[0, 1] = theirs[3, 2] = math.nan
 
@@ -129,7 +121,7 @@ def test_a_lost_latency_could_be_anything():
 
 
 @pytest.mark.parametrize("kind", ["unbounded", "positive"])
-def test_what_has_no_bounds_or_is_a_ratio_is_not_proven_over_rounds(kind):
+def test_ratios_and_metrics_without_bounds_are_not_proven_over_rounds(kind):
     seconds = MetricFacts(name="ok", kind=kind, low=0.0 if kind == "positive" else -math.inf, direction="lower")
     ours, theirs = 0.1 + noisy(deviation=0.01), 1.1 + noisy(deviation=0.01)
     analysis = run_analysis(ours, theirs, facts=seconds, target="ok <= 2")
@@ -153,16 +145,15 @@ def test_groups_are_counted_beside_rounds():
     assert together.interval.low < alone.interval.low
 
 
-def test_too_few_groups_say_so():
+def test_too_few_groups_have_a_note():
     comparison = compare(noisy(), noisy(), groups=[str(k // 10) for k in range(40)])
 
     assert (comparison.p_value, comparison.interval) == (None, None)
     assert "4 clusters" in comparison.note
 
 
-@pytest.mark.parametrize("rounds", [2])
-def test_two_rounds_have_an_interval_and_no_verdict(rounds):
-    result = run_analysis(noisy(rounds), noisy(rounds))
+def test_two_rounds_have_an_interval_and_no_verdict():
+    result = run_analysis(noisy(2), noisy(2))
     comparison, target = result.comparisons[0], result.targets[0]
 
     assert comparison.interval is not None
@@ -204,7 +195,7 @@ def test_equal_replies_are_judged_by_their_number():
         ({"alternative": "equivalent", "margin": 0.5}, 5),
     ],
 )
-def test_fewer_levels_than_can_decide_say_how_many_it_takes(claim, levels):
+def test_too_few_levels_name_the_number_that_it_takes(claim, levels):
     """A claim, or its opposite, in the most favourable case: all levels at the end of the range."""
     few = compare(noisy(3, 0.01), noisy(3, 0.01), **claim)
     enough = compare(noisy(levels, 0.01), noisy(levels, 0.01), **claim)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from answer_builders import analysis_inputs, arm
+from answer_builders import analysis_inputs, arm, reply_rows
 
 from pytest_crucible.analyse.analysis import analyse, score_table
 from pytest_crucible.analyse.stopping import in_order, settled_after, stop_early
@@ -191,21 +191,7 @@ def test_repeats_are_averaged_before_the_change_is_taken():
     """One repeat that moves by 0.4 moves the mean of two by 0.2; two that do refute the reach."""
 
     def with_second_repeat(values, second):
-        item = arm(quality=list(values))
-        column = item.scores["quality"]
-        scores = {
-            "quality": replace(
-                column,
-                positions=[*column.positions, *column.positions],
-                repeats=[0] * N + [1] * N,
-                values=[*column.values, *second],
-                is_bool=[False] * (2 * N),
-            )
-        }
-        return replace(
-            item, positions=[*range(N), *range(N)], repeats=[0] * N + [1] * N, failures=[None] * 2 * N,
-            skipped=[False] * 2 * N, scores=scores,
-        )  # fmt: skip
+        return reply_rows([list(pair) for pair in zip(values, second, strict=True)], "quality")
 
     def with_changes(*changes):
         run_inputs = inputs(SHARE)
@@ -229,11 +215,8 @@ def test_a_sample_of_one_slice_refutes_the_reach_for_all_slices():
     )
     comparisons = run_analysis(run_inputs).comparisons
 
-    assert [comparison.beyond_reach and comparison.beyond_reach.sample for comparison in comparisons] == [
-        None,
-        "q17",
-        "q17",
-    ]
+    samples = [comparison.beyond_reach and comparison.beyond_reach.sample for comparison in comparisons]
+    assert samples == [None, "q17", "q17"]
     assert [verdict.state for verdict in decide(run_analysis(run_inputs))] == ["met", "undecided", "undecided"]
 
 

@@ -120,7 +120,7 @@ def arms(draw):
 
 
 @given(arms())
-def test_it_is_what_looking_at_one_sample_at_a_time_gives(arm):
+def test_scores_are_those_of_each_sample_alone(arm):
     facts, repeats, units = arm
     got = scores(facts, answers(units), samples=len(units), repeats=repeats)
 
@@ -173,7 +173,7 @@ def test_a_failure_is_lost_where_no_worst_value_exists(name):
     assert (got.seen.tolist(), got.lost.tolist()) == ([False], [True])
 
 
-def test_a_failure_keeps_what_it_scored():
+def test_a_failure_keeps_its_score():
     units = [[Repeat("failed", 0.5)], [Repeat("failed", "n/a")]]
     got = scores(FACTS["bounded"], answers(units), samples=2, repeats=1)
 
@@ -227,7 +227,7 @@ def test_a_declared_kind_stays(kind):
     assert resolve(facts, [outcomes_of(0.5), outcomes_of(label=True)], {"m": "text"}) == facts
 
 
-def test_what_is_binary_lies_between_0_and_1():
+def test_a_binary_metric_lies_between_0_and_1():
     facts = resolve(MetricFacts(name="m"), [outcomes_of(True)], {})
 
     assert (facts.low, facts.high) == (0.0, 1.0)
@@ -263,7 +263,7 @@ def test_a_drop_is_positive_where_the_twin_is_worse():
     assert term_facts("x", "drop", BINARY).direction == term_facts("x", "drop", LOWER).direction == "lower"
 
 
-def test_what_is_lost_may_have_any_value_and_what_does_not_apply_has_none():
+def test_lost_samples_may_have_any_drop_and_inapplicable_ones_have_none():
     drop = drop_scores(
         BINARY, scores_of([1, NAN, 1, 1], lost=[1]), scores_of([NAN, 0, NAN, 1], lost=[0], inapplicable=[2])
     )
@@ -346,7 +346,7 @@ def test_the_ends_of_a_drop_with_a_lost_twin_are_the_two_values_it_could_have():
 
 
 @pytest.mark.parametrize(("view", "problem"), [("broken", True), ("broken_any", True), ("drop", False), ("", False)])
-def test_only_yes_and_no_can_break(view, problem):
+def test_only_binary_metrics_can_break(view, problem):
     assert bool(view_problem(view, LOWER)) == problem
     assert not view_problem(view, BINARY)
     assert not view_problem(view, MetricFacts(name="later"))

@@ -72,7 +72,7 @@ def test_a_slice_without_a_rate_is_named_and_cannot_be_proven_fair():
     assert "'m' has no ok, so fairness cannot be proven" in result.note
 
 
-def test_where_all_rates_are_0_a_ratio_says_so():
+def test_a_ratio_of_rates_that_are_all_0_is_undefined():
     result = target("ratio(ok by sex) >= 0.8", [False] * 100)
 
     assert (result.estimate.value, result.note) == (None, "all rates are 0, so that the ratio is undefined")
@@ -155,28 +155,16 @@ def test_a_comparison_of_one_slice_is_that_of_its_samples_alone():
     ("expression", "ours", "metadata", "note"),
     [
         ("ratio(ok by sex)", [False] * 100, SEX, "all rates are 0, so that the ratio is undefined"),
-        (
-            "ratio(ok by sex)",
-            [False] * 50 + [True] * 50,
-            SEX,
-            "'f' has a rate of 0 in one of the arms, so that the change of the ratio is undefined",
-        ),
+        ("ratio(ok by sex)", [False] * 50 + [True] * 50, SEX,
+         "'f' has a rate of 0 in one of the arms, so that the change of the ratio is undefined"),
         ("gap(ok by sex)", [*[None] * 50, *FAIR[50:]], SEX, "fewer than two slices have a rate"),
-        (
-            "gap(ok by sex)",
-            [*FAIR[:49], None, *FAIR[50:]],
-            [*SEX[:49], {"sex": "x"}, *SEX[50:]],
-            "'x' has no rate in one of the arms",
-        ),
-        (
-            "gap(ok by sex)",
-            FAIR,
-            [{"sex": "x"}, {"sex": "y"}, *SEX[2:]],
-            "'x', 'y' have one sample, and a change needs two in each slice",
-        ),
+        ("gap(ok by sex)", [*FAIR[:49], None, *FAIR[50:]], [*SEX[:49], {"sex": "x"}, *SEX[50:]],
+         "'x' has no rate in one of the arms"),
+        ("gap(ok by sex)", FAIR, [{"sex": "x"}, {"sex": "y"}, *SEX[2:]],
+         "'x', 'y' have one sample, and a change needs two in each slice"),
     ],
     ids=["zeros", "zero", "rates", "rate", "single"],
-)
+)  # fmt: skip
 def test_a_change_that_is_unknown_names_the_slices(expression, ours, metadata, note):
     contrast = replace(parse_contrast(expression), baseline="v1")
 
@@ -200,7 +188,7 @@ def test_a_slice_that_lacks_a_stratum_is_not_said_to_lack_the_metric():
     assert result.estimate.interval.low >= -1
 
 
-def test_a_slice_that_a_metric_does_not_apply_to_says_so():
+def test_a_slice_that_a_metric_does_not_apply_to_has_a_note():
     contrasts = [Contrast(metric="ok", baseline="v1", by=By((Field("sex"),)), slice=name) for name in "fm"]
     values = [*[None] * 50, *FAIR[50:]]
 
@@ -230,7 +218,7 @@ def test_twins_are_paired():
     assert of_originals.estimate.n == 100
 
 
-def test_plans_say_what_they_need():
+def test_a_plan_by_a_field_uses_fields_and_expected_values():
     plan = analysis_inputs(arm(ok=FAIR), targets=["gap(ok by sex) <= 0.1"]).plan
 
     assert uses_fields(plan)

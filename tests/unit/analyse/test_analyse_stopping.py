@@ -16,7 +16,7 @@ from pytest_crucible.analyse.many_arms import compare_many_arms
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.stopping import in_order, settled_after, stop_early
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
-from pytest_crucible.plan.targets import parse_contrast, parse_target
+from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
 
@@ -30,19 +30,9 @@ def inputs(rates=(0.95, 0.5), *, seed=0, targets=("a >= 0.7",), contrasts=({},),
     arms = [(rng.random(N) < rate).tolist() for rate in rates]
     for position in lost:
         arms[0][position] = "lost"
-    run_inputs = analysis_inputs(*(arm(a=values) for values in arms))
-    return replace(
-        run_inputs,
-        groups=groups or [None] * N,
-        plan=replace(
-            run_inputs.plan,
-            planned=N,
-            selected=N,
-            targets=tuple(map(parse_target, targets)),
-            contrasts=tuple(replace(parse_contrast("a", **claim), baseline="v1") for claim in contrasts),
-            look_alpha=ALPHA,
-        ),
-    )
+    compared = [replace(parse_contrast("a", **claim), baseline="v1") for claim in contrasts]
+    of_arms = (arm(a=values) for values in arms)
+    return analysis_inputs(*of_arms, n=N, targets=targets, contrasts=compared, groups=groups, look_alpha=ALPHA)
 
 
 def verdicts(run_inputs, order):
@@ -93,7 +83,7 @@ def test_a_relevant_difference_is_settled_when_it_is_excluded_or_exceeded(seed, 
         assert settled_after(inputs(rates, seed=seed, targets=()), ORDER, ALPHA) < end
 
 
-def test_a_group_is_one_value_and_is_not_cut():
+def test_an_end_does_not_cut_a_group():
     groups = [f"g{k // 3}" for k in range(N)]
     plain, grouped = settled_after(inputs(), ORDER, ALPHA), settled_after(inputs(groups=groups), ORDER, ALPHA)
 
@@ -105,12 +95,7 @@ def test_unequal_groups_count_their_samples():
     """Large groups are right by half, single samples always: .56 of samples, and .89 of the groups' means."""
     groups = [f"large{k // 13}" if k < 104 else f"single{k}" for k in range(N)]
     values = [k % 2 == 0 if k < 104 else True for k in range(N)]
-    run_inputs = analysis_inputs(arm(a=values), arm(a=values))
-    run_inputs = replace(
-        run_inputs,
-        groups=groups,
-        plan=replace(run_inputs.plan, planned=N, selected=N, targets=(parse_target("a >= 0.7"),), look_alpha=ALPHA),
-    )
+    run_inputs = analysis_inputs(arm(a=values), arm(a=values), targets=["a >= 0.7"], groups=groups, look_alpha=ALPHA)
     by_hand = np.mean(values)
     (target,) = analyse(run_inputs, in_order(score_table(run_inputs), ORDER, ALPHA), alpha=ALPHA, family_size=1).targets
 
@@ -147,12 +132,9 @@ def test_without_a_claim_there_is_nothing_to_settle():
     assert settled_after(inputs(targets=(), contrasts=()), ORDER, ALPHA) is None
 
 
-def test_numbers_without_bounds_are_refused_when_they_are_seen():
-    run_inputs = analysis_inputs(arm(a=[0.5] * N), arm(a=[0.6] * N))
+def test_numbers_without_bounds_are_refused():
     contrast = replace(parse_contrast("a"), baseline="v1")
-    run_inputs = replace(
-        run_inputs, groups=[None] * N, plan=replace(run_inputs.plan, metrics=(), contrasts=(contrast,))
-    )
+    run_inputs = analysis_inputs(arm(a=[0.5] * N), arm(a=[0.6] * N), contrasts=[contrast])
 
     with pytest.raises(
         SpecError, match=r"--crucible-stop needs bounded metrics and 'a' has no bounds: declare @metric"
@@ -204,7 +186,7 @@ def test_ranks_are_of_the_common_samples_and_estimates_of_all():
     assert table.arms[2].difference == pytest.approx(RIGHT[5:, 2].mean() - RIGHT[5:, 0].mean())
 
 
-def test_lost_samples_count_as_anything():
+def test_lost_samples_may_have_any_value():
     values = RIGHT.copy()
     values[:120, 2] = np.nan
     ranks = [result.ranks for result in compare(values).arms]
@@ -299,7 +281,7 @@ def test_groups_are_one_unit_each():
         (SampleAttributes(look_alpha=0.01), "any look"),
     ],
 )
-def test_what_has_no_ranks_has_a_reason(attributes, reason):
+def test_arms_without_ranks_have_a_reason(attributes, reason):
     table = compare(RIGHT[:, :3], attributes=attributes)
 
     assert reason in table.reason

@@ -29,24 +29,24 @@ def server(scripted_server: OpenAIServer) -> OpenAIServer:
 
 
 @pytest.fixture
-def opened(server: OpenAIServer) -> Callable[..., OpenAIBackend]:
+def open_backend(server: OpenAIServer) -> Callable[..., OpenAIBackend]:
     """A backend of the server; options, and `parameters`, as an adapter has them."""
 
-    def opened(*, parameters: dict[str, Any] | None = None, **options: Any) -> OpenAIBackend:
+    def open_backend(*, parameters: dict[str, Any] | None = None, **options: Any) -> OpenAIBackend:
         settings = {"base_url": server.url, "model": "m", **options}
         return open_openai(
             Adapter(name="v2", backend="openai", options=settings, parameters=parameters or {}), Path(".")
         )
 
-    return opened
+    return open_backend
 
 
 @pytest.fixture
-def ask(opened) -> Ask:
+def ask(open_backend) -> Ask:
     """The reply to one input; options of the adapter, and `parameters` of the request."""
 
     def ask(prompt: Any = "one two three", *, sample: str = "a", repeat: int = 0, **options: Any) -> Reply:
         request = Request(input=prompt, sample=sample, repeat=repeat, parameters=options.pop("parameters", {}))
-        return asyncio.run(opened(**options).generate(request))
+        return asyncio.run(open_backend(**options).generate(request))
 
     return ask

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from virtual_time import in_virtual_time
 
-from pytest_crucible.backends.budget import UNLIMITED, Amount, ProcessLedger, SharedLedger, read_budget
+from pytest_crucible.backends.budget import UNLIMITED, Amount, SharedLedger, SpendLedger, read_budget
 from pytest_crucible.backends.spending import Metered, Prices, Spending, packaged_prices
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, Retryable, SpecError, Spent
@@ -20,7 +20,7 @@ counts = st.integers(0, 1000)
 
 
 class Server:
-    """Takes a second, writes as many tokens as it is told, and counts what is under way."""
+    """Takes a second, writes as many tokens as its number says, and counts what is under way."""
 
     identity, simulated = "server", True
 
@@ -56,7 +56,7 @@ def ask(money: Spending, requests: list[Request], server: Server) -> list[Reply 
     return virtual_time.run(everything())
 
 
-def answered(outcomes) -> int:
+def count_replies(outcomes) -> int:
     return sum(isinstance(outcome, Reply) for outcome in outcomes)
 
 
@@ -107,7 +107,7 @@ def test_amount_within_other_plus_excess(first, other):
 def purses(request, tmp_path):
     """Two who count together."""
     if request.param == "own":
-        ledger = ProcessLedger()
+        ledger = SpendLedger()
         yield ledger, ledger
         return
     both = SharedLedger(tmp_path / "ledger", removes_file=True), SharedLedger(tmp_path / "ledger")
@@ -124,7 +124,7 @@ def test_shared_ledgers_see_each_others_reservations(purses):
 
     assert first.take(Amount(0.5, 50, 2), limit)
     assert not other.take(Amount(0.5, 50, 2), limit)
-    assert other.taken == Amount(0.5, 50, 2)
+    assert other.committed == Amount(0.5, 50, 2)
     assert other.spent == Amount()
 
 
@@ -133,7 +133,7 @@ def test_settling_frees_the_unspent_reservation(purses):
     first.take(Amount(1, 100, 3), Amount(1, 100, 3))
     other.settle(Amount(1, 100, 1), Amount(0.25, 20, 1))
 
-    assert first.taken == Amount(0.25, 20, 3)
+    assert first.committed == Amount(0.25, 20, 3)
     assert first.spent == Amount(0.25, 20, 1)
 
 
@@ -141,7 +141,7 @@ def test_settling_frees_the_unspent_reservation(purses):
 
 
 def test_without_a_budget_nothing_is_reserved():
-    assert answered(ask(Spending(), [request(number) for number in range(50)], Server())) == 50
+    assert count_replies(ask(Spending(), [request(number) for number in range(50)], Server())) == 50
 
 
 @pytest.mark.parametrize("budget", ["7 requests", "140 tokens", "0.035 USD"])
@@ -149,9 +149,9 @@ def test_concurrent_requests_stay_within_the_budget(budget):
     money, server = Spending(budget), Server()
     outcomes = ask(money, [request(number) for number in range(50)], server)
 
-    assert answered(outcomes) == len(server.asked) == 7
+    assert count_replies(outcomes) == len(server.asked) == 7
     assert all(isinstance(outcome, Reply | Spent) for outcome in outcomes)
-    assert money.run.spent() == money.run.ledger.taken
+    assert money.run.spent() == money.run.ledger.committed
     assert money.run.spent() == pytest.approx(Amount(0.035, 140, 7))
 
 
@@ -160,7 +160,7 @@ def test_request_waits_until_others_settle():
     server = Server()
     outcomes = ask(Spending("230 tokens"), [request(number, max_tokens=100) for number in range(20)], server)
 
-    assert 5 <= answered(outcomes) <= 8
+    assert 5 <= count_replies(outcomes) <= 8
 
 
 def test_both_arms_lose_the_same_samples():
@@ -169,7 +169,7 @@ def test_both_arms_lose_the_same_samples():
     outcomes = ask(money, [request(number, arm) for number in range(20) for arm in ("v1", "v2")], server)
     of = {arm: {sample for name, sample in server.asked if name == arm} for arm in ("v1", "v2")}
 
-    assert answered(outcomes) == 10
+    assert count_replies(outcomes) == 10
     assert of["v1"] == of["v2"]
 
 
@@ -182,7 +182,7 @@ async def test_unused_reservation_of_an_arm_is_released():
         await backend.generate(request(number))
         for arm in ("v1", "v2"):
             money.release("e", str(number), 0, arm)
-    assert money.run.ledger.taken.requests == 3
+    assert money.run.ledger.committed.requests == 3
 
 
 def test_retries_count_against_the_budget():
@@ -208,7 +208,7 @@ def test_broken_requests_cost_their_reservation(error, tokens):
     ask(money, [request()], Server(error=error))
 
     assert money.run.spent().tokens == tokens
-    assert money.run.spent() == money.run.ledger.taken
+    assert money.run.spent() == money.run.ledger.committed
 
 
 @in_virtual_time
@@ -241,15 +241,15 @@ async def test_request_waiting_for_budget_can_be_cancelled():
 
     assert second.cancelled()
     assert len(server.asked) == 1
-    assert money.run.ledger.taken.requests == 1
+    assert money.run.ledger.committed.requests == 1
 
 
 def test_stricter_of_run_and_experiment_budget_holds():
     money, server = Spending("5 requests"), Server()
     money.allow("e", "3 requests", ["v2"])
 
-    assert answered(ask(money, [request(number) for number in range(9)], server)) == 3
-    assert money.run.ledger.taken == money.budgets["e"].ledger.taken
+    assert count_replies(ask(money, [request(number) for number in range(9)], server)) == 3
+    assert money.run.ledger.committed == money.budgets["e"].ledger.committed
 
 
 def test_a_budget_below_one_sample_stops_the_experiment():
@@ -270,8 +270,8 @@ def test_a_budget_is_never_exceeded_and_arms_are_treated_alike(limit, arms, samp
     ask(money, [request(number, arm) for number in range(samples) for arm in names], server)
     of = [{sample for name, sample in server.asked if name == arm} for arm in names]
 
-    assert money.run.ledger.taken.within(money.run.limit)
-    assert money.run.ledger.taken == pytest.approx(money.run.spent())
+    assert money.run.ledger.committed.within(money.run.limit)
+    assert money.run.ledger.committed == pytest.approx(money.run.spent())
     assert all(samples == of[0] for samples in of)
 
 

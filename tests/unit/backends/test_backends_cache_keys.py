@@ -1,4 +1,4 @@
-"""What makes two requests the same, and two adapters."""
+"""Keys of requests and of adapters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all backends of a session wait for, as whoever watches is told."""
+"""Descriptions of what all backends of a session wait for."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from virtual_time import in_event_loop
 
-from pytest_crucible.backends import queue_states
+from pytest_crucible.backends import context
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.control import Limits
 from pytest_crucible.records import Reply
@@ -32,7 +32,7 @@ def test_unanswering_server_is_named():
     shared = BackendContext()
     circuit = shared.circuits.of("http://a/v1 key", "server http://a/v1")
     for number in range(3):
-        circuit.fail(Retryable("nobody is there", kind="connection"), ("a",), 0.0, 0.1 * number)
+        circuit.fail(Retryable("no server", kind="connection"), ("a",), 0.0, 0.1 * number)
 
     assert shared.waits_for(2.0) == "waiting until server http://a/v1 answers again"
 
@@ -56,5 +56,5 @@ def test_queue_is_described_while_clients_wait(monkeypatch):
     assert begun == ["A is paused", "B is paused"]
     assert shared.waits_for(0.0) == "A is paused again"
 
-    monkeypatch.setattr(queue_states, "STALE_S", 0.0)
+    monkeypatch.setattr(context, "STALE_S", 0.0)
     assert shared.waits_for(0.0) == ""

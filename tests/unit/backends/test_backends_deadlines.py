@@ -17,16 +17,16 @@ from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.deadlines import DEADLINE_S, Timed, TimeLimit, paused_clock, read_timeout, set_clock
 from pytest_crucible.backends.limiting.control import Limits
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Outcome, Reply, Request, Unit
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 from pytest_crucible.sample.invoke import ask_async, ask_in_thread
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import DaemonThreads
 
 
 class Scripted(SimulatedServer):
-    """Does one thing after the other: answers after so many seconds, hangs (None), or raises."""
+    """A server of one step a request: answers after so many seconds, hangs (None), or raises."""
 
     steps: list[float | Exception | None]
 
@@ -80,8 +80,8 @@ def test_invalid_timeouts_are_refused(wrong):
 Function = Callable[[], Awaitable[Reply]]
 
 
-def sampled(function: Function, timeout_s: float) -> Outcome:
-    """What becomes of a sample whose test function is that."""
+def run_sample(function: Function, timeout_s: float) -> Outcome:
+    """Return the outcome of a sample of a test function."""
 
     async def ask() -> Outcome:
         outcome = Outcome(Unit(0, 0, 0, 0))
@@ -160,7 +160,7 @@ ANSWERED = (None, None, "")
 )
 def test_outcome_of_a_sample_whose_server_fails(ask, timeout_s, outcome):
     failure, lost, detail = outcome
-    result = sampled(ask, timeout_s=timeout_s)
+    result = run_sample(ask, timeout_s=timeout_s)
 
     assert (result.failure, result.lost) == (failure, lost)
     assert re.fullmatch(detail, result.detail)
@@ -171,7 +171,7 @@ def test_slow_local_model_fails_the_sample():
     backend = ScriptedBackend(lambda request: "4", identity="x", latency_s=11.0)
     top = wrap_backend(backend, adapter(), BackendContext())
 
-    outcome = sampled(lambda: top.generate(request()), timeout_s=10)
+    outcome = run_sample(lambda: top.generate(request()), timeout_s=10)
 
     assert (outcome.failure, outcome.lost) == ("timeout", None)
 
@@ -183,7 +183,7 @@ def test_slow_function_after_an_answer_fails_the_sample():
         await ask()
         return await ask()
 
-    assert sampled(twice, timeout_s=10).failure == "timeout"
+    assert run_sample(twice, timeout_s=10).failure == "timeout"
 
 
 @in_virtual_time
@@ -207,7 +207,7 @@ def test_time_between_requests_counts():
         await asyncio.sleep(3)
         return await ask()
 
-    outcome = sampled(twice, timeout_s=10)
+    outcome = run_sample(twice, timeout_s=10)
 
     assert outcome.failure == "timeout"
 
@@ -220,7 +220,7 @@ def test_one_waiting_request_pauses_the_clock():
         first, _ = await asyncio.gather(ask(), ask())
         return first
 
-    outcome = sampled(both, timeout_s=10)
+    outcome = run_sample(both, timeout_s=10)
 
     assert outcome.reply.text == "4"
 
@@ -234,7 +234,7 @@ async def test_paused_clock_after_the_limit_has_ended():
 
 
 def test_thread_function_has_the_same_clock():
-    """In real time: 0.3 s of waiting at least, where a sample has 0.2 s."""
+    """The test runs in real time: 0.3 s of waiting at least, where a sample has 0.2 s."""
     scripted = server(Retryable("too much", kind="429", retry_after_s=0.3), 0.01)
     top = wrap_backend(scripted, adapter(), BackendContext())
 

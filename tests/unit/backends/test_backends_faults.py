@@ -11,7 +11,7 @@ from openai_server import OpenAIServer
 
 from pytest_crucible.backends import circuit_breaker, retried
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.openai.backend import open_openai
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Event, Reply, Request

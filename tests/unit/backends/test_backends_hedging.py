@@ -17,18 +17,20 @@ from hypothesis import strategies as st
 from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.context import ignore_event
-from pytest_crucible.backends.hedge_delays import (
+from pytest_crucible.backends.hedging import (
     AdaptiveDelay,
     FixedDelay,
+    Hedge,
+    Hedged,
     Latency,
     LatencyWindow,
     PercentileDelay,
     WorkloadDelay,
     quantile,
+    read_hedge,
     size_of,
     survival_curve,
 )
-from pytest_crucible.backends.hedging import Hedge, HedgeBudget, Hedged, read_hedge
 from pytest_crucible.records import Adapter, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
 
@@ -40,7 +42,7 @@ def request(sample: int = 0, **parameters) -> Request:
 
 
 class Server:
-    """Takes as long as it is told for each request in turn, or fails."""
+    """Takes as long as `takes` returns for each request in turn, or fails."""
 
     identity = "server"
     simulated = True
@@ -67,7 +69,7 @@ class Server:
         return Reply(text=str(number), latency_s=took)
 
 
-def hedged(server: Server, *, delay: float = 1.0, extra: float = 1.0, emit=ignore_event, spares=None) -> Hedged:
+def hedge(server: Server, *, delay: float = 1.0, extra: float = 1.0, emit=ignore_event, spares=None) -> Hedged:
     return Hedged(server, Hedge(FixedDelay(delay), extra), spares, emit)
 
 
@@ -90,7 +92,7 @@ def ask(backend, count: int = 1) -> tuple[list[Reply], list[float]]:
 
 def test_quick_request_is_not_hedged():
     server = Server(lambda number: 0.5)
-    replies, took = ask(hedged(server))
+    replies, took = ask(hedge(server))
 
     assert (replies[0].text, server.asked, server.cancelled) == ("0", 1, 0)
     assert took == [pytest.approx(0.5)]
@@ -98,7 +100,7 @@ def test_quick_request_is_not_hedged():
 
 def test_slow_request_is_hedged_and_first_reply_wins():
     server, events = Server([30.0, 0.2].__getitem__), []
-    replies, took = ask(hedged(server, emit=events.append))
+    replies, took = ask(hedge(server, emit=events.append))
 
     assert replies[0].text == "1"
     assert took == [pytest.approx(1.2)]
@@ -112,14 +114,14 @@ def test_slow_request_is_hedged_and_first_reply_wins():
 def test_streamed_request_is_not_hedged():
     server = Server(lambda number: 30.0)
     streamed = replace(request(), open_stream=lambda: print)
-    virtual_time.run(hedged(server).generate(streamed))
+    virtual_time.run(hedge(server).generate(streamed))
 
     assert server.asked == 1
 
 
 def test_hedge_is_cancelled_when_the_first_reply_arrives():
     server, events = Server([1.5, 30.0].__getitem__), []
-    replies, took = ask(hedged(server, emit=events.append))
+    replies, took = ask(hedge(server, emit=events.append))
 
     assert (replies[0].text, took) == ("0", [pytest.approx(1.5)])
     assert (server.asked, server.cancelled, server.under_way) == (2, 1, 0)
@@ -130,13 +132,13 @@ def test_early_failure_is_not_hedged():
     server = Server(lambda number: Retryable("busy", kind="503"))
 
     with pytest.raises(Retryable):
-        ask(hedged(server))
+        ask(hedge(server))
     assert server.asked == 1
 
 
 def test_failure_of_the_hedge_waits_for_the_first():
     server = Server([3.0, Retryable("busy", kind="503")].__getitem__)
-    replies, took = ask(hedged(server))
+    replies, took = ask(hedge(server))
 
     assert (replies[0].text, took) == ("0", [pytest.approx(3.0)])
 
@@ -154,26 +156,19 @@ def test_first_error_is_raised_when_both_fail():
             raise BackendError("second")
 
     with pytest.raises(BackendError, match="first"):
-        ask(hedged(Failing(lambda number: 0.0)))
+        ask(hedge(Failing(lambda number: 0.0)))
 
 
 @in_virtual_time
 async def test_cancellation_cancels_both_requests():
     server = Server(lambda number: 30.0)
-    task = asyncio.create_task(hedged(server).generate(request()))
+    task = asyncio.create_task(hedge(server).generate(request()))
     await asyncio.sleep(5)
     task.cancel()
     await asyncio.wait((task,))
 
     assert (task.cancelled(), server.under_way) == (True, 0)
     assert server.cancelled == 2
-
-
-def test_hedges_stay_within_max_extra():
-    server = Server(lambda number: 1.5)
-    ask(hedged(server, extra=0.1), 200)
-
-    assert 200 < server.asked <= 220
 
 
 class NoRoom:
@@ -185,7 +180,7 @@ class NoRoom:
 
 def test_no_hedge_without_a_spare_permit():
     server = Server(lambda number: 1.5)
-    ask(hedged(server, spares=NoRoom()), 20)
+    ask(hedge(server, spares=NoRoom()), 20)
 
     assert server.asked == 20
 
@@ -206,7 +201,7 @@ class Room:
 
 def test_permits_are_released_with_their_outcome():
     room, server = Room(), Server([30.0, 0.2, 1.5, 30.0].__getitem__)
-    ask(hedged(server, spares=room), 2)
+    ask(hedge(server, spares=room), 2)
 
     assert room.given == 2
     assert room.released[0].text == "1"
@@ -215,7 +210,7 @@ def test_permits_are_released_with_their_outcome():
 
 def test_unused_permit_is_released():
     room, server = Room(), Server(lambda number: 1.5)
-    ask(hedged(server, extra=0.01, spares=room), 3)
+    ask(hedge(server, extra=0.01, spares=room), 3)
 
     assert server.asked == 3
     assert room.released == [None] * room.given
@@ -245,13 +240,6 @@ def test_quantile_without_censoring_is_the_ordinary_one(values, share):
     assert estimate == np.quantile(values, share, method="inverted_cdf")
 
 
-@given(st.lists(st.tuples(seconds, st.booleans()), min_size=2, max_size=60))
-def test_survival_curve_decreases(values):
-    shares = [share for _, share in survival_curve(Latency(*pair) for pair in values)]
-
-    assert all(0 <= later < earlier <= 1 for earlier, later in zip([1.0, *shares], shares, strict=False))
-
-
 def test_censoring_does_not_bias_quantiles():
     """The predecessor's estimate drifts down: it took the backup's latency for the one that was cut."""
     draws = random.Random(1)
@@ -264,15 +252,6 @@ def test_censoring_does_not_bias_quantiles():
     assert window.quantile(0.8) == pytest.approx(math.exp(0.8416), rel=0.15)
     assert window.quantile(0.95) == math.inf  # nothing is known of what lies beyond the cut
     assert np.quantile(naive, 0.8) < 0.9 * window.quantile(0.8)
-
-
-@pytest.mark.parametrize("strategy", ["percentile", "workload"])
-def test_slow_drift_does_not_exhaust_the_hedge_budget(strategy):
-    """A window of the past lags behind a drift, and every request would exceed its quantile."""
-    took, requests = simulated("slow drift", {"strategy": strategy, "max_extra": 0.1})
-
-    assert requests <= 1.06
-    assert np.quantile(took, 0.999) <= 0.3
 
 
 def test_no_hedge_before_min_samples():
@@ -303,8 +282,8 @@ def test_size_counts_prompt_and_allowed_reply():
     assert size_of(Request(input=[1, 2, 3], sample="a", repeat=0)) == 0.003
 
 
-def adapted(law: Callable[[random.Random], float], seed: int) -> AdaptiveDelay:
-    """What fifteen hundred requests teach."""
+def train_delay(law: Callable[[random.Random], float], seed: int) -> AdaptiveDelay:
+    """Return a delay that has learned from fifteen hundred requests."""
     draws, delay = random.Random(seed), AdaptiveDelay(begin=20, seed=seed)
     for number in range(1_500):
         query = request(number)
@@ -320,30 +299,29 @@ def trials(delay: AdaptiveDelay) -> dict[float, float]:
 
 
 def test_adaptive_delay_hedges_on_a_heavy_tail():
-    tail = trials(adapted(lambda draws: 20.0 if draws.random() < 0.03 else draws.uniform(0.9, 1.1), 3))
+    tail = trials(train_delay(lambda draws: 20.0 if draws.random() < 0.03 else draws.uniform(0.9, 1.1), 3))
 
     assert tail[1.0] < max(tail.values())
     assert max(tail, key=tail.get) in (0.90, 0.95)
 
 
 def test_adaptive_delay_rarely_hedges_even_latencies():
-    even = trials(adapted(lambda draws: draws.uniform(0.95, 1.0), 3))
+    even = trials(train_delay(lambda draws: draws.uniform(0.95, 1.0), 3))
 
     assert even[1.0] + even[0.99] > even[0.75] + even[0.90]
 
 
 def test_adaptive_delay_is_reproducible_by_seed():
-    first, other = (adapted(lambda draws: draws.expovariate(1), 7) for _ in range(2))
+    first, other = (train_delay(lambda draws: draws.expovariate(1), 7) for _ in range(2))
 
     assert first._beliefs == other._beliefs
 
 
-def test_hedge_budget_is_capped():
-    allowance = HedgeBudget(0.5)
-    for _ in range(1000):
-        allowance.earn()
+def test_at_most_ten_hedges_are_saved_up():
+    server = Server(lambda number: 0.5 if number < 1000 else 1.5)
+    ask(hedge(server, extra=0.5), 1000 + 20)
 
-    assert sum(allowance.spend() for _ in range(100)) == 10
+    assert server.asked == 1000 + 20 + 10 + 9  # what was saved, and what is earned while it is spent
 
 
 # -- the whole, on three laws of latency --------------------------------------------------------------------------------
@@ -369,7 +347,7 @@ class Drawn(Server):
         return await super().generate(request)
 
 
-def simulated(law: str, settings: dict | None, questions: int = 3_000) -> tuple[np.ndarray, float]:
+def simulate(law: str, settings: dict | None, questions: int = 3_000) -> tuple[np.ndarray, float]:
     """Latencies, and requests a question."""
     server = Drawn(law)
     backend = server
@@ -382,8 +360,8 @@ def simulated(law: str, settings: dict | None, questions: int = 3_000) -> tuple[
 
 @pytest.mark.parametrize("strategy", ["percentile", "workload"])
 def test_heavy_tail_is_60_percent_faster_for_6_percent_more_requests(strategy):
-    alone = unhedged("heavy tail")
-    took, requests = simulated("heavy tail", {"strategy": strategy, "percentile": 95, "max_extra": 0.1})
+    alone = simulate_alone("heavy tail")
+    took, requests = simulate("heavy tail", {"strategy": strategy, "percentile": 95, "max_extra": 0.1})
 
     assert slowest(took) <= 0.4 * slowest(alone)
     assert requests <= 1.06
@@ -391,8 +369,8 @@ def test_heavy_tail_is_60_percent_faster_for_6_percent_more_requests(strategy):
 
 
 @functools.cache
-def unhedged(law: str) -> np.ndarray:
-    return simulated(law, None)[0]
+def simulate_alone(law: str) -> np.ndarray:
+    return simulate(law, None)[0]
 
 
 def slowest(took: np.ndarray) -> float:
@@ -412,8 +390,8 @@ def slowest(took: np.ndarray) -> float:
     ids=lambda settings: settings["strategy"],
 )
 def test_no_strategy_is_slower_or_exceeds_max_extra(law, settings):
-    alone = unhedged(law)
-    took, requests = simulated(law, {**settings, "max_extra": 0.1})
+    alone = simulate_alone(law)
+    took, requests = simulate(law, {**settings, "max_extra": 0.1})
 
     assert np.quantile(took, 0.5) <= 1.03 * np.quantile(alone, 0.5)
     assert slowest(took) <= 1.02 * slowest(alone)

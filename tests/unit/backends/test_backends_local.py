@@ -16,7 +16,6 @@ from tiny_base import CONTEXT, write_tiny_base
 
 from pytest_crucible import BackendError, Refused, Request, SpecError
 from pytest_crucible.adapters.local import open_local
-from pytest_crucible.backends import Backend
 from pytest_crucible.backends.local import EngineThread, LocalBackend, load_local, open_engine, sampling_params
 from pytest_crucible.features.training.trainer import EmbeddedTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
@@ -71,11 +70,6 @@ def ask(backend: LocalBackend, *requests: Request, concurrency: int = 1000):
 
 def texts(backend: LocalBackend, *requests: Request, **options) -> list[str]:
     return [reply.text for reply in ask(backend, *requests, **options)]
-
-
-def test_local_backend_is_not_simulated(backend):
-    assert isinstance(backend, Backend)
-    assert backend.simulated is False
 
 
 def test_reply_has_tokens_latency_and_finish(backend, engine):
@@ -223,7 +217,7 @@ def test_base_is_read_once_until_it_changes(base):
 # -- opening ------------------------------------------------------------------------------------------------------
 
 
-def opened(root: Path, parameters=None, **options) -> LocalBackend:
+def open_adapter(root: Path, parameters=None, **options) -> LocalBackend:
     adapter = Adapter(name="v2", backend="local", options=options, parameters=parameters or {})
     return open_local(adapter, context_in(root))
 
@@ -232,7 +226,7 @@ def test_paths_are_relative_to_the_configuration(base, checkpoint, tmp_path):
     shutil.copytree(base, tmp_path / "base")
     shutil.copy(checkpoint, tmp_path / "v2.safetensors")
 
-    assert isinstance(opened(tmp_path, base="base", checkpoint="v2.safetensors"), LocalBackend)
+    assert isinstance(open_adapter(tmp_path, base="base", checkpoint="v2.safetensors"), LocalBackend)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +254,7 @@ def test_invalid_adapters_are_refused(base, tmp_path, options, sentence):
     EmbeddedTrainer(other, LoraSpec(rank=2), folder=tmp_path).save_sampler(tmp_path / "other.safetensors")
 
     with pytest.raises(SpecError) as caught:
-        opened(tmp_path, **{"base": "base", **options})
+        open_adapter(tmp_path, **{"base": "base", **options})
 
     assert str(caught.value).startswith(sentence.replace("{root}", str(tmp_path)))
     if options.get("checkpoint") == "other.safetensors":

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from virtual_time import in_event_loop
 
-from pytest_crucible.backends.not_sent import NotSent, StopBeforeSending, StopTogether
 from pytest_crucible.backends.protocol import Wrapper
+from pytest_crucible.backends.stack import NotSent, StopBeforeSending, StopTogether
 from pytest_crucible.records import Reply, Request
 
 

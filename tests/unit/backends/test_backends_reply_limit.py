@@ -16,7 +16,7 @@ from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.openai.backend import open_openai
 from pytest_crucible.backends.openai.streams import Stream
-from pytest_crucible.backends.replies import MAX_REPLY_BYTES, ReplyLimit, cut_reply, read_reply_limit
+from pytest_crucible.backends.protocol import MAX_REPLY_BYTES, ReplyLimit, cut_reply, read_reply_limit
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Adapter, Reply, Request
 from pytest_crucible.records.errors import BackendError, Retryable, SpecError
@@ -89,7 +89,7 @@ def test_an_invalid_limit_is_refused(value):
 
 
 async def reply_of(head: bytes, *pieces: bytes, forever: bytes = b"", limit: int, **options) -> tuple[Reply, int]:
-    """The reply to these bytes, and how many of them the server could send; `forever` is sent until nobody listens."""
+    """The reply to these bytes, and how many of them the server could send; `forever` is sent until the client hangs up."""
     sent = 0
     finished = asyncio.Event()
 

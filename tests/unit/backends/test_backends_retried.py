@@ -42,7 +42,7 @@ def busy(kind: str = "429", after: float | None = None) -> Retryable:
 
 
 def send(*answers: Answer, retries: int = RETRIES) -> tuple[Script, list[Event], str | BaseException]:
-    """What became of one request: the script, the events, and the reply's text or the error."""
+    """Return the result of one request: the script, the events, and the reply's text or the error."""
     script, events = Script(answers), []
     backend = Retried(ScriptedBackend(script, identity="script"), events.append, retries=retries)
     try:

@@ -1,4 +1,4 @@
-"""Every request on the wire is told twice: when it starts, and what became of it."""
+"""Events of requests: the start, and the result."""
 
 from __future__ import annotations
 
@@ -99,11 +99,3 @@ def test_stop_event_names_the_error_class(error, kind):
         asyncio.run(backend.generate(REQUEST))
 
     assert events[1].facts == {"error": kind}
-
-
-def test_wrapper_has_the_identity_of_its_backend():
-    inner = ScriptedBackend(lambda request: "4", identity="sums")
-    wrapped = Metered(inner, lambda event: None)
-
-    assert (wrapped.identity, wrapped.simulated) == (inner.identity, inner.simulated)
-    assert asyncio.run(wrapped.generate(REQUEST)).text == "4"

@@ -22,7 +22,7 @@ class Server:
 
 
 def names_of_wrappers(backend: Backend) -> list[str]:
-    """From the outside in."""
+    """Return the names of a backend's wrappers, from the outside in."""
     names = []
     while isinstance(backend, Wrapper):
         names.append(type(backend).__name__)

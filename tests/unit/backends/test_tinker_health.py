@@ -16,7 +16,7 @@ from pytest_crucible.records.errors import Refused, Retryable
 
 
 class APIConnectionError(Exception):
-    """As the SDK calls it."""
+    """An error with the name that the SDK gives it."""
 
 
 class Answered(Exception):

@@ -225,7 +225,7 @@ def test_only_proof_below_the_relevant_difference_ends_a_proven_regression(measu
 
 
 GOOD, WEAK, BAD = reading(0.9, 0.85, 0.95), reading(0.9, 0.7, 0.95), reading(0.5, 0.4, 0.6)
-NOTHING = BoundedValue(value=None, lower=None, upper=None)
+NOTHING = BoundedValue(value=None)
 
 
 def without(observed: BoundedValue, *, worst=None, lost=0) -> ReducedEvidence:

@@ -154,7 +154,7 @@ CONFIGURATION = "reads the configuration or the command line"
 FILE_NAME = "reads the name of a file, which has at most 255 bytes"
 NO_REPLIES = {
     "backends/budget.py": CONFIGURATION,
-    "backends/http/address.py": CONFIGURATION,
+    "backends/http/client.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
     "importers/formats.py": FILE_NAME,
     "importers/lm_eval.py": FILE_NAME,

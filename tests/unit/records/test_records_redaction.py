@@ -102,7 +102,7 @@ def test_a_key_is_hidden_as_urls_and_pages_write_it(redacted):
         "postgresql://me:word@host/db",
     ],
 )
-def test_what_looks_like_a_key_is_hidden_whosever_it_is(text):
+def test_a_text_that_looks_like_a_key_is_hidden(text):
     assert HIDDEN in hider()(f"it says {text}.")
 
 
@@ -114,7 +114,7 @@ def test_the_shortest_keys_are_hidden_even_alone(key):
 @pytest.mark.parametrize(
     "text", ["risk-averse people", "max_tokens: 512", "see https://host:8080/v1/chat", "a@b.org", "6: 7@8"]
 )
-def test_what_is_no_key_is_left(text):
+def test_other_texts_are_left(text):
     assert hider()(text) == text
 
 

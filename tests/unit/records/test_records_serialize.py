@@ -50,7 +50,7 @@ def test_a_record_comes_back_equal(kind, data):
 
 
 @pytest.mark.parametrize(("number", "word"), [(math.inf, "inf"), (-math.inf, "-inf"), (math.nan, "nan")])
-def test_a_number_that_json_lacks_is_said_in_a_word(number, word):
+def test_infinities_and_nan_are_written_as_words(number, word):
     assert to_plain({"x": [number]}) == {"x": [word]}
 
 
@@ -82,7 +82,7 @@ def test_keys_become_strings():
     ],
     ids=["bytes", "complex", "class"],
 )
-def test_what_json_cannot_say_is_refused_however_deep_it_lies(value, sentence):
+def test_a_value_without_a_json_form_is_refused_at_any_depth(value, sentence):
     with pytest.raises(TypeError) as caught:
         to_plain(Reply(text="", value=[{"x": value}]))
 
@@ -102,12 +102,12 @@ def test_a_record_and_its_fields_have_one_canonical_text():
 
 
 @pytest.mark.parametrize("value", [b"x", 1j, Verdict, {1, 2}, {"a": 1, 2: 3}], ids=repr)
-def test_what_json_cannot_say_has_no_canonical_text(value):
+def test_a_value_without_a_json_form_has_no_canonical_text(value):
     with pytest.raises(TypeError):
         canonical({"deep": [value]})
 
 
-def test_what_contains_itself_has_no_canonical_text():
+def test_a_list_that_contains_itself_has_no_canonical_text():
     loop: list[object] = []
     loop.append(loop)
 
@@ -184,7 +184,7 @@ def test_the_limit_is_exact(depth):
             check_depth(value)
 
 
-def test_what_contains_itself_is_too_deep():
+def test_a_list_that_contains_itself_is_too_deep():
     rows: list[object] = []
     rows += [rows, rows, {"a": rows}]
 
@@ -194,7 +194,7 @@ def test_what_contains_itself_is_too_deep():
 
 @pytest.mark.parametrize("depth", DEEP)
 @pytest.mark.parametrize("kind", ["list", "mapping"])
-def test_a_parser_that_cannot_go_on_says_so(depth, kind):
+def test_a_text_that_is_too_deep_for_the_parser_is_too_deep(depth, kind):
     with pytest.raises(TooDeep):
         parse(json.loads, text(depth, kind))
 

@@ -1,4 +1,4 @@
-"""Asking every unit once, concurrently and bounded."""
+"""The sampling engine: every unit is sent once, concurrently and bounded, until the run ends or is stopped."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -31,9 +32,23 @@ def lost(unit: Unit) -> Outcome:
     return outcome(unit, lost="error", detail="connection refused\nand a traceback")
 
 
+async def answer_async(unit: Unit) -> Outcome:
+    return answer_unit(unit)
+
+
+def units_of(count: int) -> Iterator[Unit]:
+    return (Unit(position, 0, 0, 0) for position in range(count))
+
+
+def work(units: Iterator[Unit], ask: Any, keep: Any, *, arms: tuple[str, ...] = ("v2",), **options: Any) -> Any:
+    """Run units, by default one at a time of an arm of a hundred."""
+    settings = {"concurrency": 1, "planned": [100], "progress": Progress(total=100), **options}
+    return run_units(units, ask, keep, arms=arms, **settings)
+
+
 @dataclass
 class Experiment:
-    """Runs units of some arms, and remembers what was asked, kept and open at one time."""
+    """Runs units of some arms, and records which were sent, ended and open at one time."""
 
     answer: Callable[[Unit], Outcome] = answer_unit
     concurrency: int = 8
@@ -84,7 +99,7 @@ class Experiment:
 
 @given(st.integers(0, 40), st.integers(1, 3), st.integers(1, 12))
 @settings(deadline=None, max_examples=choose_examples(30))
-def test_every_unit_is_asked_and_kept_once(samples, arms, concurrency):
+def test_every_unit_is_sent_and_recorded_once(samples, arms, concurrency):
     experiment = Experiment(samples=samples, arms=("a", "b", "c")[:arms], concurrency=concurrency)
 
     experiment.run()
@@ -94,7 +109,7 @@ def test_every_unit_is_asked_and_kept_once(samples, arms, concurrency):
 
 
 @pytest.mark.parametrize(("concurrency", "most"), [(1, 1), (7, 7), (50, 50), (64, 50)])
-def test_as_many_are_open_as_allowed_and_no_more(concurrency, most):
+def test_concurrency_is_reached_and_not_exceeded(concurrency, most):
     experiment = Experiment(concurrency=concurrency, takes_s=0.05, holds=most)
 
     experiment.run()
@@ -102,7 +117,7 @@ def test_as_many_are_open_as_allowed_and_no_more(concurrency, most):
     assert experiment.most_open == most
 
 
-def test_the_first_have_connected_and_asked_before_the_last_begin():
+def test_first_workers_send_before_the_last_begin():
     """Else all answers come at one time, wave upon wave, and each waits for those before it to be dealt with."""
     done: list[str] = []
 
@@ -121,7 +136,7 @@ def test_the_first_have_connected_and_asked_before_the_last_begin():
     assert done[:32].count("asked") > 10
 
 
-def test_units_are_pulled_only_when_they_can_be_asked():
+def test_units_are_pulled_when_a_worker_is_free():
     pulled, open_units = 0, []
 
     def units() -> Iterator[Unit]:
@@ -136,16 +151,12 @@ def test_units_are_pulled_only_when_they_can_be_asked():
         return answer_unit(unit)
 
     outcomes: list[Outcome] = []
-    asyncio.run(
-        run_units(
-            units(), ask, outcomes.append, concurrency=4, arms=("v2",), planned=[100], progress=Progress(total=100)
-        )
-    )
+    asyncio.run(work(units(), ask, outcomes.append, concurrency=4))
 
     assert max(open_units) == 4
 
 
-def test_progress_counts_what_is_done_and_lost():
+def test_progress_counts_ended_and_lost_units():
     progress = Progress(total=50)
     Experiment(lambda unit: lost(unit) if unit[0] % 5 == 4 else answer_unit(unit)).run(progress)
 
@@ -156,7 +167,7 @@ def test_progress_counts_what_is_done_and_lost():
 # -- an arm that answers nothing ----------------------------------------------------------------------------------
 
 
-def test_an_arm_that_lost_its_first_twenty_is_not_asked_further():
+def test_an_arm_that_lost_its_first_twenty_samples_is_stopped():
     experiment = Experiment(lost, concurrency=1, samples=1000)
 
     with pytest.raises(AllLost) as caught:
@@ -168,31 +179,22 @@ def test_an_arm_that_lost_its_first_twenty_is_not_asked_further():
     assert len(experiment.sent) == ALL_LOST_AFTER
 
 
-def test_what_an_abandoned_arm_has_lost_is_kept():
-    experiment = Experiment(lost, concurrency=4, samples=1000)
-
-    with pytest.raises(AllLost):
-        experiment.run()
-
-    assert len(experiment.outcomes) >= ALL_LOST_AFTER
-
-
-def test_a_small_arm_of_which_all_is_lost():
+def test_a_small_arm_that_lost_all_samples_is_stopped():
     with pytest.raises(AllLost, match="lost each of its first 3 samples"):
         Experiment(lost, samples=3).run()
 
 
-def test_an_arm_whose_every_sample_takes_too_long_is_broken_too():
+def test_an_arm_of_timeouts_is_stopped():
     with pytest.raises(AllLost, match=r"lost each of its first 20 samples \(timeout\)"):
         Experiment(lambda unit: outcome(unit, failure="timeout")).run()
 
 
-def test_the_broken_one_of_two_arms_is_named():
+def test_the_message_names_the_broken_arm():
     with pytest.raises(AllLost, match="adapter 'v1' lost"):
         Experiment(lambda unit: lost(unit) if unit.arm == 1 else answer_unit(unit), arms=("v2", "v1")).run()
 
 
-def test_an_arm_that_answered_before_is_not_broken():
+def test_an_arm_with_stored_answers_is_not_stopped():
     """One sample is left of an arm whose other answers are stored, and it is lost."""
     outcomes: list[Outcome] = []
 
@@ -200,17 +202,8 @@ def test_an_arm_that_answered_before_is_not_broken():
         return lost(unit)
 
     def run(*before: bool) -> None:
-        work = run_units(
-            iter([Unit(0, 0, 1, 0)]),
-            ask,
-            outcomes.append,
-            concurrency=1,
-            arms=("v2", "v1"),
-            planned=[0, 1],
-            progress=Progress(total=1),
-            answered=before,
-        )
-        asyncio.run(work)
+        units = iter([Unit(0, 0, 1, 0)])
+        asyncio.run(work(units, ask, outcomes.append, arms=("v2", "v1"), planned=[0, 1], answered=before))
 
     run(False, True)
     with pytest.raises(AllLost, match="adapter 'v1' lost each of its first 1 samples"):
@@ -222,7 +215,7 @@ def test_an_arm_that_answered_before_is_not_broken():
 @pytest.mark.parametrize(
     "first", [answer_unit, lambda unit: outcome(unit, failure="assertion"), lambda unit: outcome(unit, skipped=True)]
 )
-def test_an_arm_that_answered_once_goes_on(first):
+def test_an_arm_that_answered_once_is_not_stopped(first):
     experiment = Experiment(lambda unit: first(unit) if unit[0] == 0 else lost(unit), concurrency=1)
 
     experiment.run()
@@ -243,7 +236,7 @@ def raising(unit: Unit) -> Outcome:
     return answer_unit(unit)
 
 
-def test_what_asking_raises_stops_the_run():
+def test_an_error_of_a_request_stops_the_run():
     experiment = Experiment(raising, concurrency=1)
 
     with pytest.raises(Stop, match="no such model"):
@@ -252,19 +245,15 @@ def test_what_asking_raises_stops_the_run():
     assert len(experiment.outcomes) == 10
 
 
-def test_what_keeping_raises_stops_the_run():
+def test_an_error_of_the_store_stops_the_run():
     def keep(outcome: Outcome) -> None:
         raise Stop("disk full")
 
-    async def ask(unit: Unit) -> Outcome:
-        return answer_unit(unit)
-
-    units = (Unit(position, 0, 0, 0) for position in range(10))
     with pytest.raises(Stop, match="disk full"):
-        asyncio.run(run_units(units, ask, keep, concurrency=2, arms=("v2",), planned=[10], progress=Progress(total=10)))
+        asyncio.run(work(units_of(10), answer_async, keep, concurrency=2))
 
 
-def test_units_in_flight_are_cancelled_when_one_stops_the_run():
+def test_an_error_cancels_the_units_in_flight():
     ended = []
 
     async def ask(unit: Unit) -> Outcome:
@@ -276,16 +265,13 @@ def test_units_in_flight_are_cancelled_when_one_stops_the_run():
             ended.append(unit[0])
         return answer_unit(unit)
 
-    units = (Unit(position, 0, 0, 0) for position in range(10))
     with pytest.raises(Stop):
-        asyncio.run(
-            run_units(units, ask, ended.append, concurrency=4, arms=("v2",), planned=[10], progress=Progress(total=10))
-        )
+        asyncio.run(work(units_of(10), ask, ended.append, concurrency=4))
 
     assert sorted(ended) == [0, 1, 2]
 
 
-def test_cancelling_the_run_cancels_the_units_in_flight_and_keeps_what_finished():
+def test_a_cancelled_run_keeps_the_outcomes_of_ended_units():
     async def interrupt() -> Experiment:
         experiment = Experiment(concurrency=4, samples=1000)
         running = asyncio.create_task(experiment.work())
@@ -317,16 +303,7 @@ def test_a_model_that_never_waits_can_be_interrupted(concurrency):
     before = time.perf_counter()
 
     async def interrupt() -> None:
-        work = run_units(
-            endless,
-            ask,
-            outcomes.append,
-            concurrency=concurrency,
-            arms=("v2",),
-            planned=[10**7],
-            progress=Progress(total=10**7),
-        )
-        running = asyncio.create_task(work)
+        running = asyncio.create_task(work(endless, ask, outcomes.append, concurrency=concurrency, planned=[10**7]))
         asyncio.get_running_loop().call_later(3 * YIELD_EVERY_S, running.cancel)
         with pytest.raises(asyncio.CancelledError):
             await running
@@ -340,7 +317,7 @@ def test_a_model_that_never_waits_can_be_interrupted(concurrency):
 # -- a store that is slower than the model ------------------------------------------------------------------------
 
 
-def test_nothing_is_asked_while_the_store_is_behind():
+def test_no_unit_starts_while_the_store_is_behind():
     looks = iter([True, True, True])
     asked_at_looks = []
     experiment = Experiment(samples=5)
@@ -349,18 +326,7 @@ def test_nothing_is_asked_while_the_store_is_behind():
         asked_at_looks.append(len(experiment.sent))
         return next(looks, False)
 
-    asyncio.run(
-        run_units(
-            experiment.units(),
-            experiment.ask,
-            experiment.outcomes.append,
-            concurrency=1,
-            arms=("v2",),
-            planned=[5],
-            progress=Progress(total=5),
-            behind=behind,
-        )
-    )
+    asyncio.run(work(experiment.units(), experiment.ask, experiment.outcomes.append, planned=[5], behind=behind))
 
     assert asked_at_looks[:4] == [1, 1, 1, 1]
     assert len(experiment.outcomes) == 5

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_crucible.sample.gc_tuning import ALLOCATED, collecting_seldom
+from pytest_crucible.sample.loop import ALLOCATED, collecting_seldom
 
 
 @pytest.fixture(autouse=True)

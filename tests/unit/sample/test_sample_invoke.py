@@ -1,4 +1,4 @@
-"""One call of a test function, and what becomes of it."""
+"""Outcomes of calls of the test function: replies, failures, losses and deadlines."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import pytest
 from pytest_crucible import BackendError, Refused, Reply, Sample, StoreError
 from pytest_crucible.records import Outcome, Unit
 from pytest_crucible.sample.invoke import ask_async, ask_in_thread, needs_reply
-from pytest_crucible.sample.reply_stream import ReplyStream
-from pytest_crucible.sample.threads import DaemonThreads
+from pytest_crucible.sample.loop import DaemonThreads
+from pytest_crucible.sample.sampler import ReplyStream
 
 
 class Skip(BaseException):
@@ -40,6 +40,13 @@ def invoke(function, *, timeout_s: float | None = 60.0, **arguments) -> Outcome:
         )
     finally:
         threads.shutdown()
+
+
+async def in_thread(
+    function, threads: DaemonThreads, *, timeout_s: float = 60.0, outcome: Outcome | None = None
+) -> Outcome:
+    outcome = outcome or Outcome(Unit(0, 0, 0, 0))
+    return await ask_in_thread(function, {}, outcome, timeout_s=timeout_s, classify=classify, threads=threads)
 
 
 def doing(action, style: str):
@@ -78,20 +85,18 @@ def test_a_reply_is_the_reply(style):
 @pytest.mark.parametrize(
     ("value", "text"), [("4", "4"), (4, "4"), (["a"], "['a']"), ({"x": None}, "{'x': None}"), (False, "False")]
 )
-def test_any_other_value_becomes_a_reply_that_holds_it(style, value, text):
+def test_another_value_becomes_a_reply(style, value, text):
     assert invoke(doing(lambda: value, style)).reply == Reply(text=text, value=value)
 
 
 def test_a_stream_in_place_of_its_reply_loses_the_sample(style):
     outcome = invoke(doing(lambda: ReplyStream(lambda open_stream: None), style))
 
-    assert (outcome.lost, outcome.detail) == (
-        "error",
-        "the test returned a stream: return its reply, after the last piece",
-    )
+    sentence = "the test returned a stream: return its reply, after the last piece"
+    assert (outcome.lost, outcome.detail) == ("error", sentence)
 
 
-def test_nothing_returned_is_no_reply_and_no_complaint(style):
+def test_none_is_no_reply_and_no_failure(style):
     outcome = invoke(doing(lambda: None, style))
 
     assert (outcome.reply, outcome.failure, outcome.lost, outcome.skipped) == (None, None, None, False)
@@ -103,11 +108,11 @@ def test_a_reply_that_was_cut_at_max_tokens_is_a_failure(style):
     assert (outcome.failure, outcome.reply) == ("truncated", Reply(text="4", finish="length"))
 
 
-def test_arguments_are_handed_on(style):
+def test_arguments_are_passed(style):
     assert invoke(doing(lambda sample, factor: sample * factor, style), sample=2, factor=3).reply.value == 6
 
 
-def test_it_is_known_when_a_call_started(style):
+def test_the_start_of_a_call_is_recorded(style):
     before = time.time()
 
     assert before <= invoke(doing(lambda: "4", style)).started <= time.time()
@@ -145,20 +150,20 @@ def test_any_other_exception_loses_the_sample_with_its_traceback(style):
     assert "raise error" in outcome.detail
 
 
-def test_the_sentence_of_a_backend_needs_no_traceback(style):
+def test_a_backend_error_has_no_traceback(style):
     outcome = invoke(doing(throw(BackendError("v2 has no reply to sample 'a'")), style))
 
     assert (outcome.lost, outcome.detail) == ("error", "v2 has no reply to sample 'a'")
 
 
 @pytest.mark.parametrize("error", [Refused("no such model"), StoreError("disk full")], ids=["refused", "store"])
-def test_what_makes_going_on_pointless_is_raised(style, error):
+def test_refusals_and_store_errors_stop_the_run(style, error):
     with pytest.raises(type(error), match=str(error)):
         invoke(doing(throw(error), style))
 
 
 @pytest.mark.parametrize("error", [SystemExit(3), KeyboardInterrupt(), asyncio.CancelledError()], ids=repr)
-def test_an_exception_of_the_function_that_would_end_the_loop_loses_the_sample(style, error):
+def test_an_exception_that_would_end_the_loop_loses_the_sample(style, error):
     outcome = invoke(doing(throw(error), style))
 
     assert outcome.lost == "error"
@@ -200,7 +205,7 @@ def test_a_plain_function_that_takes_too_long_is_left_behind(released):
     assert time.perf_counter() - started < 30
 
 
-def test_a_function_that_was_left_behind_cannot_score_any_more(released):
+def test_a_late_function_cannot_score(released):
     """Scores from before the deadline are kept."""
     outcome, late = Outcome(Unit(0, 0, 0, 0)), threading.Event()
     scores = outcome.scores
@@ -211,19 +216,16 @@ def test_a_function_that_was_left_behind_cannot_score_any_more(released):
         scores["right"] = True
         late.set()
 
-    async def in_time() -> None:
-        threads = DaemonThreads(1)
-        await ask_in_thread(slow, {}, outcome, timeout_s=0.02, classify=classify, threads=threads)
-        threads.shutdown()
-
-    asyncio.run(in_time())
+    threads = DaemonThreads(1)
+    asyncio.run(in_thread(slow, threads, timeout_s=0.02, outcome=outcome))
+    threads.shutdown()
     released.set()
 
     assert late.wait(60)
     assert outcome.scores == {"steps": 1.0}
 
 
-def test_what_a_function_raises_because_it_was_cut_short_is_still_a_timeout():
+def test_an_error_after_the_deadline_is_a_timeout():
     async def slow():
         try:
             await asyncio.sleep(60)
@@ -249,21 +251,17 @@ def test_a_shorter_deadline_of_the_function_itself_loses_the_sample():
     assert (outcome.failure, outcome.lost) == (None, "error")
 
 
-def test_without_a_deadline_a_function_takes_its_time(style):
+def test_a_function_without_a_deadline_ends(style):
     assert invoke(doing(lambda: time.sleep(0.05) or "4", style), timeout_s=None).reply.text == "4"
 
 
-def test_a_function_that_hangs_leaves_its_place_to_others(released):
+def test_a_hanging_function_frees_its_thread(released):
     """There is one thread: the second call must not time out because the first one never ends."""
 
     async def in_turn() -> tuple[Outcome, Outcome]:
         threads = DaemonThreads(1)
-        first = await ask_in_thread(
-            lambda: released.wait(60), {}, Outcome(Unit(0, 0, 0, 0)), timeout_s=0.02, classify=classify, threads=threads
-        )
-        second = await ask_in_thread(
-            lambda: "4", {}, Outcome(Unit(1, 0, 0, 0)), timeout_s=60.0, classify=classify, threads=threads
-        )
+        first = await in_thread(lambda: released.wait(60), threads, timeout_s=0.02)
+        second = await in_thread(lambda: "4", threads)
         threads.shutdown()
         return first, second
 
@@ -284,9 +282,7 @@ def test_a_call_that_is_cancelled_is_cancelled_and_not_lost(style, released):
         if style == "async":
             call = ask_async(hanging, {}, outcome, timeout_s=5, classify=classify)
         else:
-            call = ask_in_thread(
-                lambda: released.wait(60), {}, outcome, timeout_s=5, classify=classify, threads=threads
-            )
+            call = in_thread(lambda: released.wait(60), threads, outcome=outcome)
         asking = asyncio.create_task(call)
         await asyncio.sleep(0.02)
         asking.cancel()
@@ -298,19 +294,12 @@ def test_a_call_that_is_cancelled_is_cancelled_and_not_lost(style, released):
     assert asyncio.run(interrupt()).lost is None
 
 
-def test_calls_in_threads_run_at_one_time():
+def test_calls_in_threads_run_concurrently():
     barrier = threading.Barrier(3, timeout=60)
 
     async def three() -> list[Outcome]:
         threads = DaemonThreads(3)
-        outcomes = await asyncio.gather(
-            *(
-                ask_in_thread(
-                    barrier.wait, {}, Outcome(Unit(k, 0, 0, 0)), timeout_s=10, classify=classify, threads=threads
-                )
-                for k in range(3)
-            )
-        )
+        outcomes = await asyncio.gather(*(in_thread(barrier.wait, threads) for _ in range(3)))
         threads.shutdown()
         return outcomes
 
@@ -336,5 +325,5 @@ def test_metrics_without_a_reply_lose_the_sample():
     [{"reply": Reply(text="4")}, {"failure": "assertion"}, {"skipped": True}, {"lost": "error"}],
     ids=["reply", "failed", "skipped", "lost"],
 )
-def test_an_outcome_that_explains_itself_stays_as_it_is(fields):
+def test_other_outcomes_do_not_change(fields):
     assert needs_reply(Outcome(Unit(0, 0, 0, 0), **fields), SAMPLE, "test_sums") == Outcome(Unit(0, 0, 0, 0), **fields)

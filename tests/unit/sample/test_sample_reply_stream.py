@@ -11,7 +11,7 @@ from pytest_crucible import BackendError, Reply, Request, Retryable, ScriptedBac
 from pytest_crucible.backends.protocol import Backend
 from pytest_crucible.backends.retried import Retried
 from pytest_crucible.records import Arm, ModelCall
-from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 
 ARM = Arm(name="v2", role="candidate", adapter="v2", identity="b")
@@ -81,11 +81,11 @@ def test_an_empty_reply_has_no_pieces():
     assert read(ScriptedBackend(lambda request: ""))[0] == []
 
 
-def test_what_was_not_streamed_comes_at_the_end():
+def test_unstreamed_text_is_the_last_piece():
     assert read(Streaming(["fo"], text="four"))[0] == ["fo", "ur"]
 
 
-def test_a_retry_with_the_same_text_goes_on_where_the_first_attempt_broke_off():
+def test_a_retry_with_the_same_text_continues_the_stream():
     pieces, reply, calls = read(retry(["fo", Retryable("broke off", kind="half")], ["f", "our", "!"]))
 
     assert (pieces, reply.text, len(calls)) == (["fo", "ur", "!"], "four!", 1)

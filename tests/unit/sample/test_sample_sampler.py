@@ -12,9 +12,8 @@ import pytest
 
 from pytest_crucible import BackendError, Reply, Request, ScriptedBackend
 from pytest_crucible.records import Arm
-from pytest_crucible.sample.background_loop import BackgroundLoop
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
-from pytest_crucible.sample.threads import DaemonThreads
 
 ARM = Arm(name="v2", role="candidate", adapter="scripted:v2", identity="b", parameters={"temperature": 0, "top_p": 1})
 
@@ -30,7 +29,7 @@ def request_of(*arguments, **parameters) -> Request:
     return calls[0]
 
 
-def test_the_backend_is_asked_for_this_sample_and_repeat():
+def test_a_request_has_its_sample_repeat_and_arm():
     assert request_of("2 + 2") == Request(
         input="2 + 2",
         sample="a",
@@ -41,81 +40,63 @@ def test_the_backend_is_asked_for_this_sample_and_repeat():
     )
 
 
-def test_parameters_of_the_call_win_over_those_of_the_adapter():
+def test_parameters_of_a_call_override_the_adapters():
     assert request_of("2 + 2", temperature=1, stop=["\n"]).parameters == {"temperature": 1, "top_p": 1, "stop": ["\n"]}
-
-
-def test_parameters_of_one_call_are_forgotten_by_the_next():
-    request_of("2 + 2", temperature=1)
-
-    assert ARM.parameters == {"temperature": 0, "top_p": 1}
 
 
 def test_a_parameter_may_be_called_input():
     assert request_of("2 + 2", input="x").parameters["input"] == "x"
 
 
-def calls(*settings, **parameters) -> list[int]:
-    """The number of each request of one sampler."""
-    values: list[Request] = []
-    asking = sampler(lambda request: values.append(request) or "4")
+def calls(inputs, *, temperatures=(None,)) -> list[int]:
+    """Return the number of each request of one sampler."""
+    requests: list[Request] = []
+    sending = sampler(lambda request: requests.append(request) or "4")
 
-    async def ask() -> None:
-        for item in settings:
-            await asking.generate(item, **parameters)
+    async def send() -> None:
+        for item in inputs:
+            for temperature in temperatures:
+                await sending.generate(item, temperature=temperature)
 
-    asyncio.run(ask())
-    return [request.call for request in values]
-
-
-def test_equal_questions_are_numbered_each_from_0():
-    assert calls("a", "b", "a", "a", "b") == [1, 1, 2, 3, 2]
-    assert calls([{"role": "user"}], ({"role": "user"},), [{"role": "system"}]) == [1, 2, 1]
+    asyncio.run(send())
+    return [request.call for request in requests]
 
 
-def test_other_parameters_are_another_question():
-    calls: list[Request] = []
-    asking = sampler(lambda request: calls.append(request) or "4")
-
-    async def ask() -> None:
-        for temperature in (0, 1, 0):
-            await asking.generate("a", temperature=temperature)
-
-    asyncio.run(ask())
-
-    assert [request.call for request in calls] == [1, 1, 2]
+def test_equal_requests_are_numbered():
+    assert calls(["a", "b", "a", "a", "b"]) == [1, 1, 2, 3, 2]
+    assert calls([[{"role": "user"}], ({"role": "user"},), [{"role": "system"}]]) == [1, 2, 1]
 
 
-def test_a_list_of_messages_that_grows_is_another_question_each_time():
+def test_requests_with_other_parameters_are_numbered_apart():
+    assert calls(["a"], temperatures=(0, 1, 0)) == [1, 1, 2]
+
+
+def test_a_growing_list_of_messages_is_another_request_each_time():
     messages: list[dict[str, str]] = []
-    calls: list[Request] = []
-    asking = sampler(lambda request: calls.append(request) or "4")
 
-    async def talk() -> None:
+    def turns():
         for turn in range(3):
             messages.append({"role": "user", "content": f"turn {turn}"})
-            await asking.generate(messages)
+            yield messages
 
-    asyncio.run(talk())
-
-    assert [request.call for request in calls] == [1, 1, 1]
+    assert calls(turns()) == [1, 1, 1]
 
 
-def test_a_question_that_json_cannot_say_is_not_numbered():
-    assert calls(b"x", b"x") == [1, 1]
+def test_requests_that_are_not_json_are_not_numbered():
+    assert calls([b"x", b"x"]) == [1, 1]
 
 
-def test_latency_is_measured_where_the_backend_does_not_say_it():
+def test_a_missing_latency_is_measured():
     reply = asyncio.run(sampler(lambda request: "4", latency_s=0.03).generate(""))
 
     assert 0.025 <= reply.latency_s < 60
 
 
-def test_the_latency_that_a_backend_says_stays():
+def test_a_reported_latency_is_kept():
     assert asyncio.run(sampler(lambda request: Reply(text="4", latency_s=0.0)).generate("")).latency_s == 0.0
 
 
-def test_a_backend_that_answers_something_else_is_named():
+def test_a_reply_of_another_type_is_refused():
     class Careless:
         identity, simulated = "x", False
 
@@ -128,7 +109,7 @@ def test_a_backend_that_answers_something_else_is_named():
     assert str(caught.value) == "the backend of 'v2' returned a string: generate() must return a Reply"
 
 
-def test_a_test_can_see_which_arm_it_asks():
+def test_a_sampler_shows_its_arm():
     assert sampler(lambda request: "4").arm is ARM
 
 
@@ -160,22 +141,7 @@ def test_a_plain_function_gets_the_error_of_its_backend(loop):
 # -- the loop -----------------------------------------------------------------------------------------------------
 
 
-def test_work_runs_on_a_thread_of_its_own(loop):
-    async def where() -> int:
-        return threading.get_ident()
-
-    assert loop.submit(where()).result(5) != threading.get_ident()
-
-
-def test_what_work_raises_is_in_its_future(loop):
-    async def fail() -> None:
-        raise KeyError("label")
-
-    with pytest.raises(KeyError, match="label"):
-        loop.submit(fail()).result(5)
-
-
-def test_closing_twice_is_closing_once():
+def test_closing_is_idempotent():
     background = BackgroundLoop()
     background.close()
     background.close()
@@ -183,7 +149,7 @@ def test_closing_twice_is_closing_once():
     assert background.loop.is_closed()
 
 
-def test_closing_ends_what_is_still_running_and_leaves_no_warning(caplog):
+def test_closing_cancels_tasks_without_a_warning(caplog):
     """Warnings are errors here, and asyncio logs a task that is destroyed while it is pending."""
     caplog.set_level(logging.WARNING)
     ended = threading.Event()
@@ -207,7 +173,7 @@ def test_closing_ends_what_is_still_running_and_leaves_no_warning(caplog):
     assert not caplog.records
 
 
-def test_closing_does_not_wait_for_what_will_not_end():
+def test_closing_does_not_wait_for_stubborn_tasks():
     started = threading.Event()
 
     async def stubborn() -> None:
@@ -238,11 +204,7 @@ def threads():
     pool.shutdown()
 
 
-def test_a_function_runs_with_its_arguments(threads):
-    assert threads.submit(divmod, 7, 2).result(5) == (3, 1)
-
-
-def test_what_a_function_raises_is_in_its_future(threads):
+def test_a_future_has_the_functions_error(threads):
     with pytest.raises(ZeroDivisionError):
         threads.submit(divmod, 1, 0).result(5)
 
@@ -253,7 +215,7 @@ def test_no_more_threads_are_started_than_allowed(threads):
     assert len({future.result(60) for future in names}) <= 2
 
 
-def test_work_that_is_cancelled_before_it_starts_never_runs(threads):
+def test_cancelled_work_never_runs(threads):
     release = threading.Event()
     ran = []
     running = [threads.submit(release.wait, 5) for _ in range(2)]

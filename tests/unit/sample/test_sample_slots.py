@@ -9,8 +9,7 @@ import virtual_time
 
 from pytest_crucible.backends.deadlines import released_slot
 from pytest_crucible.records import Outcome, Reply, Unit
-from pytest_crucible.sample.engine import Progress, run_units
-from pytest_crucible.sample.slots import MOST_OPEN
+from pytest_crucible.sample.engine import MOST_OPEN, Progress, run_units
 
 
 class Samples:
@@ -62,7 +61,7 @@ def test_samples_run_while_others_wait(requests):
     assert samples.most_running == 4
 
 
-def test_those_that_have_waited_go_first():
+def test_waiting_samples_continue_first():
     samples = Samples(waiting=4)
 
     virtual_time.run(work(samples, 1_000, 4))
@@ -71,7 +70,7 @@ def test_those_that_have_waited_go_first():
     assert samples.most_running == 4
 
 
-def test_no_more_than_some_wait():
+def test_open_samples_are_bounded():
     samples = Samples(waiting=100)
 
     virtual_time.run(work(samples, 100, 4))

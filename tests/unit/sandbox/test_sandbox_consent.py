@@ -19,7 +19,7 @@ from pytest_crucible.sandbox import (
     pool,
     withdraw,
 )
-from pytest_crucible.sandbox.kernel import MACHINES
+from pytest_crucible.sandbox.confinement import MACHINES
 from pytest_crucible.sandbox.pool import is_yes
 
 

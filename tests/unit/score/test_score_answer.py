@@ -11,7 +11,7 @@ from pytest_crucible import Reply, Sample, metric
 from pytest_crucible.features.cns3.named_metrics import strict_metric
 from pytest_crucible.metrics import choice_match, exact_match, final_number_matches, valid_json
 from pytest_crucible.records import Outcome, Reasoning, Unit
-from pytest_crucible.score.answer import scored_reply
+from pytest_crucible.score import scored_reply
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 DRAFT = "<think>CLAIM[c1]: Tea harms.\nPerhaps not.</think>\nCLAIM[c1]: Tea helps."

@@ -15,7 +15,7 @@ from judging import judged_at_once
 from pytest_crucible import Metric, NotApplicable, Reply, Sample, metric
 from pytest_crucible.records import Lost, MetricFacts, Observation, Outcome, Unit
 from pytest_crucible.records.errors import BackendError, Refused, Spent, Uncached
-from pytest_crucible.score.apply import BadScore, check_score, score_outcome
+from pytest_crucible.score import BadScore, check_score, score_outcome
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
 FREE = MetricFacts(name="score")

@@ -11,7 +11,7 @@ from experiment_builders import plan_item, scripted_arm
 
 from pytest_crucible.records import MetricFacts, Outcome, Reply, Unit
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.session.call import ScoredUnits, ScoreRecorder, classify_exception
 from pytest_crucible.session.experiment import Experiment
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.session.resources import Resources

@@ -24,7 +24,7 @@ from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Arm, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, CrucibleError
-from pytest_crucible.sample.deadline import Deadline
+from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_run import ExperimentRun
 from pytest_crucible.session.resources import Resources

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ from pytest_crucible.records import Sample
 from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
-from pytest_crucible.store.conversations import load_conversations, load_sample
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import load_conversations, load_sample
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
@@ -73,7 +74,7 @@ VERSIONS = pytest.mark.parametrize("version", range(1, schema.FORMAT))
 
 
 @VERSIONS
-def test_it_gets_what_later_formats_have_added(blank, version):
+def test_an_older_store_gets_the_tables_and_columns_of_later_formats(blank, version):
     old = written_by(version, blank())
     before = describe(old)
     RunStore(old).close()
@@ -85,7 +86,7 @@ def test_it_gets_what_later_formats_have_added(blank, version):
 
 
 @VERSIONS
-def test_it_keeps_what_it_holds(blank, version):
+def test_an_upgraded_store_keeps_its_rows(blank, version):
     location = written_by(version, blank())
     engine = create_engine(location)
     with engine.begin() as connection:
@@ -96,15 +97,14 @@ def test_it_keeps_what_it_holds(blank, version):
     engine.dispose()
     store = RunStore(location)
     status = store.run("run1")["status"]
-    with store.engine.connect() as connection:
-        formats = connection.execute(select(schema.store_format)).all()
+    formats = list(store.rows(select(schema.store_format)))
     store.close()
 
     assert status == "finished"
     assert formats == [(schema.FORMAT,)]
 
 
-def test_several_that_open_it_at_once_all_find_it_upgraded(blank):
+def test_threads_that_open_an_older_store_at_once_find_it_upgraded(blank):
     location = written_by(1, blank())
     problems: list[BaseException] = []
 
@@ -124,7 +124,7 @@ def test_several_that_open_it_at_once_all_find_it_upgraded(blank):
     assert "reply_cache" in describe(location)
 
 
-def test_what_is_there_already_is_left_alone(blank):
+def test_an_existing_table_is_left_alone(blank):
     location = blank()
     store = RunStore(location)
     with store.engine.begin() as connection:
@@ -147,7 +147,7 @@ def test_a_store_that_was_made_without_a_feature_gets_its_tables(blank):
     assert tables <= set(describe(location))
 
 
-def test_nothing_that_was_added_is_required():
+def test_added_columns_are_nullable():
     """Rows of an earlier format have none of it."""
     columns = [addition for additions in schema.ADDED for addition in additions if isinstance(addition, Column)]
 
@@ -155,29 +155,26 @@ def test_nothing_that_was_added_is_required():
     assert all(column.nullable for column in columns)
 
 
-def unpack(name: str, directory: Path) -> Path:
-    packed = Path(__file__).parents[2] / f"data/stores/{name}.db.gz"
-    path = directory / "runs.db"
-    path.write_bytes(gzip.decompress(packed.read_bytes()))
-    return path
-
-
 @pytest.fixture
-def format3(tmp_path: Path) -> Path:
-    """A run store that was written by the last version of format 3: six samples, two arms, one target, one comparison."""
-    return unpack("format3", tmp_path)
+def open_packed(tmp_path: Path) -> Iterator[Callable[[str], RunStore]]:
+    """Opens a store that the last version of a format wrote.
+
+    Format 3: six samples, two arms, one target, one comparison. Format 4: three samples, two calls each, long replies with
+    reasoning.
+    """
+    with contextlib.ExitStack() as opened:
+
+        def open_store(name: str) -> RunStore:
+            packed = Path(__file__).parents[2] / f"data/stores/{name}.db.gz"
+            (tmp_path / "runs.db").write_bytes(gzip.decompress(packed.read_bytes()))
+            return opened.enter_context(contextlib.closing(RunStore(str(tmp_path / "runs.db"))))
+
+        yield open_store
 
 
-@pytest.fixture
-def format4(tmp_path: Path) -> Path:
-    """A run store that was written by the last version of format 4: three samples, two calls each, long replies with reasoning."""
-    return unpack("format4", tmp_path)
-
-
-def test_a_run_that_an_earlier_version_stored_is_shown_as_it_was(format3):
-    store = RunStore(str(format3))
+def test_a_run_that_an_earlier_version_stored_is_shown_as_it_was(open_packed):
+    store = open_packed("format3")
     run = load_run(store, store.find_run("tag:main"))
-    store.close()
 
     [experiment] = run.experiments
     assert [(estimate.arm, estimate.value) for estimate in experiment.estimates] == [("v2", 5 / 6), ("v1", 0.5)]
@@ -187,12 +184,11 @@ def test_a_run_that_an_earlier_version_stored_is_shown_as_it_was(format3):
     ]
 
 
-def test_replies_of_an_earlier_version_have_a_conversation_without_calls(format3):
-    store = RunStore(str(format3))
+def test_replies_of_an_earlier_version_have_a_conversation_without_calls(open_packed):
+    store = open_packed("format3")
     [(key, plan, _)] = store.experiments(store.find_run())
     talks = load_conversations(store, key, plan, 4)
     lines = list(conversation_lines("t", load_sample(store, plan.dataset_sha256, 4), talks, reasoning=False))
-    store.close()
 
     assert [(talk.arm, talk.reply, talk.calls) for talk in talks] == [("v2", "8", ()), ("v1", "none", ())]
     assert lines[3:6] == [
@@ -202,8 +198,8 @@ def test_replies_of_an_earlier_version_have_a_conversation_without_calls(format3
     ]
 
 
-def test_samples_of_an_earlier_version_get_their_metadata_when_they_are_asked_again(format3):
-    store = RunStore(str(format3))
+def test_samples_of_an_earlier_version_get_their_metadata_in_the_next_run(open_packed):
+    store = open_packed("format3")
     [(_, plan, _)] = store.experiments(store.find_run())
     samples = [
         Sample(id=f"q{k}", input=f"{k} + {k}", expected=str(2 * k), group=kind, metadata={"kind": kind})
@@ -213,24 +209,21 @@ def test_samples_of_an_earlier_version_get_their_metadata_when_they_are_asked_ag
     store.begin_run("run2", started="", seed=0, alpha=0.05, correction="holm", environment={})
     store.add_experiment("run2", plan, samples)
     after = load_sample(store, plan.dataset_sha256, 1)
-    store.close()
 
     assert (before["metadata"], after["metadata"]) == (None, {"kind": "odd"})
     assert {**before, "metadata": None} == {**after, "metadata": None}
 
 
-def test_long_replies_and_reasoning_of_format_4_are_read_where_they_are(format4):
-    store = RunStore(str(format4))
+def test_long_replies_and_reasoning_of_format_4_are_read_where_they_are(open_packed):
+    store = open_packed("format4")
     [(key, plan, _)] = store.experiments(store.find_run())
     [talk] = load_conversations(store, key, plan, 1)
-    with store.engine.connect() as connection:
-        keys = list(connection.execute(select(schema.reply_cache.c.key)).scalars())
+    keys = list(store.scalars(select(schema.reply_cache.c.key)))
     writer = store.writer()
     replies = StoredReplies(lambda: store, lambda: writer)
     cached = [asyncio.run(replies.get(key)) for key in keys]
     replies.close()
     writer.close()
-    store.close()
 
     text, reasoning = "Sample q1: " + "a long answer, " * 20, "About q1: " + "hm, " * 40
     assert talk.reply == text

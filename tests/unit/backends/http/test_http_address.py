@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.http.address import Address, parse_address
+from pytest_crucible.backends.http.client import Address, parse_address
 
 
 @pytest.mark.parametrize(

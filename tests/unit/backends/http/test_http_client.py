@@ -13,8 +13,7 @@ from openai_server import CERTIFICATE, OpenAIServer
 from virtual_time import in_event_loop
 
 from pytest_crucible.backends.http import client as module
-from pytest_crucible.backends.http.address import parse_address
-from pytest_crucible.backends.http.client import Client
+from pytest_crucible.backends.http.client import Client, parse_address
 from pytest_crucible.backends.http.connection import tls_context
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 
@@ -36,7 +35,7 @@ def secure() -> Iterator[OpenAIServer]:
 
 
 @pytest.fixture
-def nobody() -> Iterator[str]:
+def silent_url() -> Iterator[str]:
     """The URL of a port that nothing listens at."""
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
@@ -133,7 +132,7 @@ def test_restarted_server_is_reached():
     with OpenAIServer.start() as before:
         client, port = client_of(before), parse_address(before.url).port
 
-        async def restarted() -> int:
+        async def restart() -> int:
             await client.post(PATH, body())
             before.process.kill()
             await asyncio.to_thread(before.process.wait)
@@ -143,12 +142,12 @@ def test_restarted_server_is_reached():
             with OpenAIServer.start(port=port):
                 return (await client.post(PATH, body())).status
 
-        assert asyncio.run(restarted()) == 200
+        assert asyncio.run(restart()) == 200
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_refused_connection_is_retryable(nobody, host):
-    url = nobody.replace("127.0.0.1", host)
+def test_refused_connection_is_retryable(silent_url, host):
+    url = silent_url.replace("127.0.0.1", host)
     with pytest.raises(Retryable, match=rf"nothing listens at http://{host}:.* is the server running") as caught:
         asyncio.run(Client(parse_address(url), {}, MAX_BODY).post(PATH, b"{}"))
 

@@ -54,7 +54,7 @@ def exchange(*pieces: bytes, lost: Exception | bool = False) -> tuple[Response, 
 
 
 @contextlib.asynccontextmanager
-async def opened() -> AsyncIterator[Connection]:
+async def open_connection() -> AsyncIterator[Connection]:
     connection = Connection(WHERE, 10**6)
     connection.connection_made(Wire())
     yield connection
@@ -130,12 +130,12 @@ def test_invalid_http_is_garbage(pieces, lost, kind, sentence):
 
 
 def test_unrequested_bytes_close_the_connection():
-    async def unasked() -> Connection:
-        async with opened() as connection:
+    async def receive() -> Connection:
+        async with open_connection() as connection:
             connection.data_received(KNOWN_LENGTH)
             return connection
 
-    connection = asyncio.run(unasked())
+    connection = asyncio.run(receive())
 
     assert not connection.open
     assert connection.transport.ended
@@ -145,7 +145,7 @@ def test_endless_body_is_not_retried():
     piece = b"%x\r\n%b\r\n" % (2**19, b"x" * 2**19)
 
     async def endless() -> Connection:
-        async with opened() as connection:
+        async with open_connection() as connection:
             answer = asyncio.ensure_future(connection.send(b"request"))
             await asyncio.sleep(0)
             connection.data_received(b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n")
@@ -167,33 +167,33 @@ def test_second_response_closes_the_connection():
 
 
 def test_request_on_a_closed_connection_is_retryable():
-    async def closed() -> None:
-        async with opened() as connection:
+    async def close() -> None:
+        async with open_connection() as connection:
             connection.connection_lost(None)
             await connection.send(b"request")
 
     with pytest.raises(Retryable, match="closed the connection before it answered"):
-        asyncio.run(closed())
+        asyncio.run(close())
 
 
 def test_cancelled_request_ends_the_connection():
-    async def cancelled() -> Connection:
-        async with opened() as connection:
+    async def cancel() -> Connection:
+        async with open_connection() as connection:
             answer = asyncio.ensure_future(connection.send(b"request"))
             await asyncio.sleep(0)
             answer.cancel()
             await asyncio.wait([answer])
-            connection.data_received(KNOWN_LENGTH)  # what comes too late is heard by nobody
+            connection.data_received(KNOWN_LENGTH)  # late bytes are dropped
             return connection
 
-    connection = asyncio.run(cancelled())
+    connection = asyncio.run(cancel())
 
     assert connection.transport.ended
     assert not connection.reusable
 
 
-def watched(content: bytes, *, most: int) -> tuple[list[bytes], Response, Connection]:
-    """What was seen of a response, of which so many pieces are wanted."""
+def watch_response(content: bytes, *, most: int) -> tuple[list[bytes], Response, Connection]:
+    """Return what a watch received of a response of which it wants so many pieces."""
     pieces: list[bytes] = []
 
     class Watch:
@@ -204,7 +204,7 @@ def watched(content: bytes, *, most: int) -> tuple[list[bytes], Response, Connec
             return len(pieces) < most
 
     async def run() -> tuple[Response, Connection]:
-        async with opened() as connection:
+        async with open_connection() as connection:
             answer = asyncio.ensure_future(connection.send(b"request", Watch()))
             await asyncio.sleep(0)
             for place in range(0, len(content), 7):
@@ -218,7 +218,7 @@ EVENTS = CHUNKED.replace(b"200 OK\r\n", b"200 OK\r\nContent-Type: text/event-str
 
 
 def test_stream_is_watched_and_not_held():
-    pieces, response, connection = watched(EVENTS, most=100)
+    pieces, response, connection = watch_response(EVENTS, most=100)
 
     assert (b"".join(pieces), response.body) == (b"hello", b"")
     assert len(pieces) > 1
@@ -226,7 +226,7 @@ def test_stream_is_watched_and_not_held():
 
 
 def test_stopped_stream_closes_its_connection():
-    pieces, response, connection = watched(EVENTS, most=1)
+    pieces, response, connection = watch_response(EVENTS, most=1)
 
     assert len(pieces) == 1
     assert response.status == 200
@@ -235,6 +235,6 @@ def test_stopped_stream_closes_its_connection():
 
 @pytest.mark.parametrize("content", [CHUNKED, EVENTS.replace(b"200 OK", b"500 No")], ids=["a body", "an error"])
 def test_ordinary_body_is_held_and_not_watched(content):
-    pieces, response, _ = watched(content, most=1)
+    pieces, response, _ = watch_response(content, most=1)
 
     assert (pieces, response.body) == ([], b"hello")

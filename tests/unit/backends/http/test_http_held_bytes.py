@@ -1,4 +1,4 @@
-"""What a server can make its client hold, over both clients: headers without end, and many long replies at the same time."""
+"""Limits on what a server makes its client hold, for both clients: headers without end, and many long replies at the same time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.http.address import parse_address
-from pytest_crucible.backends.http.client import TRANSPORTS
+from pytest_crucible.backends.http import open_client
+from pytest_crucible.backends.http.client import parse_address
 from pytest_crucible.backends.http.connection import MAX_HEADERS, HeldBytes, Response
 from pytest_crucible.backends.openai.streams import Stream
 from pytest_crucible.records.errors import BackendError, Retryable
@@ -51,14 +51,12 @@ def transport(request) -> str:
     return request.param
 
 
-def posted(transport: str, answer, *, requests: int = 1, max_body: int = 64 * MB, watch=None) -> list:
-    """What came of so many requests at the same time: responses, and errors."""
+def post_all(transport: str, answer, *, requests: int = 1, max_body: int = 64 * MB, watch=None) -> list:
+    """Return the responses and errors of so many requests at the same time."""
 
     async def run() -> list[Response | BaseException]:
         async with serving(answer) as url:
-            client = TRANSPORTS[transport](
-                parse_address(url), {}, max_body=max_body, verify=True, ca_file=None, client=""
-            )
+            client = open_client(parse_address(url), {}, transport=transport, max_body=max_body)
             try:
                 posts = (client.post("/completions", b"{}", watch and watch()) for _ in range(requests))
                 return await asyncio.wait_for(asyncio.gather(*posts, return_exceptions=True), 60)
@@ -89,9 +87,9 @@ ENDLESS = {
 
 @pytest.mark.parametrize("pieces", ENDLESS.values(), ids=ENDLESS)
 def test_endless_headers_are_not_read(transport, pieces):
-    posted(transport, sending(OK + BODY))  # what a first request imports is not held for a reply
+    post_all(transport, sending(OK + BODY))  # what a first request imports is not held for a reply
     tracemalloc.start()
-    (error,) = posted(transport, sending(*pieces, times=20_000))
+    (error,) = post_all(transport, sending(*pieces, times=20_000))
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
 
@@ -107,7 +105,7 @@ def test_endless_headers_are_not_read(transport, pieces):
 def test_headers_of_64_kib_are_read(transport, times):
     head = OK + b"x-a: %b\r\n" % (b"a" * 1019) * times + BODY
 
-    (response,) = posted(transport, sending(head))
+    (response,) = post_all(transport, sending(head))
 
     assert isinstance(response, Response) == (1022 * times < MAX_HEADERS)
 
@@ -115,7 +113,7 @@ def test_headers_of_64_kib_are_read(transport, times):
 def test_endless_trailers_are_not_read():
     head = OK + b"transfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
 
-    (error,) = posted("default", sending(head, b"x-a: " + b"a" * 1000 + b"\r\n", times=1_000))
+    (error,) = post_all("default", sending(head, b"x-a: " + b"a" * 1000 + b"\r\n", times=1_000))
 
     assert "KiB of headers" in str(error)
 
@@ -138,7 +136,7 @@ def test_longest_concurrent_reply_is_dropped(transport, monkeypatch):
             is_held.set()
             await asyncio.sleep(1e3)
 
-    dropped, *others = posted(transport, answer, requests=6)
+    dropped, *others = post_all(transport, answer, requests=6)
 
     assert isinstance(dropped, Retryable)
     assert "sent more than 4 MB of replies at the same time; the longest of them was not read" in str(dropped)
@@ -152,7 +150,7 @@ def test_endless_stream_events_count_as_held(transport, monkeypatch):
         monkeypatch.setattr(f"pytest_crucible.backends.http.{module}.held_of", lambda where: small)
     head = OK + b"content-type: text/event-stream\r\n\r\ndata: "
 
-    outcomes = posted(transport, sending(head, b"a" * MB, times=3), requests=4, watch=lambda: Stream(MB))
+    outcomes = post_all(transport, sending(head, b"a" * MB, times=3), requests=4, watch=lambda: Stream(MB))
 
     assert 1 <= sum(isinstance(outcome, Retryable) for outcome in outcomes) <= 3
     assert small._held == 0

@@ -18,8 +18,8 @@ import httpx
 import pytest
 from openai_server import CERTIFICATE, OpenAIServer
 
-from pytest_crucible.backends.http.address import parse_address
-from pytest_crucible.backends.http.client import TRANSPORTS
+from pytest_crucible.backends.http import open_client
+from pytest_crucible.backends.http.client import parse_address
 from pytest_crucible.backends.http.httpx_client import _keeps_secrets
 from pytest_crucible.backends.openai.backend import open_openai
 from pytest_crucible.records import Adapter, Request
@@ -31,17 +31,17 @@ OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
 
 def httpx_client(url: str, *, verify: bool = True, ca_file: Path | None = None, client: str = ""):
     headers = {"content-type": "application/json", "x-team": "blue"}
-    return TRANSPORTS["httpx"](
-        parse_address(url), headers, max_body=10**6, verify=verify, ca_file=ca_file, client=client
+    return open_client(
+        parse_address(url), headers, transport="httpx", max_body=10**6, verify=verify, ca_file=ca_file, client=client
     )
 
 
-def posted(url: str, **settings):
+def post(url: str, **settings):
     return asyncio.run(httpx_client(url, **settings).post("/completions", b"{}"))
 
 
 @contextlib.asynccontextmanager
-async def served(handle: Handle, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
+async def serve(handle: Handle, tls: ssl.SSLContext | None = None) -> AsyncIterator[str]:
     """The URL of a server that handles its connections so."""
     handlers: set[asyncio.Task[None] | None] = set()
 
@@ -57,8 +57,8 @@ async def served(handle: Handle, tls: ssl.SSLContext | None = None) -> AsyncIter
         await asyncio.gather(*filter(None, handlers))
 
 
-def answered(*responses: bytes, **settings):
-    """What a client makes of a server that sends these responses, one a request."""
+def exchange(*responses: bytes, **settings):
+    """Return the last response and the requests of a client whose server sends these responses, one a request."""
     requests: list[bytes] = []
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -67,7 +67,7 @@ def answered(*responses: bytes, **settings):
         await writer.drain()
 
     async def run():
-        async with served(handle) as url:
+        async with serve(handle) as url:
             client = httpx_client(url, **settings)
             try:
                 return await client.post("/completions", b"{}"), requests
@@ -94,8 +94,8 @@ def test_backend_works_over_httpx(server: OpenAIServer):
     assert asyncio.run(run()) == {"4"}
 
 
-def watched(server: OpenAIServer, body: bytes):
-    """The pieces that were watched, and the response."""
+def watch_stream(server: OpenAIServer, body: bytes):
+    """The pieces that were watch_stream, and the response."""
     pieces: list[bytes] = []
 
     class Watch:
@@ -109,7 +109,7 @@ def watched(server: OpenAIServer, body: bytes):
 
 
 def test_stream_is_watched_and_not_held(server: OpenAIServer):
-    pieces, response = watched(server, b'{"model": "m", "prompt": "1", "stream": true}')
+    pieces, response = watch_stream(server, b'{"model": "m", "prompt": "1", "stream": true}')
 
     assert b"data: [DONE]" in b"".join(pieces)
     assert response.body == b""
@@ -117,7 +117,7 @@ def test_stream_is_watched_and_not_held(server: OpenAIServer):
 
 
 def test_ordinary_body_is_held_and_not_watched(server: OpenAIServer):
-    pieces, response = watched(server, b'{"model": "m", "prompt": "1"}')
+    pieces, response = watch_stream(server, b'{"model": "m", "prompt": "1"}')
 
     assert pieces == []
     assert json.loads(response.body)["choices"]
@@ -129,7 +129,7 @@ def test_headers_are_sent_and_bodies_decompressed():
     body = gzip.compress(b'{"a": 1}')
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\ncontent-length: %d\r\n\r\n" % len(body)
 
-    response, requests = answered(head + body)
+    response, requests = exchange(head + body)
 
     assert response.body == b'{"a": 1}'
     assert "content-encoding" not in response.headers
@@ -137,7 +137,7 @@ def test_headers_are_sent_and_bodies_decompressed():
 
 
 def test_redirects_on_the_same_host_are_followed():
-    response, requests = answered(
+    response, requests = exchange(
         b"HTTP/1.1 307 Go\r\nlocation: /v2/here\r\ncontent-length: 0\r\nconnection: close\r\n\r\n", OK
     )
 
@@ -151,16 +151,16 @@ def redirect(location: str) -> bytes:
 
 
 def test_at_most_five_redirects_are_followed():
-    response, requests = answered(*[redirect(f"/{k}") for k in range(5)], OK)
+    response, requests = exchange(*[redirect(f"/{k}") for k in range(5)], OK)
 
     assert (response.status, len(requests)) == (200, 6)
     with pytest.raises(Refused, match="redirects more than 5 times: check base_url"):
-        answered(*[redirect(f"/{k}") for k in range(6)], OK)
+        exchange(*[redirect(f"/{k}") for k in range(6)], OK)
 
 
 def test_redirect_error_omits_the_query():
     with pytest.raises(Refused) as caught:
-        answered(redirect("http://elsewhere.example/v1?api_key=planted"))
+        exchange(redirect("http://elsewhere.example/v1?api_key=planted"))
 
     assert "planted" not in str(caught.value)
 
@@ -185,13 +185,7 @@ def test_redirects_that_would_leak_headers_are_refused(before, after, method, is
 )
 def test_redirects_to_other_hosts_are_refused(status, location):
     with pytest.raises(Refused, match=rf"redirects \({status}\) to .*: write that as base_url"):
-        answered(f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode())
-
-
-def test_redirect_loop_is_refused():
-    circle = b"HTTP/1.1 308 Go\r\nlocation: /v1/completions\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-    with pytest.raises(Refused, match="redirects more than 5 times"):
-        answered(*[circle] * 9)
+        exchange(f"HTTP/1.1 {status} Go\r\nlocation: {location}\r\ncontent-length: 0\r\n\r\n".encode())
 
 
 @pytest.mark.parametrize(
@@ -210,7 +204,7 @@ def test_redirect_loop_is_refused():
 )
 def test_bad_response_is_retryable(response, kind, sentence):
     with pytest.raises(Retryable, match=sentence) as caught:
-        answered(response)
+        exchange(response)
     assert caught.value.kind == kind
 
 
@@ -220,7 +214,7 @@ def test_refused_connection_reads_as_with_the_default_client():
         url = f"http://127.0.0.1:{bound.getsockname()[1]}/v1"
         sentences = []
         for transport in ("default", "httpx"):
-            client = TRANSPORTS[transport](parse_address(url), {}, max_body=10**6, verify=True, ca_file=None, client="")
+            client = open_client(parse_address(url), {}, transport=transport, max_body=10**6)
             with pytest.raises(Retryable, match="nothing listens at") as caught:
                 asyncio.run(client.post("/completions", b"{}"))
             sentences.append(str(caught.value))
@@ -229,10 +223,10 @@ def test_refused_connection_reads_as_with_the_default_client():
 
 def test_certificates_are_verified_by_the_adapters_settings():
     with OpenAIServer.start(tls=True) as secure:
-        assert posted(secure.url, ca_file=CERTIFICATE).status
-        assert posted(secure.url, verify=False).status
+        assert post(secure.url, ca_file=CERTIFICATE).status
+        assert post(secure.url, verify=False).status
         with pytest.raises(Refused, match=r"cannot be verified .*: give ca_file"):
-            posted(secure.url)
+            post(secure.url)
 
 
 def test_http_2_is_used_when_offered():
@@ -256,7 +250,7 @@ def test_http_2_is_used_when_offered():
                 return
 
     async def run():
-        async with served(handle, tls) as url:
+        async with serve(handle, tls) as url:
             client = httpx_client(url, ca_file=CERTIFICATE)
             responses = await asyncio.gather(*(client.post("/completions", b"{}") for _ in range(5)))
             await client.close()
@@ -288,7 +282,7 @@ def test_socks_proxy_is_used(server: OpenAIServer, monkeypatch):
         writer.close()
 
     async def run():
-        async with served(handle) as proxy:
+        async with serve(handle) as proxy:
             monkeypatch.setenv("ALL_PROXY", proxy.replace("http://", "socks5://").removesuffix("/v1"))
             client = httpx_client(server.url)
             try:
@@ -326,7 +320,7 @@ def clients(tmp_path, monkeypatch):
 
 
 def test_user_client_authenticates_requests(clients):
-    response, requests = answered(OK, client="my_clients:signed")
+    response, requests = exchange(OK, client="my_clients:signed")
 
     assert response.status == 200
     assert b"authorization: Signed POST" in requests[0]
@@ -348,13 +342,13 @@ def test_missing_client_function_is_refused(clients, reference, sentence):
 
 def test_client_function_must_return_a_client(clients):
     with pytest.raises(BackendError, match=r"returned a string: expected an httpx\.AsyncClient"):
-        posted("http://127.0.0.1:1/v1", client="my_clients:wrong")
+        post("http://127.0.0.1:1/v1", client="my_clients:wrong")
 
 
 @pytest.mark.parametrize(("name", "error"), [("failing", "AssertionError: no token"), ("unbuilt", "KeyError: 'TOKEN'")])
 def test_failing_authentication_stops_the_experiment(clients, name, error):
     with pytest.raises(Refused, match=f"the client of http://127.0.0.1:1 raised {error}"):
-        posted("http://127.0.0.1:1/v1", client=f"my_clients:{name}")
+        post("http://127.0.0.1:1/v1", client=f"my_clients:{name}")
 
 
 def test_invalid_transport_settings_are_refused():

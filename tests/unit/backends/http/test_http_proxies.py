@@ -10,8 +10,7 @@ import pytest
 from forward_proxy import ForwardProxy, forward_proxy
 from openai_server import CERTIFICATE, OpenAIServer
 
-from pytest_crucible.backends.http.address import Proxy, parse_address, proxy_for, read_proxy
-from pytest_crucible.backends.http.client import Client
+from pytest_crucible.backends.http.client import Client, Proxy, parse_address, proxy_for, read_proxy
 from pytest_crucible.backends.http.connection import tls_context
 from pytest_crucible.records.errors import Refused, Retryable, SpecError
 

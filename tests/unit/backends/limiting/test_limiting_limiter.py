@@ -12,8 +12,7 @@ import pytest
 from virtual_time import run
 
 from pytest_crucible.backends.limiting.control import Limits
-from pytest_crucible.backends.limiting.limiter import Limiter
-from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.limiting.limiter import Limiter, Limiters, Workers
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import BackendError, Retryable
 
@@ -48,12 +47,12 @@ def leaving_nothing_behind(test: Callable[..., Awaitable[None]]) -> Callable[...
 
     @functools.wraps(test)
     def run_test(*arguments: object, **named: object) -> None:
-        async def watched() -> None:
+        async def run_alone() -> None:
             await test(*arguments, **named)
             assert asyncio.all_tasks() == {asyncio.current_task()}
             assert not [timer for timer in asyncio.get_running_loop()._scheduled if not timer.cancelled()]
 
-        run(watched())
+        run(run_alone())
 
     return run_test
 

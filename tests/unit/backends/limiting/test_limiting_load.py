@@ -1,11 +1,11 @@
-"""What a server's rate has cost, in words."""
+"""Descriptions of what a server's rate has cost."""
 
 from __future__ import annotations
 
 import pytest
 
 from pytest_crucible.backends.limiting.control import Control, Limits
-from pytest_crucible.backends.limiting.limiter import Load, describe_limit, explain_load, total_load
+from pytest_crucible.backends.limiting.history import Load, describe_limit, explain_load, total_load
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from pytest_crucible.backends.limiting.chance import RefusalHistory
+from pytest_crucible.backends.limiting.history import RefusalHistory
 
 
 @dataclass

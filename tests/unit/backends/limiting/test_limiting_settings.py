@@ -1,4 +1,4 @@
-"""What users and servers say of limits."""
+"""Limits that users set and servers report."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from virtual_time import in_virtual_time
 
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.limiting.control import Limits, read_limits
-from pytest_crucible.backends.limiting.limiter import PERIODS_S, certain_rate
-from pytest_crucible.backends.limiting.limiters import Limiters
+from pytest_crucible.backends.limiting.history import PERIODS_S, certain_rate
+from pytest_crucible.backends.limiting.limiter import Limiters
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import SpecError

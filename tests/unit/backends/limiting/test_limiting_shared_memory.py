@@ -10,10 +10,8 @@ from collections.abc import Iterator
 import pytest
 from limiter_process import COUNT, SERVER, LimiterProcess
 
-from pytest_crucible.backends.limiting import limiters as limiters_module
 from pytest_crucible.backends.limiting.control import Limits
-from pytest_crucible.backends.limiting.limiter import Limiter
-from pytest_crucible.backends.limiting.limiters import Limiters, Workers
+from pytest_crucible.backends.limiting.limiter import Limiter, Limiters, Workers
 from pytest_crucible.records import Reply
 
 MOST = 3
@@ -31,8 +29,9 @@ def limiters(name, monkeypatch) -> Iterator[Limiters]:
     monkeypatch.setattr("pytest_crucible.backends.limiting.shared_state.RECLAIM_S", 0.0)
     limiters = Limiters(workers=Workers(name, COUNT))
     yield limiters
+    paths = [limiter._state._path for limiter in limiters._limiters.values()]
     limiters.close()
-    assert not limiters_module._path(name, SERVER).exists()
+    assert not any(path.exists() for path in paths)
 
 
 @pytest.fixture
@@ -41,7 +40,7 @@ def limiter(limiters) -> Limiter:
 
 
 def took(limiter: Limiter) -> int:
-    """How many turns there are at once."""
+    """Return how many turns there are at once."""
 
     async def take() -> int:
         return sum(limiter.try_acquire("v2") is not None for _ in range(MOST + 1))
@@ -126,7 +125,7 @@ def test_closing_releases_all_permits(name, limiter):
 
 
 def test_waiting_process_gets_its_share(name, limiters):
-    """Of four turns two processes get two each."""
+    """Two processes get two of four turns each."""
     limiter = limiters.of(SERVER, Limits(concurrency=4))
 
     async def work(other: LimiterProcess) -> None:

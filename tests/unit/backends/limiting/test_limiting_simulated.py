@@ -1,4 +1,4 @@
-"""What the limiter holds against servers of all kinds, on a virtual clock: these figures depend on no machine."""
+"""The limiter against servers of all kinds, on a virtual clock: these figures depend on no machine."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_chance_failures_are_not_overload():
 
 
 class Sluggish(SimulatedServer):
-    """Makes eight answers at a time, each in a second; whoever waits for too long has hung up."""
+    """Makes eight answers at a time, each in a second; a client that waits for too long hangs up."""
 
     def latency(self) -> float:
         return max(1.0, self.under_way / 8)

@@ -1,4 +1,4 @@
-"""From an input and parameters to what a server is sent."""
+"""Request bodies for inputs and parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes wrong at a server: asked again, given up, stopped, or the candidate's own failure, each with one sentence."""
+"""Errors of servers: retried, final, or the candidate's own failure, each with one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SENT = ("temperature", "max_tokens", "n", "stop", "guided_regex")
 
 
 def meant(status: int, body: object = b"", **headers: str) -> Reply | BackendError:
-    """What a status and a body (bytes, or JSON) mean."""
+    """Return the reply or error of a status and a body (bytes, or JSON)."""
     adapter = Adapter(name="v2", backend="openai", options={"base_url": URL, "model": "m"})
     settings = read_settings(adapter, None, {"OPENAI_API_KEY": KEY})  # type: ignore[arg-type]
     content = body if isinstance(body, bytes) else json.dumps(body).encode()

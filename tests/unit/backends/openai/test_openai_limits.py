@@ -1,4 +1,4 @@
-"""What servers say of their limits, in the ways in which they say it."""
+"""Limits in the headers of responses."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.backends.limiting.limiter import ReportedLimits
+from pytest_crucible.backends.limiting.history import ReportedLimits
 from pytest_crucible.backends.openai.responses import (
-    has_exhausted_quota,
+    exhausted_quotas,
     parse_seconds,
     read_headers,
     retry_after,
@@ -129,5 +129,5 @@ def test_missing_and_invalid_limit_headers_are_ignored(headers):
     ],
 )
 def test_quota_is_exhausted_when_nothing_remains(headers, exhausted, seconds):
-    assert has_exhausted_quota(headers) is exhausted
+    assert bool(exhausted_quotas(headers)) is exhausted
     assert retry_after(headers) == seconds

@@ -1,4 +1,4 @@
-"""From what a server answers to a reply, in the forms that servers have."""
+"""Replies from responses, in the forms that servers have."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_message_text_is_read(message, text):
         ("max_tokens", "length"),
         ("content_filter", "content_filter"),
         ("function_call", "tool_calls"),
-        ("a word that nobody knows", "a word that nobo"),
+        ("a very uncommon word here", "a very uncommon "),
     ],
 )
 def test_finish_reasons_are_mapped(reason, finish):

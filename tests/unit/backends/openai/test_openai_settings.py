@@ -1,4 +1,4 @@
-"""What an adapter says of its server, and what it must not tell."""
+"""Settings of an adapter: its server, its key, and its identity without secrets."""
 
 from __future__ import annotations
 

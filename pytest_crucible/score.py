@@ -1,10 +1,11 @@
-"""Observations from an outcome: each metric is applied once, and its value is checked before it is stored."""
+"""Scores of replies: each metric is applied once, and its value is checked before it is stored."""
 
 from __future__ import annotations
 
 import inspect
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable
@@ -20,7 +21,40 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import Refused, Spent, Uncached, describe_type
-from pytest_crucible.score.answer import scored_reply
+from pytest_crucible.records.outcomes import reasoning_length, reasoning_text
+
+
+def scored_reply(reply: Reply, reasoning: Reasoning) -> Reply:
+    """Return the reply that metrics are applied to. The store keeps the original.
+
+    Under "strip", `text` is the answer alone and `reasoning` the text before it, in any form in which servers send it; this
+    holds for an ensemble's members, for further choices, and for a string that the test returned. Under "keep" nothing changes.
+    """
+    if reasoning == "keep":
+        return reply
+    answer = _without_reasoning(reply)
+    if not (reply.members or reply.alternatives):
+        return answer
+    return replace(
+        answer,
+        members={name: scored_reply(member, reasoning) for name, member in reply.members.items()},
+        alternatives=tuple(scored_reply(choice, reasoning) for choice in reply.alternatives),
+    )
+
+
+def _without_reasoning(reply: Reply) -> Reply:
+    # A value that is not a string was built by the test, and its text is only how it is shown.
+    is_text = reply.value is None or isinstance(reply.value, str)
+    length = reasoning_length(reply.text) if is_text else 0
+    if not length:
+        return reply
+    answer = reply.text[length:].lstrip()
+    return replace(
+        reply,
+        text=answer,
+        reasoning="\n\n".join(part for part in (reply.reasoning, reasoning_text(reply.text, length)) if part),
+        value=answer if reply.value == reply.text else reply.value,
+    )
 
 
 class BadScore(ValueError):
@@ -45,10 +79,10 @@ def own_scores(outcome: Outcome, *, passed: bool) -> Scored:
     kind, fills in the worst value of every other metric.
     """
     if outcome.lost:
-        return [], [_lost(outcome, None, outcome.detail)]
+        return [], [Lost(outcome.unit, None, outcome.lost, outcome.detail)]
     observations = [Observation(outcome.unit, *pair) for pair in outcome.scores.items()]
     if passed and not outcome.skipped and "passed" not in outcome.scores:
-        observations.append(_observation(outcome, "passed", outcome.failure is None))
+        observations.append(Observation(outcome.unit, "passed", outcome.failure is None, ""))
     return observations, []
 
 
@@ -93,19 +127,17 @@ async def apply_metrics(
             value = metric.function(reply, sample)
             if inspect.isawaitable(value):
                 value = await value
-            observations.append(_observation(outcome, metric.name, *check_score(value, metric.facts)))
+            observations.append(Observation(outcome.unit, metric.name, *check_score(value, metric.facts)))
         except (Refused, Spent, Uncached):
             raise
         except Exception as error:
             # an error of the scorer is not an error of the model
-            lost.append(_lost(outcome, metric.name, _describe_error(error, metric.name)))
+            verb = str(error) if isinstance(error, BadScore) else f"raised {type(error).__name__}: {error}"
+            lost.append(Lost(outcome.unit, metric.name, outcome.lost or "scorer", f"metric {metric.name!r} {verb}"))
 
 
 def check_score(value: Any, facts: MetricFacts) -> tuple[Value | None, str]:
-    """Return a value that can be stored and counted, with the reason when it is None.
-
-    Raises BadScore for NaN, infinities, values outside the declared bounds and other types.
-    """
+    """Return a value that can be stored, with the reason when it is None. Raises BadScore for an invalid one."""
     # Before the numbers: a bool is an int, but it makes the metric a yes-or-no metric.
     if value is True or value is False:
         return value, ""
@@ -135,17 +167,3 @@ def _within(value: float, facts: MetricFacts) -> float:
             f"returned {value:g}, outside its bounds [{facts.low:g}, {facts.high:g}]: correct the metric or its bounds"
         )
     return value
-
-
-def _observation(outcome: Outcome, metric: str, value: Value | None, reason: str = "") -> Observation:
-    return Observation(outcome.unit, metric, value, reason)
-
-
-def _lost(outcome: Outcome, metric: str | None, detail: str) -> Lost:
-    reason = outcome.lost or "scorer"
-    return Lost(outcome.unit, metric, reason, detail)
-
-
-def _describe_error(error: Exception, metric: str) -> str:
-    verb = str(error) if isinstance(error, BadScore) else f"raised {type(error).__name__}: {error}"
-    return f"metric {metric!r} {verb}"
