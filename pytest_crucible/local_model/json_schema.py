@@ -50,7 +50,11 @@ def _value_node(name: str) -> Node:
     depth = int(name.removeprefix("value "))
     scalars = (_STRING, *_SIMPLE.values())
     inner = Reference(f"value {depth - 1}", _value_node)
-    return choice((*scalars, _object_of(inner), _array_of(inner)) if depth else scalars)
+    return choice(
+        (*scalars, _object_of(inner), sequence(literal("["), optional(_list_of(inner)), literal("]")))
+        if depth
+        else scalars
+    )
 
 
 def json_node(schema: Any) -> Node:
@@ -222,10 +226,6 @@ def _string(least: int = 0, most: int | None = None) -> Node:
 def _object_of(value: Node) -> Node:
     member = sequence(_STRING, literal(": "), value)
     return sequence(literal("{"), optional(_list_of(member)), literal("}"))
-
-
-def _array_of(value: Node) -> Node:
-    return sequence(literal("["), optional(_list_of(value)), literal("]"))
 
 
 def _list_of(part: Node) -> Node:

@@ -205,7 +205,7 @@ def tokenizer_json(texts: Sequence[bytes], merges: Sequence[tuple[int, int]], re
     >>> read_merges(tokenizer_json([bytes([byte]) for byte in range(256)] + [b"hi"], [(104, 105)]))
     ((104, 105),)
     """
-    visible = [_visible(text) for text in texts]
+    visible = ["".join(_VISIBLE[byte] for byte in text) for text in texts]
     vocabulary = {text: token for token, text in enumerate([*visible, PAD, EOS, *reserved])}
     whole = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     byte_level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
@@ -287,10 +287,6 @@ def _alphabet() -> list[str]:
 
 _VISIBLE = _alphabet()
 _HIDDEN = {text: byte for byte, text in enumerate(_VISIBLE)}
-
-
-def _visible(text: bytes) -> str:
-    return "".join(_VISIBLE[byte] for byte in text)
 
 
 QUESTION, ANSWER, SEPARATOR = "Question: ", "\nAnswer:", "\n\n"

@@ -213,7 +213,14 @@ def _lineage(
         adapter=recipe.adapter,
         recipe=recipe.name,
         recipe_sha256=recipe.sha256,
-        data={_relative_name(path, recipe.folder): hash_file(path) for path in sorted(files) if path.is_file()},
+        # Relative to the recipe's folder, so that a project may be moved.
+        data={
+            path.relative_to(recipe.folder).as_posix() if path.is_relative_to(recipe.folder) else str(path): hash_file(
+                path
+            )
+            for path in sorted(files)
+            if path.is_file()
+        },
         lora=asdict(trainer.spec),
         seed=trainer.seed,
         hyperparameters={name: sorted(values) for name, values in sorted(log.settings.items())},
@@ -239,11 +246,6 @@ def _files_of_parent(trainer: RecipeTrainer, folder: Path) -> Mapping[str, str]:
         return {} if lineage is None else lineage.training_files
     lineages = (trained.lineage for trained in trained_adapters(folder)) if trainer.parent else iter(())
     return next((each.training_files for each in lineages if trainer.parent in (each.state, each.checkpoint)), {})
-
-
-def _relative_name(path: Path, folder: Path) -> str:
-    """Return a path relative to the recipe's folder if it is below it, so that a project may be moved."""
-    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
 def _describe_exception(recipe: Recipe, error: BaseException) -> str:
@@ -283,7 +285,10 @@ def train_through_losses(
     """
     losses, reached = 0, -1
     while True:
-        saved = _find_state(recipe, states)
+        saved = states.find()
+        # After a restart without its files the service lacks its states; those on this machine survive it.
+        if saved is not None and saved.state and not recipe.base.holds_state(saved.state):
+            saved = None
         if saved is not None:
             resume(saved.step)
         try:
@@ -300,13 +305,6 @@ def train_through_losses(
                 recipe.base.recover(WAIT_S)
             except SpecError as late:
                 raise SpecError(_explain(recipe, str(late), step, 1)) from None
-
-
-def _find_state(recipe: Recipe, states: SavedTrainings) -> SavedTraining | None:
-    """Return the newest state; None if the service does not have it any more, as after a restart without its files."""
-    saved = states.find()
-    # States on this machine are files next to the adapters, which survive a restart.
-    return saved if saved is None or not saved.state or recipe.base.holds_state(saved.state) else None
 
 
 def _explain(recipe: Recipe, reason: str, step: int, losses: int) -> str:

@@ -231,11 +231,8 @@ def view(trainings: Trainings, claims: Sequence[Claim]) -> View:
         Note(text=f"{arm} has the weights of step {step}, which its recipe kept before its end")
         for arm, step in trainings.steps.items()
     ]
-    if trainings.has_target and trainings.candidate.training is not None:
-        notes.append(_warn(trainings.candidate, trainings.candidate.training))
+    if trainings.has_target and (training := trainings.candidate.training) is not None:
+        steps = quantity(training.training_steps, "step")
+        text = f"{trainings.candidate.name} was trained once, in {steps}: another seed may give other numbers"
+        notes.append(Note(text=text))
     return View(title="Training", notes=tuple(notes), document=trainings.results)
-
-
-def _warn(candidate: Arm, training: TrainingResult) -> Note:
-    steps = quantity(training.training_steps, "step")
-    return Note(text=f"{candidate.name} was trained once, in {steps}: another seed may give other numbers")

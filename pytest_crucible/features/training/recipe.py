@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_crucible.backends.lineages import TrainedAdapter, read_lineage, read_step, step_folder, write_lineage
 from pytest_crucible.features.training.log import SAVE_EVERY, SaveWeights, TrainingLog, summarise_training
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pytest_crucible.features.training.tinker_trainer import ServiceBase
     from pytest_crucible.features.training.trainer import EmbeddedBase
 
-    Base = EmbeddedBase | ServiceBase
+    Base: TypeAlias = EmbeddedBase | ServiceBase
 
 
 # Hexadecimal digits: 64 bits tell all trainings of a project apart, and make a short folder name.

@@ -149,7 +149,8 @@ class FileRow(NamedTuple):
 def read_row(row: Mapping[str, Any]) -> FileRow | None:
     """Return a row of any format that `formats` writes; None for another form."""
     if "input" in row and "preferred_output" in row:
-        return FileRow(_messages(row["input"]), row["preferred_output"], row.get("non_preferred_output"))
+        prompt = row["input"].get("messages") if isinstance(row["input"], Mapping) else None
+        return FileRow(prompt, row["preferred_output"], row.get("non_preferred_output"))
     if "comparison" in row:
         return _read_comparison(row)
     if "chosen" in row and "rejected" in row:
@@ -172,10 +173,6 @@ def text_of(value: Any) -> str:
     if not isinstance(messages, list):
         raise TypeError(f"expected a text or messages, not {describe_type(value)}")
     return "\n".join(message_text(message) for message in messages)
-
-
-def _messages(value: Any) -> Any:
-    return value.get("messages") if isinstance(value, Mapping) else None
 
 
 def _read_comparison(row: Mapping[str, Any]) -> FileRow | None:

@@ -155,10 +155,9 @@ class Archive:
         checkpoint = self._read(path)
         if checkpoint is None:
             raise MissingCheckpoint(f"unknown checkpoint {path}")
-        if self._is_expired(checkpoint.info):
+        if checkpoint.info.expires is not None and checkpoint.info.expires <= self._clock():
             self.delete(path)
-            until = format_time(checkpoint.info.expires or 0.0)
-            raise MissingCheckpoint(f"the checkpoint {path} expired at {until}")
+            raise MissingCheckpoint(f"the checkpoint {path} expired at {format_time(checkpoint.info.expires)}")
         return checkpoint
 
     def all(self, run: str | None = None) -> list[Checkpoint]:
@@ -196,9 +195,6 @@ class Archive:
 
     def _directory(self, path: CheckpointPath) -> Path:
         return self._root / quote(path.run, safe="") / path.kind / path.name
-
-    def _is_expired(self, info: CheckpointInfo) -> bool:
-        return info.expires is not None and info.expires <= self._clock()
 
     def _remove(self, directory: Path) -> None:
         """Rename a checkpoint away, so that it disappears at once, then delete its files."""

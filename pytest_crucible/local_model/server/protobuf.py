@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,7 @@ Value: TypeAlias = int | bytes | memoryview
 Fields: TypeAlias = Mapping[int, Sequence[Value]]
 Array: TypeAlias = NDArray[np.float32] | NDArray[np.int64]
 Numbers: TypeAlias = NDArray[np.number]
+NumberT = TypeVar("NumberT", bound=np.number)
 
 PROTOBUF = "application/x-protobuf"
 
@@ -338,7 +339,7 @@ def fill_sparse(values: Numbers, starts: Integers, columns: Integers, shape: Seq
     return dense
 
 
-def _read_array(content: memoryview, dtype: np.dtype[np.number]) -> Numbers:
+def _read_array(content: memoryview, dtype: np.dtype[NumberT]) -> NDArray[NumberT]:
     """Read bytes as a flat array. Raises ValueError unless they are a whole number of values."""
     if len(content) % dtype.itemsize:
         raise ValueError(f"{len(content)} bytes are not a whole number of values of {dtype.itemsize} bytes")

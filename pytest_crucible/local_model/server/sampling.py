@@ -6,7 +6,6 @@ import asyncio
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import cast
 
 import numpy as np
@@ -51,7 +50,10 @@ def asample(service: Service, request: Request) -> Response:
     sample_request = _read_request(weights, body, _seed_parts(service, sampling, number))
     watched = _clone_name(sampling.id, number // CLONE) if sampling else None
     service.submit(
-        request_id, lambda: sample(service, weights, sample_request), partial(_sample_response, sample_request), watched
+        request_id,
+        lambda: sample(service, weights, sample_request),
+        lambda answer: Response(body=write_sample_response(answer, sample_request.scoring), kind=PROTOBUF),
+        watched,
     )
     sequences: list[Json] = [f"{request_id}:{seed_parts}" for seed_parts in range(sample_request.params.num_samples)]
     return Response.of_json({"request_id": request_id, "sample_sequence_ids": sequences})
@@ -106,7 +108,7 @@ def _clone_name(sampling: str, number: int) -> str:
 def _completion(completion: Completion) -> Json:
     if completion.size is None:
         return {"state": "failed", "request_id": completion.request_id}
-    size: Json = {"response_payload_uncompressed_size": completion.size}
+    size: dict[str, Json] = {"response_payload_uncompressed_size": completion.size}
     return {"state": "finished", "request_id": completion.request_id, **size}
 
 
@@ -189,10 +191,6 @@ def _read_targets(targets: Body) -> tuple[Integers | None, tuple[Integers, Integ
     names = ("sparse_crow_indices", "sparse_col_indices")
     starts, columns = (np.array(whole_numbers(targets.get(name), name), np.int64) for name in names)
     return cast(Integers, fill_sparse(values, starts, columns, shape, fill=-1)), (starts, columns)
-
-
-def _sample_response(sample_request: SampleRequest, answer: Answer) -> Response:
-    return Response(body=write_sample_response(answer, sample_request.scoring), kind=PROTOBUF)
 
 
 ENDPOINTS: Endpoints = {

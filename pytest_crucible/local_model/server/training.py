@@ -60,7 +60,7 @@ def get_info(service: Service, request: Request) -> Response:
     """
     run = service.run(request.object().text("model_id"))
     names = {"arch": BASE_MODEL, "model_name": run.base.sampler_name, "tokenizer_id": run.base.directory}
-    described: Json = {"type": "get_info", "model_id": run.id, "model_data": names}
+    described: dict[str, Json] = {"type": "get_info", "model_id": run.id, "model_data": names}
     return Response.of_json({**described, "is_lora": True, "lora_rank": run.lora.rank, "model_name": run.base_model})
 
 

@@ -158,6 +158,7 @@ REFUSED = [
     ({"type": [{"type": "string"}]}, "#/type is [{'type': 'string'}]; expected one of object"),
     ({"allOf": [{"type": "string"}]}, "# has 'allOf', which this model's decoding cannot keep"),
     ({"type": "integer", "minimum": 0}, "# has 'minimum', which this model's decoding cannot keep"),
+    ({"anyOf": [{"type": "null"}], "minLength": 2}, "# has 'minLength', which this model's decoding cannot keep"),
     ({"type": "array", "items": {"$id": "b", "type": "null"}}, "#/items has '$id'"),
     ({"type": "array", "items": {"$ref": "#/$defs/none"}}, "$ref '#/$defs/none' names nothing in this schema"),
     (

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from fnmatch import fnmatch
 from types import SimpleNamespace
 
 import pytest
 from _pytest.terminal import TerminalReporter
 from experiment_builders import ALONE
+from training_builders import make_lineage
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends.lineages import write_lineage
@@ -16,13 +18,13 @@ from pytest_crucible.features.stages.estimating import forecast_text
 from pytest_crucible.features.stages.forecasts import predict_total
 from pytest_crucible.features.training import adapters as training_adapters
 from pytest_crucible.features.training.adapters import TrainingProgress, Untrained
-from pytest_crucible.features.training.log import TrainingLog, summarise_training
+from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.plugin import RECIPE, pytest_crucible_estimate_session
 from pytest_crucible.features.training.recipe import Recipe
 from pytest_crucible.features.training.trainer import EmbeddedBase
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.records import Arm, Lineage, TrainingResult
+from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment_estimate import SessionEstimate
 from pytest_crucible.session.progress_lines import TerminalProgress
@@ -57,16 +59,7 @@ def show(pytester: pytest.Pytester, recipe: Recipe):
     return display
 
 
-def lineage(**facts: object) -> Lineage:
-    result = TrainingResult(
-        **{
-            **dict.fromkeys(TrainingResult.__dataclass_fields__),
-            "training_steps": 20, "first_loss": 2.0, "final_loss": 0.5, "loss_reduction": 0.75,
-            "largest_gradient_norm": 1.5, **facts,
-        }
-    )  # fmt: skip
-    values = {**dict.fromkeys(Lineage.__dataclass_fields__, ""), "result": result, "seconds": 12.3, "losses": ()}
-    return Lineage(**values)
+LINEAGE = make_lineage([2.0] * 18 + [0.5] * 2, [1.5] * 20, seconds=12.3)
 
 
 @pytest.mark.parametrize(
@@ -79,10 +72,10 @@ def lineage(**facts: object) -> Lineage:
         (lambda progress: progress.announce(), "would train v2 with recipes:train: LoRA of rank 4, seed 3, base of *"),
         (lambda progress: progress.pause("Tinker is paused: capacity"), "v2 waits: Tinker is paused: capacity"),
         (
-            lambda progress: progress.finish(lineage(), "adapters/v2", is_new=True),
+            lambda progress: progress.finish(LINEAGE, "adapters/v2", is_new=True),
             "trained v2: 20 steps in 12 s, loss 2 to 0.5 (reduced by 75.0 %)",
         ),
-        (lambda progress: progress.finish(lineage(), "adapters/v2", is_new=False), "v2 was trained by another process"),
+        (lambda progress: progress.finish(LINEAGE, "adapters/v2", is_new=False), "v2 was trained by another process"),
     ],
 )
 def test_a_training_is_reported_in_lines(show, report, line):
@@ -94,7 +87,7 @@ def test_a_training_is_reported_in_lines(show, report, line):
 
 def test_with_v_the_result_names_norms_and_place(show):
     progress, screen = show("-v")
-    progress.finish(lineage(loss_reduction=None), "adapters/v2", is_new=True)
+    progress.finish(replace(LINEAGE, result=replace(LINEAGE.result, loss_reduction=None)), "adapters/v2", is_new=True)
 
     assert "loss 2 to 0.5, gradient norms up to 1.5; kept in adapters/v2\n" in screen.getvalue()
 
@@ -117,7 +110,7 @@ def test_a_quiet_session_shows_nothing(show):
     progress, screen = show("-q")
     progress.begin()
     progress.wait()
-    progress.finish(lineage(), "adapters/v2", is_new=True)
+    progress.finish(LINEAGE, "adapters/v2", is_new=True)
 
     assert screen.getvalue() == ""
 
@@ -157,15 +150,7 @@ def untrained_arm(name: str, **settings) -> OpenedArm:
 def write(folder, name: str, duration: float, **facts) -> None:
     place = folder / ".crucible/adapters" / name
     place.mkdir(parents=True)
-    lineage = Lineage(
-        adapter_sha256="", base="base", base_sha256="", recipe="recipes:train", recipe_sha256="", data={}, lora={}, seed=0,
-        hyperparameters={}, git=None, parent=None, result=summarise_training([2.0, 1.0], [None, None]), losses=(2.0, 1.0),
-        gradient_norms=(None, None), learning_rates=(1.0, 1.0), seconds=duration, checkpoint="tinker://a/b/c",
-    )  # fmt: skip
-    write_lineage(
-        folder / ".crucible/adapters" / name,
-        Lineage(**{name: getattr(lineage, name) for name in Lineage.__slots__} | facts),
-    )
+    write_lineage(place, make_lineage(seconds=duration, checkpoint="tinker://a/b/c", **facts))
 
 
 def training_lines(arms, further: int, root) -> list[str]:

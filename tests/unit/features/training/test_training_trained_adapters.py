@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from training_builders import make_recipe, steps, train_recipe
+from training_builders import make_lineage, make_recipe, steps, train_recipe
 
 from pytest_crucible.backends.lineages import TrainedAdapter
 from pytest_crucible.features.training.adapters import find_step, with_checkpoint
@@ -15,7 +15,7 @@ from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.recipe import emit_checkpoint, emit_step, find_damaged, find_trained
 from pytest_crucible.local_model.checkpoints import load_sampler
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.records import Adapter, Event, Lineage, TrainingResult
+from pytest_crucible.records import Adapter, Event
 from pytest_crucible.records.errors import SpecError
 
 
@@ -124,50 +124,24 @@ def test_checkpoints_that_cannot_be_kept(trainer):
     assert list(trainer.kept) == [1]
 
 
-RESULT = TrainingResult(
-    training_steps=2,
-    convergence_steps=None,
-    first_loss=2.0,
-    final_loss=1.0,
-    loss_reduction=0.5,
-    gradient_norms_finite=True,
-    largest_gradient_norm=3.0,
-)
-
-
-def lineage() -> Lineage:
-    return Lineage(
-        adapter_sha256="ab", base="packaged", base_sha256="cd", recipe="recipes:v2", recipe_sha256="ef", data={}, lora={},
-        seed=0, hyperparameters={}, git=None, parent=None, result=RESULT, losses=(2.0, 1.0), gradient_norms=(3.0, 1.0),
-        learning_rates=(0.1, 0.1), seconds=1.5,
-    )  # fmt: skip
-
-
 def test_each_step_is_emitted():
-    reported = []
-    log = TrainingLog()
-    for step in (1, 2):
-        log.losses.append(2.0 / step)
-        log.gradient_norms.append(3.0)
-        log.learning_rates.append(0.1)
-        log.tokens.append(50 * step)
-        log.seconds.append(0.25)
-        emit_step(log, reported.append, "v2")
+    reported: list[Event] = []
+    log = TrainingLog([2.0, 1.0], [3.0, 3.0], [0.1, 0.1], [50, 100], [0.5, 0.25])
+    emit_step(log, reported.append, "v2")
 
-    assert [(item.name, item.arm, item.experiment, item.seconds) for item in reported] == [
-        ("train.step", "v2", "", 0.25)
-    ] * 2
-    assert reported[1].facts == {
+    [item] = reported
+    assert (item.name, item.arm, item.experiment, item.seconds) == ("train.step", "v2", "", 0.25)
+    assert item.facts == {
         "step": 2, "loss": 1.0, "gradient_norm": 3.0, "learning_rate": 0.1, "tokens": 100, "tokens_per_s": 400.0
     }  # fmt: skip
 
 
 def test_a_new_adapter_emits_a_checkpoint():
     reported: list[Event] = []
-    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), lineage()), "v2")
+    emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), make_lineage(adapter_sha256="ab")), "v2")
 
     [item] = reported
     assert (item.name, item.arm, item.seconds) == ("checkpoint", "v2", 1.5)
     assert item.facts == {
-        "path": "adapters/v2", "sha256": "ab", "recipe": "recipes:v2", "steps": 2, "final_loss": 1.0
+        "path": "adapters/v2", "sha256": "ab", "recipe": "recipes:train", "steps": 2, "final_loss": 1.0
     }  # fmt: skip

@@ -57,7 +57,7 @@ async def answer(reader: asyncio.StreamReader) -> tuple[int, dict[str, object]]:
 
 async def refusal_of(sent: bytes, **limits: float) -> tuple[int, str]:
     """Return status and sentence that some bytes get, after which the connection must end."""
-    async with talk(Limits(linger_s=0.05, **limits)) as (reader, writer):
+    async with talk(Limits(**{"linger_s": 0.05, **limits})) as (reader, writer):
         writer.write(sent)
         status, body = await answer(reader)
         assert await reader.read() == b""
@@ -141,7 +141,9 @@ async def test_a_malformed_request_gets_an_error_and_ends_the_connection(sent, s
 
 async def test_a_client_that_goes_on_sending_still_gets_the_refusal():
     body = b"x" * 3_000_000
-    status, _ = await refusal_of(b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n" + body, body_bytes=1000)
+    status, _ = await refusal_of(
+        b"POST / HTTP/1.1\r\nContent-Length: 3000000\r\n\r\n" + body, body_bytes=1000, linger_s=1.0
+    )
 
     assert status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
