@@ -61,7 +61,7 @@ def test_random_flips_have_the_moments_of_random_signs():
 
 
 def test_groups_of_unequal_sizes_are_flipped_whole():
-    """By all 2^6 arrangements, with the statistic's definition."""
+    """All 2^6 arrangements are counted, with the statistic's definition."""
     differences, labels = np.random.default_rng(2).normal(0.4, 1, 15), np.repeat(np.arange(6), [8, 2, 1, 2, 1, 1])
     totals, sizes = np.bincount(labels, differences), np.bincount(labels)
 
