@@ -46,8 +46,8 @@ def out_of_reach(inputs: AnalysisInputs, answered: Sequence[int]) -> list[Target
         return []
     candidate = keep_answers(inputs.answers[0], answered)
     variants = {name: (keep_answers(arms[0], answered), *arms[1:]) for name, arms in inputs.variants.items()}
-    known = replace(inputs, answers=(candidate, *inputs.answers[1:]), variants=variants)
-    table = score_table(known)
+    partial_inputs = replace(inputs, answers=(candidate, *inputs.answers[1:]), variants=variants)
+    table = score_table(partial_inputs)
     return [target for target in targets if table.has(target) and not _can_be_met(target, table)]
 
 

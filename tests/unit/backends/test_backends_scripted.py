@@ -42,18 +42,6 @@ def test_reply_is_returned_unchanged():
     assert ask(ScriptedBackend(lambda request: reply)) is reply
 
 
-def test_script_receives_the_request():
-    assert ask(ScriptedBackend(lambda request: f"{request.sample}: {request.input}")).text == "a: 2 + 2"
-
-
-def test_script_errors_are_raised():
-    def script(request):
-        raise BackendError("busy")
-
-    with pytest.raises(BackendError, match="busy"):
-        ask(ScriptedBackend(script))
-
-
 @pytest.mark.parametrize(("answer", "kind"), [(None, "None"), (4, "a number")])
 def test_script_must_return_text_or_reply(answer, kind):
     with pytest.raises(BackendError) as caught:
