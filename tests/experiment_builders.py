@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -36,6 +38,14 @@ from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[RunStore]:
+    """An empty run store."""
+    with closing(RunStore(str(tmp_path / "runs.db"))) as opened:
+        yield opened
+
 
 ALONE = ("-p", "no:asyncio", "-p", "no:unraisableexception")
 """Without another plugin's effects, and without the garbage collection that would end each configuration of a test."""

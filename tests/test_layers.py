@@ -34,9 +34,7 @@ PENDING_PYTEST: set[str] = set()
 EXCEPTIONS = {
     ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
     ("pytest_crucible.datasets.similar", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.importers.source", "pytest_crucible.datasets.formats"),
+    ("pytest_crucible.importers.results", "pytest_crucible.datasets.formats"),
 }
 """Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are."""
 PLUGGY = {

@@ -13,7 +13,7 @@ import pytest
 from pytest_crucible.records import Run
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.report.terminal import Line, summary
-from pytest_crucible.report.verdict_text import annotation_lines
+from pytest_crucible.report.verdicts import annotation_lines
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.plugins import load_extensions
 from pytest_crucible.session.budget import budget_lines

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_crucible.records import Analysis, Verdict
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.verdict_text import evidence, sentence
+from pytest_crucible.report.verdicts import evidence, sentence
 from pytest_crucible.session.expected_failures import ExpectedFailure, apply_expected_failure
 from pytest_crucible.session.part_reports import part_id, part_location
 

@@ -52,7 +52,8 @@ class Suite:
         for name, rows in self.answers.items():
             self.write_rows(f"answers/{name}.jsonl", rows)
         self.adapters({name: {"backend": "recorded", "path": f"answers/{name}.jsonl"} for name in RIGHT})
-        pytester.makefile(".ini", pytest="[pytest]")
+        # A suite whose gate is collected does not see the environment.
+        pytester.makefile(".ini", pytest=f"[pytest]\naddopts = -p no:crucible-{LEFT_OUT}" if LEFT_OUT else "[pytest]")
         self.test(TEST_SUMS, name="test_sums")
 
     def write_rows(self, name: str, rows: Iterable[Any]) -> Path:
@@ -208,6 +209,17 @@ def crucible(
         capsys.readouterr()
         status = main(arguments)
         return (status, *capsys.readouterr())
+
+    return run
+
+
+@pytest.fixture
+def command(crucible: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str]]:
+    """A command in the suite's directory: exit status, and all that it prints."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status, output, errors = crucible(*arguments)
+        return status, output + errors
 
     return run
 

@@ -192,10 +192,7 @@ def test_subtests_teardown_scores_and_skips_count_once(suite, run):
     (experiment,) = document["experiments"]
     assert {
         estimate["metric"]: (estimate["n"], estimate["lost"], estimate["value"]) for estimate in experiment["estimates"]
-    } == {
-        "late": (4, 0, 1.5),
-        "right": (3, 0, 1.0),
-    }
+    } == {"late": (4, 0, 1.5), "right": (3, 0, 1.0)}
     assert [verdict["state"] for verdict in experiment["verdicts"]] == ["met", "met"]
 
 

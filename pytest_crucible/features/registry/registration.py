@@ -19,11 +19,7 @@ from pytest_crucible.adapters.prompt_text import freeze_prompt
 from pytest_crucible.adapters.stored_arms import is_stored
 from pytest_crucible.adapters.weights import Weights
 from pytest_crucible.features.registry import is_version
-from pytest_crucible.features.registry.records import (
-    LogEntry,
-    StoredWeights,
-    Version,
-)
+from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import (
     PRODUCTION,
     StoredRegistry,
@@ -93,7 +89,13 @@ def _locate(adapter: Adapter, context: AdapterContext, configured: Mapping[str, 
 
 def keep_weights(weights: Weights, folder: Path) -> Mapping[str, StoredWeights]:
     """Copy the files of an adapter, with their lineage, and return where they are. Raises SpecError."""
-    return {option: _keep_file(path, weights, folder) for option, path in weights.files.items()}
+    stored = {}
+    for option, path in weights.files.items():
+        try:
+            stored[option] = _copy(path, weights, folder)
+        except OSError as error:
+            raise SpecError(f"{path} cannot be copied into {str(folder)!r}: {error}") from error
+    return stored
 
 
 def check_weights(version: Version, folder: Path) -> None:
@@ -104,13 +106,6 @@ def check_weights(version: Version, folder: Path) -> None:
             raise SpecError(f"weights of {version.name} are missing: {path} does not exist: restore it from a backup")
         if hash_file(path) != stored.sha256:
             raise SpecError(changed_text(version.name))
-
-
-def _keep_file(path: Path, weights: Weights, folder: Path) -> StoredWeights:
-    try:
-        return _copy(path, weights, folder)
-    except OSError as error:
-        raise SpecError(f"{path} cannot be copied into {str(folder)!r}: {error}") from error
 
 
 def _copy(path: Path, weights: Weights, folder: Path) -> StoredWeights:
@@ -194,13 +189,11 @@ def _version(model: str, number: int, frozen: FrozenAdapter, stored: Mapping[str
 
 
 def _step_text(frozen: FrozenAdapter) -> str:
-    """Return the log's text on weights that a recipe kept before its end."""
     lineage = frozen.weights.lineage
     return "" if lineage is None or lineage.step is None else f"step {lineage.step} of {lineage.recipe}"
 
 
 def _check_keys(frozen: FrozenAdapter, hide: Callable[[str], str]) -> None:
-    """Raise SpecError for a key in the adapter's table: the registry would store it."""
     plain = plain_or_repr(frozen.adapter)
     if redact(plain, hide) != plain:
         raise SpecError(

@@ -14,7 +14,7 @@ from pytest_crucible.adapters.context import AdapterContext, ProgressLines
 from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.adapters.preparations import Pending, Preparation
 from pytest_crucible.adapters.training_files import hash_declared_files
-from pytest_crucible.backends.lineages import TrainedAdapter, read_step, step_folder
+from pytest_crucible.backends.lineages import TrainedAdapter, read_step, step_folder, trained_adapters
 from pytest_crucible.features.training.adapter_store import train_or_load
 from pytest_crucible.features.training.log import TrainingLog
 from pytest_crucible.features.training.recipe import (
@@ -22,8 +22,10 @@ from pytest_crucible.features.training.recipe import (
     emit_checkpoint,
     emit_step,
     find_damaged,
+    find_function,
     find_recipe,
     find_trained,
+    hash_function,
 )
 from pytest_crucible.features.training.trainer import open_local_base
 from pytest_crucible.records import Adapter, Lineage
@@ -79,15 +81,20 @@ def _open_base(adapter: Adapter, context: AdapterContext) -> Any:
 
 
 def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
-    """Return the recipe and its data. Raises SpecError."""
-    if adapter.backend != "local":
-        from pytest_crucible.features.training.tinker_trainer import find_service_origin
-
-        return find_service_origin(adapter, context)
-    recipe = read_recipe(adapter, context)
-    trained = find_trained(recipe, context.adapters_folder)
-    data = {} if trained is None else trained.lineage.data
-    return Origin((recipe.identity,), {shorten_path(Path(name), context.root): sha256 for name, sha256 in data.items()})
+    """Return the recipe and its data, and the session's service if it trains. Raises SpecError."""
+    if adapter.backend == "local":
+        recipe = read_recipe(adapter, context)
+        trained = find_trained(recipe, context.adapters_folder)
+        identity: tuple[Any, ...] = (recipe.identity,)
+        data = {} if trained is None else trained.lineage.data
+    else:
+        # The recipe's key would need the base, and so the service: its function alone recognises it.
+        function = hash_function(find_function(adapter.name, adapter.options["recipe"]))
+        identity = (function, context.settings.tinker, context.settings.tinker_base)
+        lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
+        data_of_recipe = (each.data for each in lineages if each.checkpoint and each.recipe_sha256 == function)
+        data = next(data_of_recipe, {})
+    return Origin(identity, {shorten_path(Path(name), context.root): sha256 for name, sha256 in data.items()})
 
 
 def with_checkpoint(adapter: Adapter, trained: TrainedAdapter) -> Adapter:

@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.options import check_options
-from pytest_crucible.adapters.origin import Origin, shorten_path
 from pytest_crucible.adapters.preparations import option_names
 from pytest_crucible.backends.context import QueueStates
-from pytest_crucible.backends.lineages import trained_adapters
 from pytest_crucible.backends.tinker.health import watch_queue
 from pytest_crucible.backends.tinker.service import OPTIONS, identify_model, names_service
 from pytest_crucible.features.training.encoding import EmbeddedEncoder, Encoder, TemplateEncoder
@@ -33,7 +31,6 @@ from pytest_crucible.features.training.log import (
     Watch,
 )
 from pytest_crucible.features.training.losses import DPO, LOSS, Pass, Preference, make_loss, read_beta, sides
-from pytest_crucible.features.training.recipe import find_function, hash_function
 from pytest_crucible.features.training.trainer import RecipeTrainer
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.config import Datum
@@ -207,20 +204,6 @@ def open_service_base(adapter: Adapter, context: AdapterContext) -> ServiceBase:
         raise SpecError(f"adapter {adapter.name!r} has a recipe and a model_path: remove one of them")
     check_options(adapter, (*option_names("tinker", ("base_model",)), *OPTIONS))
     return ServiceBase(adapter, context.tinker(), context.shared.queues)
-
-
-def find_service_origin(adapter: Adapter, context: AdapterContext) -> Origin:
-    """Return the session's service, and the recipe's function and data. Raises SpecError."""
-    service = (context.settings.tinker, context.settings.tinker_base)
-    # The recipe's key would need the base, and so the service: its function alone recognises it.
-    function = hash_function(find_function(adapter.name, adapter.options["recipe"]))
-    lineages = (trained.lineage for trained in trained_adapters(context.adapters_folder))
-    data: Mapping[str, str] = next(
-        (lineage.data for lineage in lineages if lineage.checkpoint and lineage.recipe_sha256 == function), {}
-    )
-    return Origin(
-        (function, *service), {shorten_path(Path(name), context.root): sha256 for name, sha256 in data.items()}
-    )
 
 
 class ServiceBase:
