@@ -8,10 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.formats import read_rows, records
 from pytest_crucible.datasets.load import as_rows
 from pytest_crucible.datasets.release import OfficialFile, Release, Row
 from pytest_crucible.records.errors import DatasetError, suggest
+from pytest_crucible.records.row_files import read_rows, records
 
 _FEVER = {
     "fever": ("paper_dev", 9_999, "41158707810008747946bf23471e82df53e77a513524b9e3ec1c2e674ef5ef8c"),

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from answer_builders import score_column
 
-from pytest_crucible.analyse.statistics import compare_prepared, row_of
-from pytest_crucible.measures.row import Column, Difference, Observations
-from pytest_crucible.records import Look, Measure, MetricFacts
+from pytest_crucible.analyse.comparisons import compare_pair
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.measures.row import Difference
+from pytest_crucible.records import Contrast, Look, MetricFacts
 from pytest_crucible.stats import CrossedMean, crossed_bounds, crossed_difference, crossed_p_value
 
 ALPHA, SESSIONS = 0.05, 20
@@ -120,21 +122,14 @@ def worst_share(red: Red, worst: float = 0.05) -> float:
     return float(shares[: max(round(worst * shares.size), 1)].mean())
 
 
-def _compare(
-    candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float
-) -> Difference | None:
-    measure, none_lost = Measure(metric="ok"), np.zeros(len(candidate), dtype=bool)
-    pair = [
-        row_of(measure).prepare(
-            Observations(measure=measure, facts=(OK,), columns=(Column(arm, arm, arm),), lost=none_lost), "observed"
-        )
-        for arm in (candidate, baseline)
-    ]
-    return compare_prepared(measure, OK, pair[0], pair[1], alpha=alpha)
+def _compare(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], alpha: float) -> Difference | None:
+    pair = tuple([ScoredMetric(OK, score_column(values, OK))] for values in (candidate, baseline))
+    everything, ends = np.ones(len(candidate), dtype=bool), ("observed", "observed")
+    return compare_pair(Contrast(metric="ok", baseline="v1"), pair, SampleAttributes(), everything, ends, alpha)
 
 
 def _is_red(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float) -> bool:
-    difference = _compare(candidate, baseline, alpha=alpha)
+    difference = _compare(candidate, baseline, alpha)
     return (
         difference is not None
         and difference.p_value is not None
@@ -144,5 +139,5 @@ def _is_red(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64
 
 
 def _lower(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float) -> float:
-    difference = _compare(candidate, baseline, alpha=alpha)
+    difference = _compare(candidate, baseline, alpha)
     return -1.0 if difference is None or difference.lower is None else difference.lower
