@@ -152,17 +152,11 @@ def test_a_junit_file_has_the_numbers_of_each_verdict(suite):
     ("option", "name", "sentence"),
     [
         ("report", "/proc/run.md", "report '/proc/run.md' cannot be written: '/proc': *"),
-        ("report", "out", "report 'out': its name has no ending that says how to write it (known: *json*)"),
-        ("report", "run.htm", "report 'run.htm': nothing writes .htm: did you mean .html"),
-        ("report", "run.docx", "report 'run.docx': nothing writes .docx (known: *json*)"),
         ("report", "run.svg", "report 'run.svg': nothing writes .svg (known: *forest.svg*)"),
-        ("report", "out.md", "report '*out.md' cannot be written: it is a directory"),
         ("json", "no/such/run.json", "report '*no/such/run.json' cannot be written: '*no/such' is not a directory"),
     ],
 )
 def test_an_unwritable_report_is_refused_before_any_request(suite, option, name, sentence, monkeypatch, capsys):
-    (suite.path / "out.md").mkdir()
-
     suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-{option}={name}"), sentence)
 
     monkeypatch.chdir(suite.path)
