@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -152,27 +152,20 @@ def run_tests(
     requested: RequestedTests, name: str, samples: Sequence[Sample]
 ) -> tuple[list[str], dict[str, Any], bool]:
     """Return lines, the JSON document, and whether memorisation is proven. Raises SpecError."""
-    adapters = Adapters(Path.cwd(), requested.store)
     texts = [text_of(sample.input) for sample in samples]
     lines: list[str] = []
     document: dict[str, Any] = {}
-    p_values = []
-    try:
-        if requested.order_test:
-            line, document["order_test"] = _test_order(requested, adapters, name, texts)
-            lines.append(line)
-            p_values.append(document["order_test"]["p"])
-            if p_values[0] > requested.level:
-                lines.append(NOT_THE_ORDER)
-        if requested.min_k:
-            line, document["min_k"] = _test_min_k(requested, adapters, name, texts)
-            lines.append(line)
-            p_values.append(document["min_k"]["p"])
-    except (BackendError, NotEnoughData) as error:
-        raise SpecError(f"adapter {requested.adapter!r}: {error}") from error
-    finally:
-        adapters.close()
-    return lines, document, min(p_values) <= requested.level
+    with closing(Adapters(Path.cwd(), requested.store)) as adapters:
+        try:
+            if requested.order_test:
+                line, document["order_test"] = _test_order(requested, adapters, name, texts)
+                lines += [line] if document["order_test"]["p"] <= requested.level else [line, NOT_THE_ORDER]
+            if requested.min_k:
+                line, document["min_k"] = _test_min_k(requested, adapters, name, texts)
+                lines.append(line)
+        except (BackendError, NotEnoughData) as error:
+            raise SpecError(f"adapter {requested.adapter!r}: {error}") from error
+    return lines, document, any(test["p"] <= requested.level for test in document.values())
 
 
 def _test_order(
@@ -228,21 +221,20 @@ class Adapters:
         backend: Any = None if named.maker is not None else self._open(adapter, typed_in)
         if isinstance(backend, Pending):
             raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
+        # An identity with settings of features, such as guards, names these too, and they do not take part here.
+        if named.identity and not adapter.settings:
+            arm = describe_arm(adapter, "candidate", backend, root=self._root, trained_on={})
+            if arm.identity != named.identity:
+                raise SpecError(named.changed)
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
             )
-        # An identity with settings of features, such as guards, names these too, and they do not take part here.
-        if named.identity and not adapter.settings and self._identify(adapter, backend) != named.identity:
-            raise SpecError(named.changed)
         return backend
 
     def close(self) -> None:
         """Close the run store and stop services, where they were opened."""
         self._opened.close()
-
-    def _identify(self, adapter: Adapter, backend: Any) -> str:
-        return describe_arm(adapter, "candidate", backend, root=self._root, trained_on={}).identity
 
     def _open(self, adapter: Adapter, typed_in: Path | None) -> Backend:
         context = self._context()

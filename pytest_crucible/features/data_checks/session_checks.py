@@ -264,9 +264,8 @@ class CheckItems:
         if any(result.state == "failed" for result in results):
             self.failed[place.nodeid] = None
         if self._when == "only":
-            self.session.messages.lines += [
-                f"{place.nodeid}: {result.sentence}" for result in results if result.state == "warned"
-            ]
+            warned = (result.sentence for result in results if result.state == "warned")
+            self.session.messages.lines += [f"{place.nodeid}: {sentence}" for sentence in warned]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self) -> None:

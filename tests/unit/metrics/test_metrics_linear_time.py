@@ -263,24 +263,3 @@ def test_an_endless_pattern_of_the_suite_is_an_error(monkeypatch, metric, reply)
 
 def test_nested_repetitions_that_regex_can_search_are_fast():
     assert metrics.valid_json({"pattern": "^(a+)+$"})(Reply(text=json.dumps(TEXT)), SAMPLE) is False
-
-
-@pytest.mark.parametrize(
-    ("schema", "value", "problem"),
-    [
-        ({"pattern": "^a+$"}, "aa", "valid"),
-        ({"pattern": "^a+$"}, "b", "$: 'b' does not match '^a+$'"),
-        ({"pattern": "^a+$"}, 3, "valid"),
-        ({"patternProperties": {"^n": {"type": "integer"}}}, {"n": "x", "m": "x"}, "$.n: 'x' is not of type 'integer'"),
-        (
-            {"properties": {"a": {}}, "patternProperties": {"^n": {}}, "additionalProperties": False},
-            {"a": 1, "n1": 1, "z": 1},
-            "$: Additional properties are not allowed ('z' was unexpected)",
-        ),
-        ({"additionalProperties": {"type": "integer"}, "patternProperties": {"^n": {}}}, {"n": "x", "z": 1}, "valid"),
-        ({"additionalProperties": {"type": "integer"}}, {"z": "x"}, "$.z: 'x' is not of type 'integer'"),
-        ({"additionalProperties": False}, [1], "valid"),
-    ],
-)
-def test_limited_patterns_of_a_schema_behave_as_in_jsonschema(schema, value, problem):
-    assert metrics.json_problem(schema)(Reply(text=json.dumps(value)), SAMPLE) == problem
