@@ -17,10 +17,10 @@ FILES = {
     "judges": "judges",
     "registry": "registry registry_weights model_gates watch",
     "robustness": "robustness",
-    "slices": "slices slices_in_sessions fairness_numbers",
+    "slices": "conditional slices slices_in_sessions fairness_numbers",
     "stages": "stages stop estimate",
     "sweeps": "sweep search",
-    "training": "recipes tinker_recipes training_sets training_targets curve",
+    "training": "cache_local curve local_names recipes tinker_recipes training_sets training_targets",
 }
 """The files of each feature in tests/plugin, without `test_`. A single test of another file has the marker `uses`."""
 

@@ -7,6 +7,7 @@ from drawing import choose_runs, curves, nominal, ticks
 from matplotlib.figure import Figure
 
 from pytest_crucible import stats
+from pytest_crucible.stats.means.clustered import clustered_p_value
 
 
 def alarms_of_a_switch(figure: Figure) -> None:
@@ -61,7 +62,7 @@ def _in_clusters(size: int, runs: int) -> tuple[float, float]:
     robust = ignoring = 0
     for _ in range(runs):
         differences = 0.5 * rng.standard_normal(20)[labels] + rng.standard_normal(labels.size)
-        robust += stats.clustered_p_value(stats.clustered_mean(differences, labels)) <= 0.05
+        robust += clustered_p_value(stats.clustered_mean(differences, labels)) <= 0.05
         ignoring += (stats.paired_t(differences).p_value or 0) <= 0.05
     return robust / runs, ignoring / runs
 

@@ -13,6 +13,7 @@ from pytest_crucible import stats
 from pytest_crucible.stats.arrays import Array, Side
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired
+from pytest_crucible.stats.proportions.exact import paired_exact_test
 from pytest_crucible.stats.sequential.paced_bets import betting_bound
 
 
@@ -33,7 +34,7 @@ def coverage_of_pairs(figure: Figure) -> None:
 
 
 def _exact(gained: int, lost: int, n: int) -> Interval:
-    interval = stats.paired_exact_test(gained, lost, n).interval
+    interval = paired_exact_test(gained, lost, n).interval
     assert interval is not None
     return interval
 

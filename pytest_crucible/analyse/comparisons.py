@@ -24,9 +24,8 @@ from pytest_crucible.analyse.statistics import (
     without_unfounded_proof,
 )
 from pytest_crucible.measures import sequences
-from pytest_crucible.measures.possible_values import contrast_problem
 from pytest_crucible.measures.row import Difference, End, Prepared
-from pytest_crucible.measures.table import GEOMETRIC, comparison_row
+from pytest_crucible.measures.table import GEOMETRIC, comparison_row, contrast_problem
 from pytest_crucible.measures.values import largest_change, limit_changes
 from pytest_crucible.records import BoundedValue, Comparison, Contrast, Evidence, MetricFacts, Ratio
 from pytest_crucible.stats.interval import Interval

@@ -26,10 +26,9 @@ from pytest_crucible.analyse.statistics import (
     row_of,
     scored_samples,
 )
-from pytest_crucible.measures.possible_values import bounds_problem
 from pytest_crucible.measures.row import End, Prepared
-from pytest_crucible.measures.sequences import paired, wealth_against
-from pytest_crucible.measures.table import MEAN
+from pytest_crucible.measures.sequences import pair_differences, wealth_against
+from pytest_crucible.measures.table import MEAN, bounds_problem
 from pytest_crucible.measures.values import limit_changes
 from pytest_crucible.records import ArmOutcomes, Contrast, Plan, Target
 from pytest_crucible.records.errors import UnsuitableMetric
@@ -227,7 +226,7 @@ def _orient(claim: Target | Contrast, metrics: Sequence[ScoredMetric], prepared:
     if isinstance(claim, Target):
         return prepared[0]
     better = row_of(claim).higher_is_better(claim, metrics[0].facts)
-    return paired(*(prepared if better else reversed(prepared)))
+    return pair_differences(*(prepared if better else reversed(prepared)))
 
 
 def _samples_until_refuted(prepared: Prepared, chosen: Flags, mean: float, side: Side, alpha: float) -> float:

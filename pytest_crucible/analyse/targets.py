@@ -28,9 +28,8 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
 )
 from pytest_crucible.measures import sequences
-from pytest_crucible.measures.possible_values import target_problem
 from pytest_crucible.measures.row import Difference, End, Measured
-from pytest_crucible.measures.table import MEAN
+from pytest_crucible.measures.table import MEAN, target_problem
 from pytest_crucible.records import (
     BoundedValue,
     Contrast,

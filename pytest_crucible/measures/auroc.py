@@ -15,7 +15,7 @@ Two arms are compared by DeLong's paired test.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,16 +28,14 @@ from pytest_crucible.measures.row import (
     End,
     Floats,
     Measured,
-    Numbers,
     Observations,
     Prepared,
     counted_clusters,
     no_bounds,
     no_data,
 )
-from pytest_crucible.records import BoundedValue, Measure, MetricFacts, Sample
+from pytest_crucible.records import BoundedValue, Sample
 from pytest_crucible.records.datasets import label_number
-from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval
 
 
@@ -132,7 +130,6 @@ def _welch_dof(parts: Sequence[tuple[float, int]]) -> float:
 
 # More than the 53 bits of a float, so that the bisection ends at neighbouring numbers.
 _HALVINGS = 60
-_SIDES: tuple[Side, ...] = ("lower", "upper")
 
 
 def bound_area(prepared: Prepared, area: Area, alpha: float) -> tuple[float, float] | None:
@@ -143,7 +140,7 @@ def bound_area(prepared: Prepared, area: Area, alpha: float) -> tuple[float, flo
     counts = int(positive.sum()), int((~positive).sum())
     logit = _logit_bounds(area, alpha, min(counts))
     effect = _design_effect(prepared, area)
-    score = [_score_bound(area, counts, effect, alpha, side) for side in _SIDES]
+    score = [_score_bound(area, counts, effect, alpha, end) for end in (0.0, 1.0)]
     return min(logit[0], score[0]), max(logit[1], score[1])
 
 
@@ -172,23 +169,14 @@ def _logistic(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x > -700 else 0.0
 
 
-def _score_bound(area: Area, counts: tuple[int, int], effect: float, alpha: float, side: Side) -> float:
-    """Return the area whose own standard error puts the observed area just at its limit, found by bisection."""
-    z = (
-        float(scipy.special.stdtrit(area.dof, 1 - alpha))
-        if effect > 1
-        else float(scipy.special.stdtrit(1e9, 1 - alpha))
-    )
+def _score_bound(area: Area, counts: tuple[int, int], effect: float, alpha: float, end: float) -> float:
+    """Return the area towards an end whose own standard error puts the observed area just at its limit."""
+    z = float(scipy.special.stdtrit(area.dof if effect > 1 else 1e9, 1 - alpha))
 
     def excess(limit: float) -> float:
         return abs(area.value - limit) - z * math.sqrt(effect * _newcombe_variance(limit, *counts))
 
-    near, far = area.value, 0.0 if side == "lower" else 1.0
-    return _bisect(excess, near, far)
-
-
-def _bisect(excess: Callable[[float], float], near: float, far: float) -> float:
-    """Return the zero between a point where `excess` is negative and one where it is not; sixty halvings are exact in floats."""
+    near, far = area.value, end
     for _ in range(_HALVINGS):
         middle = (near + far) / 2
         near, far = (middle, far) if excess(middle) < 0 else (near, middle)
@@ -255,12 +243,8 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     ends = bound_area(prepared, area, (1 - level) / 2)
     if ends is None:
         return Measured(area.value, None, clusters, "none: fewer than 2 samples of a class")
-    return Measured(
-        area.value,
-        Interval(low=ends[0], high=ends[1], level=level, method=_method(prepared)),
-        clusters,
-        _method(prepared),
-    )
+    method = _method(prepared)
+    return Measured(area.value, Interval(low=ends[0], high=ends[1], level=level, method=method), clusters, method)
 
 
 def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
@@ -278,59 +262,35 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
         return None
     placed = [a - b for a, b in zip(placements(first), placements(second), strict=True)]
     difference, careful = combine_placements(placed, first), combine_placements(placed, first, pseudo=_PSEUDO)
-    n, clusters = len(first.values), counted_clusters(first.clusters)
+    n = len(first.values)
+    plain = Difference(
+        value=difference.value,
+        method=_method(first),
+        bounds_method=f"augmented {_method(first)}",
+        n=n,
+        clusters=counted_clusters(first.clusters),
+        span=1.0,
+    )
     if not math.isfinite(difference.variance):
         note = "fewer than 2 samples of a class, or clusters with one: a comparison needs at least 2 of each"
-        return _difference(difference.value, None, None, (None, None), first, n, clusters, note=note)
+        return replace(plain, note=note)
     # If nothing varies, only the pseudo-samples allow for other outcomes. Test and interval stay one procedure.
     tested = difference if difference.variance > 0 else careful
     error = math.sqrt(tested.variance)
     p_value = min(1.0, 2 * float(scipy.special.stdtr(tested.dof, -abs(tested.value) / error)))
     half = float(scipy.special.stdtrit(tested.dof, 1 - alpha / 2)) * error
     reach = float(scipy.special.stdtrit(careful.dof, 1 - alpha)) * math.sqrt(careful.variance)
-    bounds = max(-1.0, careful.value - reach), min(1.0, careful.value + reach)
     interval = Interval(
         low=max(-1.0, tested.value - half), high=min(1.0, tested.value + half), level=1 - alpha, method=_method(first)
     )
-    return _difference(difference.value, interval, p_value, bounds, first, n, clusters, error=error)
-
-
-def _difference(
-    value: float,
-    interval: Interval | None,
-    p_value: float | None,
-    bounds: tuple[float | None, float | None],
-    first: Prepared,
-    n: int,
-    clusters: int | None,
-    *,
-    error: float | None = None,
-    note: str = "",
-) -> Difference:
-    return Difference(
-        value=value,
+    return replace(
+        plain,
         interval=interval,
         p_value=p_value,
-        p_exact=None,
-        lower=bounds[0],
-        upper=bounds[1],
-        method=_method(first),
-        bounds_method=f"augmented {_method(first)}",
-        n=n,
-        clusters=clusters,
-        deviation=None if error is None else error * math.sqrt(n),
-        span=1.0,
-        note=note,
+        lower=max(-1.0, careful.value - reach),
+        upper=min(1.0, careful.value + reach),
+        deviation=error * math.sqrt(n),
     )
-
-
-def value_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return 0.0, 1.0
-
-
-def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
-    """Return True for every metric: a larger area separates the labels better."""
-    return True
 
 
 def _method(prepared: Prepared) -> str:

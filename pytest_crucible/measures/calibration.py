@@ -39,7 +39,6 @@ from pytest_crucible.measures.row import (
 from pytest_crucible.records import BoundedValue, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.slices.reliability import BINS, confidence_bins
 
 METHOD = "ece of 10 bins, all signs"
 # Bisection of a p-value on a logarithmic scale: sixty halvings between 1e-15 and 1 leave a relative error below 1e-13.
@@ -49,6 +48,8 @@ _HALVINGS = 60
 
 def prepare(observations: Observations, end: End) -> Prepared:
     """Return gaps with their bins. A lost sample widens (high) or closes (low) the largest gap there is."""
+    from pytest_crucible.stats.classifiers import confidence_bins
+
     confidence, accuracy = (column.values for column in observations.columns)
     scored = ~(np.isnan(confidence) | np.isnan(accuracy))
     values = np.concatenate([confidence[scored], accuracy[scored]])
@@ -82,8 +83,9 @@ def _fill_lost(gaps: Floats, bins: Floats, lost: np.ndarray[tuple[int], np.dtype
 
 
 def _sums(gaps: Floats, bins: Floats) -> Floats:
-    sums = np.bincount(bins.astype(np.intp), weights=gaps, minlength=BINS)
-    return np.asarray(sums, dtype=np.float64)
+    from pytest_crucible.stats.classifiers import BINS
+
+    return np.asarray(np.bincount(bins.astype(np.intp), weights=gaps, minlength=BINS), dtype=np.float64)
 
 
 def estimate(prepared: Prepared, level: float) -> Measured:
@@ -111,37 +113,23 @@ def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | Non
         return None
     values, clusters = _sign_gaps(first) - _sign_gaps(second), first.clusters
     choices = _choices(first), _choices(second)
-    n, counted = len(values), counted_clusters(clusters)
     low, high = _difference_ends(values, clusters, choices, alpha / 2)
     lower, upper = _difference_ends(values, clusters, choices, alpha)
-    value = float(values.mean())
-    has_ends = low is not None and high is not None
+    interval = None if low is None or high is None else Interval(low=low, high=high, level=1 - alpha, method=METHOD)
     return Difference(
-        value=value,
-        interval=Interval(low=low, high=high, level=1 - alpha, method=METHOD)
-        if low is not None and high is not None
-        else None,
-        p_value=_p_value(values, clusters, choices) if has_ends else None,
-        p_exact=None,
+        value=float(values.mean()),
+        interval=interval,
+        p_value=None if interval is None else _p_value(values, clusters, choices),
         lower=lower,
         upper=upper,
         method=METHOD,
         bounds_method=METHOD,
-        n=n,
-        clusters=counted,
-        # all choices of signs share alpha, so a power formula for one mean would promise too much
-        deviation=None,
+        n=len(values),
+        clusters=counted_clusters(clusters),
+        # All choices of signs share alpha: a power formula for one mean would promise too much, so there is no deviation.
         span=1.0,
-        note="" if has_ends else "too few samples or clusters to compare",
+        note="too few samples or clusters to compare" if interval is None else "",
     )
-
-
-def value_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return 0.0, 1.0
-
-
-def higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
-    return False
 
 
 def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:

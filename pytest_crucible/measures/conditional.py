@@ -18,7 +18,7 @@ from pytest_crucible.measures.values import is_tiny_mean
 from pytest_crucible.stats.arrays import Side
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_bound, ratio_difference_p_value
-from pytest_crucible.stats.resampling.arm_swaps import METHOD, swap_arms
+from pytest_crucible.stats.resampling.alikeness import SWAPPED_ARMS, swap_arms
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 from pytest_crucible.stats.results import Alikeness
 
@@ -106,14 +106,9 @@ def _difference(pair: Pairing, value: float | None, note: str = "", *, alike: Al
     """Return a difference without bounds."""
     return Difference(
         value=value,
-        interval=None,
         p_value=None if alike is None else alike.p_value,
-        p_exact=None,
-        lower=None,
-        upper=None,
         alikeness=alike,
-        method=METHOD,
-        bounds_method="none",
+        method=SWAPPED_ARMS,
         n=pair.samples,
         clusters=pair.clusters,
         deviation=None if value is None else _deviation(pair),

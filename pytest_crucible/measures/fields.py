@@ -7,7 +7,7 @@ import json
 import math
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,11 +25,7 @@ _WHOLE = 2.0**53
 
 
 def number_levels(numbers: Array) -> tuple[Codes, tuple[str, ...]]:
-    """Return the level of each number and the names of the levels. NaN has no level.
-
-    >>> number_levels(np.array([0.0] * 93 + [1, 2, 3, 4, 5, 6, 7]))[1]
-    ('below 1', '1 and above')
-    """
+    """Return the level of each number and the names of the levels. NaN has no level."""
     is_number = ~np.isnan(numbers)
     present = numbers[is_number]
     values = np.unique(present)
@@ -64,12 +60,7 @@ MOST_PER_SAMPLE = 0.5
 
 
 def slice_samples(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> Slicing:
-    """Return the slice of each sample. Samples that lack a field have none.
-
-    >>> from pytest_crucible.records.datasets import By, Field
-    >>> slice_samples(By((Field("sex"),)), [None, None], [{"sex": "male"}, {"sex": "female"}]).names
-    ('female', 'male')
-    """
+    """Return the slice of each sample. Samples that lack a field have none."""
     labels = [field_labels(field, expected, metadata) for field in by.fields]
     codes, names = labels[0] if len(labels) == 1 else _cross(labels)
     strata = None if by.within is None else field_labels(by.within, expected, metadata)[0]
@@ -88,9 +79,6 @@ def read_field(name: str, expected: Any, metadata: Mapping[str, Any]) -> Any:
     """Return a sample's value of a field; None where it has none.
 
     `metadata.topic` and `expected.topic` name one of two keys; `author.country` is a key inside a key.
-
-    >>> read_field("topic", {"label": "yes"}, {"topic": "law"}), read_field("label", {"label": "yes"}, {})
-    ('law', 'yes')
     """
     keys = expected if isinstance(expected, Mapping) else {}
     for place in (metadata, _nested_metadata(metadata), keys):
@@ -121,12 +109,7 @@ def field_names(expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) 
 
 
 def field_problem(by: By, expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -> str:
-    """Explain why samples cannot be divided by the fields; empty if they can.
-
-    >>> from pytest_crucible.records.datasets import By, Field
-    >>> field_problem(By((Field("sexe"),)), [None], [{"sex": "male"}])
-    "no sample has a field 'sexe'; did you mean 'sex'?"
-    """
+    """Explain why samples cannot be divided by the fields; empty if they can."""
     fields = (*by.fields, *(() if by.within is None else (by.within,)))
     twice = [name for name, count in Counter(field.name for field in fields).items() if count > 1]
     if twice:
@@ -183,19 +166,20 @@ def has_value(value: Any) -> bool:
 
 def _distinct(values: Sequence[Any]) -> tuple[Codes, tuple[str, ...]]:
     # Values repeat, and their labels cost more than a look-up.
-    known: dict[Hashable, str] = {}
+    label_of: dict[Hashable, str] = {}
     labels: list[str | None] = []
     for value in values:
         if not has_value(value):
             labels.append(None)
             continue
         key = (type(value), value) if isinstance(value, Hashable) else json.dumps(value, sort_keys=True, default=str)
-        if key not in known:
-            known[key] = _label(value)
-        labels.append(known[key])
-    names = tuple(sorted(set(known.values()), key=_in_order))
+        if key not in label_of:
+            label_of[key] = _label(value)
+        labels.append(label_of[key])
+    names = tuple(sorted(set(label_of.values()), key=_in_order))
     places = {name: place for place, name in enumerate(names)}
-    return _codes(NO_SLICE if label is None else places[label] for label in labels), names
+    codes = (NO_SLICE if label is None else places[label] for label in labels)
+    return np.fromiter(codes, dtype=np.intp), names
 
 
 def _label(value: Any) -> str:
@@ -255,10 +239,6 @@ def _without_empty(codes: Codes, names: tuple[str, ...]) -> tuple[Codes, tuple[s
     return np.asarray(np.where(codes == NO_SLICE, NO_SLICE, places[codes])), tuple(names[code] for code in filled)
 
 
-def _codes(values: Iterable[int]) -> Codes:
-    return np.fromiter(values, dtype=np.intp)
-
-
 def samples_without_slice(slicing: Slicing) -> str:
     """Return the sentence on how many samples lack a field; empty where none does.
 
@@ -283,9 +263,6 @@ def suggest_cuts(numbers: Array) -> tuple[float, ...]:
     """Return two numbers that divide the values into thirds, as round as their distance allows.
 
     One, or the second lowest value, where one value is so frequent that nothing is below a third.
-
-    >>> suggest_cuts(np.arange(18.0, 65.0)), suggest_cuts(np.array([0.0] * 93 + [1, 2, 3, 4, 5, 6, 7]))
-    ((33.0, 49.0), (1.0,))
     """
     first, second = np.quantile(numbers, (1 / 3, 2 / 3)).tolist()
     # Between -1e308 and 1e308 the distance is infinite.
@@ -299,12 +276,7 @@ def suggest_cuts(numbers: Array) -> tuple[float, ...]:
 
 
 def advise_cuts(by: By, slicing: Slicing) -> str:
-    """Advise to cut a field of which many numbers have few samples each; empty for other fields.
-
-    >>> ages = Slicing(codes=np.arange(800) % 53, names=tuple(map(str, range(18, 71))))
-    >>> advise_cuts(By((Field("age"),)), ages)
-    '53 slices have 15 samples on average, and prove little; cut the numbers: by age(35, 53)'
-    """
+    """Advise to cut a field of which many numbers have few samples each; empty for other fields."""
     inside = slicing.codes[slicing.codes != NO_SLICE]
     if len(by.fields) > 1 or by.fields[0].cuts or slicing.count <= MANY_NUMBERS:
         return ""

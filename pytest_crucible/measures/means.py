@@ -176,19 +176,13 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         if _is_paired_binary(first, second)
         else None,
         span=span,
-        samples_past_limit=_plan_margin(*pair, span, shape["clusters"], bounds.method),
+        # Gaffke's bound decides a margin only of values that are bounded.
+        samples_past_limit=partial(_samples_past_limit, pair[0] - pair[1], (-span, span), shape["clusters"])
+        if bounds.method == "gaffke"
+        else None,
         effects=tuple(EffectSize(name=size.name, value=size.value, interval=size.interval) for size in effects),
         note=result.note,
     )
-
-
-def _plan_margin(
-    first: Floats, second: Floats, span: float, clusters: Clusters | None, method: str
-) -> Callable[[float, float, float], int | None] | None:
-    """Return the function that plans the samples of a margin from these pairs; None if Gaffke's bound does not decide it."""
-    if method != "gaffke":
-        return None
-    return partial(_samples_past_limit, first - second, (-span, span), clusters)
 
 
 def compare_counts(first: Prepared, second: Prepared, alpha: float) -> Difference | None:

@@ -54,16 +54,9 @@ def describe_ratio(first: Prepared, ratio: str, value: float | None, note: str =
     groups = counted_clusters(first.clusters)
     return Difference(
         value=value,
-        interval=None,
-        p_value=None,
-        p_exact=None,
-        lower=None,
-        upper=None,
         method="none",
-        bounds_method="none",
         n=len(first.values),
         clusters=groups,
-        deviation=None,
         dof=None if groups is None else groups - 1.0,
         ratio=ratio,
         note=note,
@@ -186,7 +179,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         return (
             _with_bounds_of_means(tested, first, pair, alpha)
             if is_finite_range(first.bounds)
-            else _shown(tested, first, pair, alpha)
+            else _without_bounds(tested, first, pair, alpha)
         )
     except NotEnoughData as refusal:
         return replace(tested, note=str(refusal))
@@ -205,7 +198,7 @@ def _with_bounds_of_means(tested: Difference, first: Prepared, pair: tuple[Float
         _log(bound(alpha=share, side=side)) for share in (alpha / 2, alpha) for side in _BOTH_SIDES
     )
     return replace(
-        _planned(tested, first, pair, alpha),
+        _add_planning(tested, first, pair, alpha),
         interval=Interval(low=low, high=high, level=1 - alpha, method=METHOD),
         proof_p=min(1.0, *(2 * p_value(side=side) for side in _BOTH_SIDES)),
         lower=lower,
@@ -215,15 +208,15 @@ def _with_bounds_of_means(tested: Difference, first: Prepared, pair: tuple[Float
     )
 
 
-def _shown(tested: Difference, first: Prepared, pair: tuple[Floats, Floats], alpha: float) -> Difference:
+def _without_bounds(tested: Difference, first: Prepared, pair: tuple[Floats, Floats], alpha: float) -> Difference:
     """Return the ratio with an interval to look at: nothing decides by it."""
     interval = ratio_of_totals(*pair, clusters=first.clusters, level=1 - alpha).interval
     if interval is not None:
         interval = replace(interval, low=_log(interval.low), high=_log(interval.high))
-    return replace(_planned(tested, first, pair, alpha), interval=interval, samples_past_limit=lambda *_: None)
+    return replace(_add_planning(tested, first, pair, alpha), interval=interval, samples_past_limit=lambda *_: None)
 
 
-def _planned(tested: Difference, first: Prepared, pair: tuple[Floats, Floats], alpha: float) -> Difference:
+def _add_planning(tested: Difference, first: Prepared, pair: tuple[Floats, Floats], alpha: float) -> Difference:
     """Return the ratio with the scatter of its logarithm, and effect sizes."""
     linearised = pair[0] / pair[0].mean() - pair[1] / pair[1].mean()
     arms = declare_pairs(*pair, kind="positive", bounds=first.bounds, clusters=first.clusters)

@@ -123,17 +123,17 @@ class Difference:
     """Candidate minus baseline, signed so that positive is better: the test, and the one-sided bounds of a margin."""
 
     value: float | None
-    interval: Interval | None
-    p_value: float | None
+    interval: Interval | None = None
+    p_value: float | None = None
     """Of the test that the arms are alike, if the statistic has one; otherwise of its bounds."""
-    p_exact: float | None
-    lower: float | None
-    upper: float | None
+    p_exact: float | None = None
+    lower: float | None = None
+    upper: float | None = None
     method: str
-    bounds_method: str
+    bounds_method: str = "none"
     n: int
     clusters: int | None
-    deviation: float | None
+    deviation: float | None = None
     """Square root of n times the standard error; None if sample sizes cannot be planned from it."""
     proof_p: float | None = None
     """The two-sided p-value of the bounds, which decides whether a difference is called proven."""

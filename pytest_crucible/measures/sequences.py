@@ -17,8 +17,7 @@ from pytest_crucible.measures.values import change_bounds, without_rounding
 from pytest_crucible.records import BoundedValue
 from pytest_crucible.stats.arrays import Alternative, Side
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.sequential.betting import betting_sequence, evidence_against
-from pytest_crucible.stats.sequential.sequences import LARGEST_BET
+from pytest_crucible.stats.sequential.betting import LARGEST_BET, betting_sequence, evidence_against
 
 METHOD = "betting sequence"
 # Only the largest group of the plan can lose the whole stake. Of 100 groups of 1 to 20, a limit that is .1 away from a rate of .8
@@ -57,7 +56,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float, look_alpha: f
     """
     if not len(first.values):
         return None
-    pairs = paired(first, second)
+    pairs = pair_differences(first, second)
     bets = bets_of(pairs)
     one_sided = [float(np.exp(-wealth_against(pairs, 0.0, look_alpha / 2, side)[-1])) for side in _SIDES]
     lower, upper = (_end(bets, pairs.bounds, look_alpha, side) for side in _SIDES)
@@ -65,19 +64,17 @@ def compare_means(first: Prepared, second: Prepared, alpha: float, look_alpha: f
         value=_difference(first, second, pairs),
         interval=_interval(bets, pairs.bounds, alpha),
         p_value=min(1.0, 2 * min(one_sided)),
-        p_exact=None,
         lower=lower,
         upper=upper,
         method=METHOD,
         bounds_method=METHOD,
         n=len(first.values),
         clusters=None if first.clusters is None else bets.values.size,
-        deviation=None,
         span=pairs.bounds[1] - pairs.bounds[0],
     )
 
 
-def paired(first: Prepared, second: Prepared) -> Prepared:
+def pair_differences(first: Prepared, second: Prepared) -> Prepared:
     """Return the differences as values of their own, between -R and R where the metric has a range, or a reach, of R.
 
     Where lost replies leave the arms unequal numbers, a pair weighs as much as their average.

@@ -1,7 +1,8 @@
-"""The statistics that targets and comparisons may use, one row each, with those of features."""
+"""The statistics that targets and comparisons may use, one row each, and targets and margins that no value could miss or meet."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -10,11 +11,15 @@ from pytest_crucible.features import load_rows
 from pytest_crucible.features.row import Feature
 from pytest_crucible.measures import auroc, calibration, means, percentiles
 from pytest_crucible.measures.row import GEOMETRIC_MEANS, RATIO_OF_MEANS, Statistic, lazy_function
-from pytest_crucible.records import Contrast, Measure, MetricFacts
+from pytest_crucible.records import Contrast, Measure, MetricFacts, Target
 
 
 def _lazy(module: str, function: str) -> Callable[..., Any]:
     return lazy_function(f"pytest_crucible.measures.{module}", function)
+
+
+def _higher_is_better(measure: Measure, facts: MetricFacts) -> bool:
+    return True
 
 
 MEAN = Statistic(
@@ -43,8 +48,8 @@ AUROC = Statistic(
     estimate=auroc.estimate,
     bound=auroc.bound,
     difference=auroc.compare,
-    value_range=auroc.value_range,
-    higher_is_better=auroc.higher_is_better,
+    value_range=means.rate_range,
+    higher_is_better=_higher_is_better,
     expected_problem=auroc.expected_problem,
 )
 PRECISION = Statistic(
@@ -57,8 +62,8 @@ PRECISION = Statistic(
     estimate=_lazy("pooled", "estimate"),
     bound=_lazy("pooled", "bound_ratio"),
     difference=_lazy("pooled", "compare"),
-    value_range=auroc.value_range,
-    higher_is_better=auroc.higher_is_better,
+    value_range=means.rate_range,
+    higher_is_better=_higher_is_better,
 )
 _ROWS = (
     MEAN,
@@ -105,7 +110,7 @@ _ROWS = (
         prepare=percentiles.prepare,
         estimate=percentiles.estimate,
         bound=percentiles.bound,
-        difference=_lazy("percentile_differences", "compare"),
+        difference=percentiles.compare,
         of_replies=True,
         value_range=means.metric_range,
         higher_is_better=means.metric_direction,
@@ -116,9 +121,9 @@ _ROWS = (
         name="average_precision",
         title="average precision",
         example="average_precision(score) >= 0.70",
-        estimate=_lazy("average_precision", "estimate"),
-        bound=_lazy("average_precision", "bound_area"),
-        difference=_lazy("average_precision", "compare"),
+        estimate=_lazy("pooled", "estimate_average_precision"),
+        bound=_lazy("pooled", "bound_average_precision"),
+        difference=_lazy("pooled", "compare_average_precision"),
     ),
     Statistic(
         name="f1",
@@ -129,8 +134,8 @@ _ROWS = (
         estimate=_lazy("pooled", "estimate"),
         bound=_lazy("pooled", "bound_ratio"),
         difference=_lazy("pooled", "compare"),
-        value_range=auroc.value_range,
-        higher_is_better=auroc.higher_is_better,
+        value_range=means.rate_range,
+        higher_is_better=_higher_is_better,
         check=_lazy("pooled", "flags_problem"),
         expected_problem=auroc.labels_problem,
     ),
@@ -151,8 +156,8 @@ _ROWS = (
         estimate=calibration.estimate,
         bound=calibration.bound,
         difference=calibration.compare,
-        value_range=calibration.value_range,
-        higher_is_better=calibration.higher_is_better,
+        value_range=means.rate_range,
+        higher_is_better=lambda measure, facts: False,
         check=calibration.check,
     ),
 )
@@ -192,3 +197,82 @@ def comparison_row(measure: Measure, facts: MetricFacts) -> Statistic:
 def feature_of(measure: Measure) -> Feature | None:
     """Return the feature that a measure's statistic belongs to; None for the others."""
     return next((feature for feature, row in load_rows("statistics") if row.name == measure.statistic), None)
+
+
+def target_problem(target: Target, facts: MetricFacts) -> str:
+    """Explain a target on a value that its statistic can never have, most often a percentage; empty if it can.
+
+    >>> from pytest_crucible.records import Target
+    >>> share = Target(text="ok <= 80", metric="ok", relation="<=", value=80)
+    >>> target_problem(share, MetricFacts(name="ok", kind="binary", low=0, high=1)).partition(":")[0]
+    "target 'ok <= 80' asks for 80, but 'ok' lies between 0 and 1"
+    """
+    what = f"target {target.text!r}"
+    low, high = STATISTICS[target.statistic].value_range(target, facts)
+    if not low <= target.value <= high:
+        return (
+            f"{what} asks for {target.value:g}, but {target.expression!r} lies between {low:g} and {high:g}: "
+            "write a value in that range, a percentage as a fraction"
+        )
+    return _condition_problem(what, target, facts)
+
+
+def contrast_problem(contrast: Contrast, facts: MetricFacts) -> str:
+    """Explain a margin or a relevant difference that no two values could exceed; empty if they could."""
+    what = f"ab_compare({contrast.expression!r})"
+    if contrast.is_relative:
+        return _relative_problem(what, contrast, facts)
+    low, high = STATISTICS[contrast.statistic].value_range(contrast, facts)
+    is_reach = contrast.statistic == MEAN.name and facts.reach is not None
+    if is_reach and contrast.limit is not None and contrast.limit >= facts.largest_change:
+        return (
+            f"{what} has {_limit_name(contrast)}={contrast.limit:g}, and by its declared reach no sample changes by more than "
+            f"{facts.largest_change:g}: write {_MEANINGS[_limit_name(contrast)]}, or a larger reach"
+        )
+    if contrast.limit is not None and contrast.limit >= high - low:
+        return (
+            f"{what} has {_limit_name(contrast)}={contrast.limit:g}, and no two values are further apart than {high - low:g}: "
+            f"write {_MEANINGS[_limit_name(contrast)]}"
+        )
+    return _condition_problem(what, contrast, facts)
+
+
+def bounds_problem(measure: Measure, facts: MetricFacts) -> str:
+    """Explain a metric whose mean no confidence sequence can bound; empty if one can."""
+    if measure.inner_relation is not None or (math.isfinite(facts.low) and math.isfinite(facts.high)):
+        return ""
+    if isinstance(measure, Contrast) and math.isfinite(facts.largest_change):
+        return ""
+    return f"--crucible-stop needs bounded metrics and {facts.name!r} has no bounds: declare @metric(bounds=(0, 500))"
+
+
+_MEANINGS = {
+    "margin": "how much worse is still good enough, such as 0.05",
+    "relevant": "the smallest difference that matters, such as 0.02",
+}
+
+
+def _limit_name(contrast: Contrast) -> str:
+    """Return the argument that the limit was written as."""
+    return "margin" if contrast.relevant is None else "relevant"
+
+
+def _relative_problem(what: str, contrast: Contrast, facts: MetricFacts) -> str:
+    """Explain why a share does not suit a metric whose arms are not compared by a ratio."""
+    if facts.kind is None or comparison_row(contrast, facts) is not STATISTICS[contrast.statistic]:
+        return ""
+    return (
+        f"{what} has {_limit_name(contrast)}='{contrast.limit_text}', and {facts.name!r} is not an amount: write it in the "
+        "metric's own units, such as 0.05, or declare kind='positive'"
+    )
+
+
+def _condition_problem(what: str, measure: Measure, facts: MetricFacts) -> str:
+    """Explain a condition that holds for all values, or for none."""
+    limit = measure.inner_value
+    if limit is None or facts.low <= limit <= facts.high:
+        return ""
+    return (
+        f"{what} counts where {measure.metric} {measure.inner_relation} {limit:g}, but {measure.metric!r} lies between "
+        f"{facts.low:g} and {facts.high:g}: write a value in that range, a percentage as a fraction"
+    )

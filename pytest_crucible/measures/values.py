@@ -116,11 +116,7 @@ def is_tiny_mean(difference: float | None, bounds: Numbers) -> bool:
 
 
 def largest_change(prepared: Prepared) -> float:
-    """Return the largest difference of a pair: the declared one, or the range; infinite without either.
-
-    >>> largest_change(Prepared(values=np.zeros(2), bounds=(0.0, 1.0), largest_change=0.25))
-    0.25
-    """
+    """Return the largest difference of a pair: the declared one, or the range; infinite without either."""
     span = prepared.bounds[1] - prepared.bounds[0]
     return span if prepared.largest_change is None else min(span, prepared.largest_change)
 
@@ -140,10 +136,10 @@ def limit_changes(first: Prepared, second: Prepared) -> tuple[Prepared, Prepared
     change = np.where(ours > theirs, reach, -reach)
     # Where both are lost, any two values with this change stand for them.
     theirs = np.where(np.isfinite(theirs), theirs, np.where(np.isfinite(ours), ours, 0.0) - change)
-    return _replaced(first, far, theirs + change), _replaced(second, far, theirs)
+    return _put_values(first, far, theirs + change), _put_values(second, far, theirs)
 
 
-def _replaced(prepared: Prepared, chosen: np.typing.NDArray[np.bool_], values: Floats) -> Prepared:
+def _put_values(prepared: Prepared, chosen: np.typing.NDArray[np.bool_], values: Floats) -> Prepared:
     copied = prepared.values.copy()
     copied[chosen] = values
     return replace(prepared, values=copied)

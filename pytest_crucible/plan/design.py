@@ -6,8 +6,14 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_crucible.measures.possible_values import bounds_problem, contrast_problem, target_problem
-from pytest_crucible.measures.table import GEOMETRIC, STATISTICS, comparison_row
+from pytest_crucible.measures.table import (
+    GEOMETRIC,
+    STATISTICS,
+    bounds_problem,
+    comparison_row,
+    contrast_problem,
+    target_problem,
+)
 from pytest_crucible.plan.variants import VariantNames, term_hint, term_metric, variant_terms
 from pytest_crucible.records import (
     Arm,

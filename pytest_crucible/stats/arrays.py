@@ -87,7 +87,7 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
     if isinstance(clusters, str):
         raise ValueError(f"clusters needs one label for each of the {n} values, not the single text {clusters!r}")
     if isinstance(clusters, np.ndarray) and clusters.dtype.kind == "i" and clusters.ndim == 1 and clusters.size == n:
-        renumbered = _renumbered(clusters)
+        renumbered = _renumber(clusters)
         if renumbered is not None:
             return renumbered
     # tolist() gives Python objects, which hash alike whatever the array's dtype.
@@ -107,7 +107,7 @@ def cluster_codes(clusters: Labels, n: int) -> tuple[Codes, int]:
     return codes, len(numbers)
 
 
-def _renumbered(numbers: npt.NDArray[np.signedinteger]) -> tuple[Codes, int] | None:
+def _renumber(numbers: npt.NDArray[np.signedinteger]) -> tuple[Codes, int] | None:
     """Return `cluster_codes` of numbers that are codes already, or nearly; None of others.
 
     A bound asks dozens of times, and a dictionary of 100,000 labels takes 10 ms.
@@ -164,11 +164,29 @@ def check_share(value: float, name: str) -> None:
         raise ValueError(f"{name} must lie between 0 and 1, not {value!r}")
 
 
+def check_shares(**shares: float) -> None:
+    """Raise ValueError unless each of the named shares lies between 0 and 1."""
+    for name, share in shares.items():
+        check_share(share, name)
+
+
+def check_tail(alpha: float, side: str) -> None:
+    """Raise ValueError unless alpha lies between 0 and 1 and the side is "lower" or "upper"."""
+    check_share(alpha, "alpha")
+    check_side(side)
+
+
 def check_counts(n: int, **counts: int) -> None:
     """Raise ValueError unless the counts are non-negative and together at most n."""
     if min(n, *counts.values()) < 0 or sum(counts.values()) > n:
         listed = ", ".join(f"{name}={count}" for name, count in counts.items())
         raise ValueError(f"counts must be non-negative and add up to at most n={n}, not {listed}")
+
+
+def check_arms(x1: int, n1: int, x2: int, n2: int) -> None:
+    """Raise ValueError unless both counts of successes are possible ones."""
+    check_counts(n1, x1=x1)
+    check_counts(n2, x2=x2)
 
 
 def is_finite_range(bounds: Range | None) -> bool:

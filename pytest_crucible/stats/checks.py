@@ -17,7 +17,6 @@ from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval
 from pytest_crucible.stats.proportions.one import wilson_interval
 from pytest_crucible.stats.resampling.draws import MonteCarlo, Seed, generator
-from pytest_crucible.stats.results import Significance
 
 # With the dealt arrangement 1,000, of which alpha is a whole number.
 FEW_DRAWS = 999
@@ -96,7 +95,10 @@ def false_alarm_rate(
         arms = replace(arms, monte_carlo=monte_carlo)
         # The row is chosen for each deal: averaged repeats turn 0/1 values into scores in some deals only.
         chosen = choose_row("compare", arms, "difference")
-        p_values.append(_p_value(apply_method(chosen, arms, "two-sided", alpha)[0], alpha))
+        answer = apply_method(chosen, arms, "two-sided", alpha)[0]
+        # Where so few units have no p-value that is small enough for an alarm, there is none.
+        powerless = answer.alikeness is not None and answer.alikeness.smallest > alpha
+        p_values.append(None if powerless else answer.p_value)
     alarms = sum(p is not None and p <= alpha for p in p_values)
     return FalseAlarms(
         alarms=alarms,
@@ -109,12 +111,6 @@ def false_alarm_rate(
         method=chosen.method,
         seed=seed,
     )
-
-
-def _p_value(answer: Significance, alpha: float) -> float | None:
-    """Return the p-value; None if so few units have none that is small enough for an alarm."""
-    powerless = answer.alikeness is not None and answer.alikeness.smallest > alpha
-    return None if powerless else answer.p_value
 
 
 def _repeats(values: npt.ArrayLike) -> Array:

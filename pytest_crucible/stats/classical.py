@@ -1,4 +1,4 @@
-"""Textbook tests, as thin calls of scipy with this package's results.
+"""Textbook tests and the bootstrap, as thin calls of scipy with this package's results.
 
 No verdict uses them: `compare` chooses its method from a table, and no test of shape or variance takes part in the choice.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,8 +27,9 @@ from pytest_crucible.stats.arrays import (
 )
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.moments import tail_share
-from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.stats.number_format import quantity, with_interval, with_note
 from pytest_crucible.stats.ranks.superiority import cles, cliffs_delta, rounded_differences
+from pytest_crucible.stats.resampling.draws import Seed, generator
 from pytest_crucible.stats.results import Effect, Significance
 
 Groups = Sequence[npt.ArrayLike]
@@ -306,3 +307,71 @@ def _result(method: str, n: tuple[int, ...], statistic: float, p_value: float, d
 
 def _with_effects(result: Significance, effects: dict[str, float]) -> Significance:
     return replace(result, effects=tuple(Effect(name=name, value=value) for name, value in effects.items()))
+
+
+Resampling = Literal["bca", "percentile", "basic"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BootstrapResult:
+    """A statistic with its bootstrap interval and standard error."""
+
+    estimate: float
+    interval: Interval | None
+    """None where it would be a single point, or BCa is not defined."""
+    se: float
+    n: int
+    seed: int | None
+    method: str
+    note: str = ""
+
+    def __str__(self) -> str:
+        return with_note(f"{with_interval(self.estimate, self.interval)}, n={self.n:,} ({self.method})", self.note)
+
+
+def bootstrap(
+    values: npt.ArrayLike,
+    statistic: Callable[..., Any],
+    *,
+    level: float = 0.95,
+    method: Resampling = "bca",
+    resamples: int = 9999,
+    rng: Seed = 0,
+) -> BootstrapResult:
+    """Return a statistic of the values with its bootstrap interval: scipy.stats.bootstrap.
+
+    `statistic` takes `axis=`, as np.mean does. Raises NotEnoughData below two values.
+
+    >>> import numpy as np
+    >>> round(bootstrap([0.8, 1.1, 0.9, 1.4, 2.2, 0.7], np.median).estimate, 2)
+    1.0
+    """
+    import scipy.stats
+
+    check_share(level, "level")
+    check_choice(method, ("bca", "percentile", "basic"), "method")
+    array = finite(values)
+    if array.size < 2:
+        raise NotEnoughData(f"{quantity(array.size, 'value')}: a bootstrap needs at least 2")
+    generate, seed = generator(rng)
+    # Where BCa is not defined, scipy warns and returns NaN: the interval is None.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        resampled = scipy.stats.bootstrap(
+            (array,), statistic, confidence_level=level, n_resamples=resamples, method=method, random_state=generate
+        )
+    low, high = (float(end) for end in resampled.confidence_interval)
+    named, note = f"bootstrap {method}", ""
+    if math.isnan(low):
+        note = "BCa is not defined for so many ties: use method='percentile'"
+    elif low == high:
+        note = "too many ties: the interval would be a single point"
+    return BootstrapResult(
+        estimate=float(statistic(array, axis=0)),
+        interval=None if note else Interval(low=low, high=high, level=level, method=named),
+        se=float(resampled.standard_error),
+        n=array.size,
+        seed=seed,
+        method=f"{named}, {resamples:,} resamples",
+        note=note,
+    )

@@ -11,8 +11,16 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import Alternative, Labels, Range, align_pairs, check_choice, check_share, is_constant
-from pytest_crucible.stats.choose import Design, Question, Row, Validity, find_row, validity_question
-from pytest_crucible.stats.comparison_result import ComparisonResult, Direction, Estimand
+from pytest_crucible.stats.choose import (
+    Design,
+    Question,
+    Row,
+    Validity,
+    find_row,
+    t_interval_of_arms,
+    t_interval_of_pairs,
+    validity_question,
+)
 from pytest_crucible.stats.estimating import (
     MANY_CLUSTERS,
     NO_END,
@@ -29,9 +37,8 @@ from pytest_crucible.stats.inputs import OPEN, Arms, Kind, Scale, declare_arms, 
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.moments import distance, tail_share
 from pytest_crucible.stats.means.ratios import check_positive, geometric_mean, logarithms
-from pytest_crucible.stats.methods import t_interval_of_arms, t_interval_of_pairs
 from pytest_crucible.stats.resampling.draws import MonteCarlo
-from pytest_crucible.stats.results import Bounds, Significance, Status
+from pytest_crucible.stats.results import Bounds, ComparisonResult, Direction, Estimand, Significance, Status
 from pytest_crucible.stats.sizes import effect_sizes
 
 RATIO: Range = (0.0, math.inf)
@@ -82,7 +89,10 @@ def compare(
     >>> print(compare([1, 1, 1, 0, 1, 1, 1, 0, 1, 1], [0, 1, 1, 0, 0, 1, 0, 0, 1, 0]))
     candidate - baseline: +0.400 [-0.006, +0.749], 10 pairs, p = 0.053, discordant odds ratio inf [0.660, inf] (exact unconditional)
     """
-    _check_options(alternative, estimand, direction, validity)
+    check_choice(alternative, get_args(Alternative), "alternative")
+    check_choice(estimand, get_args(Estimand), "estimand")
+    check_choice(direction, get_args(Direction), "direction")
+    check_choice(validity, get_args(Validity), "validity")
     _check_numbers(alternative, margin, validity, alpha, rng)
     arms, repeats = _arms(candidate, baseline, paired, kind, bounds, clusters, reach)
     # A generator that the caller owns gives the seed.
@@ -91,7 +101,10 @@ def compare(
     answer = compare_declared_arms(arms, alternative=alternative, alpha=alpha, estimand=estimand, repeats=repeats)
     answer = replace(answer, direction=direction)
     if margin is not None:
-        _check_margin(margin, arms, estimand)
+        if estimand == "difference" and margin >= arms.bounds[1]:  # every candidate would meet it
+            raise ValueError(
+                f"margin={margin:g} can never be exceeded: two values differ by at most {arms.bounds[1]:g}"
+            )
         answer = replace(answer, margin=float(margin), bounds=_bounds(arms, alpha, estimand, validity))
     return answer
 
@@ -137,7 +150,8 @@ def compare_declared_arms(
         note = note or reason
     effect, *effects = effect_sizes(arms, 1 - alpha, estimand)
     # The note about few clusters is the least urgent one: it never replaces another.
-    if not note and _has_cr2(answer) and arms.groups is not None and arms.groups < MANY_CLUSTERS:
+    has_cr2 = answer.interval is not None and answer.interval.method.startswith("cr2")
+    if not note and has_cr2 and arms.groups is not None and arms.groups < MANY_CLUSTERS:
         note = f"only {arms.groups} clusters: below {MANY_CLUSTERS} the interval depends on its small-sample correction"
     differences = arms.differences
     centre = geometric_mean if estimand == "ratio" else mean
@@ -235,7 +249,8 @@ def _with_interval(
     row = choose_row("margin", arms, "difference")
     try:
         if row.p_value is None:
-            interval = _approximate_interval(arms, alternative, alpha)
+            interval_of = t_interval_of_arms if arms.differences is None else t_interval_of_pairs
+            interval = interval_of(arms, 1 - alpha, alternative)
             return replace(answer, interval=interval), NO_BOUND if interval else NO_VARIATION
         tail, estimate = tail_share(alpha, alternative), _difference(arms)
         low = -math.inf if alternative == "less" else min(row.function(arms, tail, "lower"), estimate)
@@ -247,16 +262,6 @@ def _with_interval(
         ), answer.note
     except NotEnoughData as refusal:
         return answer, str(refusal)
-
-
-def _has_cr2(answer: Significance) -> bool:
-    """Return whether the interval is CR2's; those of the bounds hold for any number of clusters."""
-    return answer.interval is not None and answer.interval.method.startswith("cr2")
-
-
-def _approximate_interval(arms: Arms, alternative: Alternative, alpha: float) -> Interval | None:
-    interval_of = t_interval_of_arms if arms.differences is None else t_interval_of_pairs
-    return interval_of(arms, 1 - alpha, alternative)
 
 
 def _proof_p_value(p_of_side: Callable[..., float], arms: Arms, alternative: Alternative) -> float:
@@ -283,30 +288,22 @@ def bound_declared_arms(arms: Arms, alpha: float) -> Bounds:
 
 
 def _bounds(arms: Arms, alpha: float, estimand: Estimand, validity: Validity) -> Bounds:
-    if estimand == "ratio":
-        if validity != "standard":
-            raise ValueError(f"there is no {validity} margin for a ratio: see the table in stats.TABLE")
-        return _bounds_of_ratio(arms, alpha)
-    row = choose_row(validity_question("margin", validity), arms, estimand)
+    is_ratio = estimand == "ratio"
+    if is_ratio and validity != "standard":
+        raise ValueError(f"there is no {validity} margin for a ratio: see the table in stats.TABLE")
+    row = choose_row("ratio margin" if is_ratio else validity_question("margin", validity), arms, estimand)
     try:
         low, high = (row.function(arms, alpha, side) for side in ("lower", "upper"))
     except NotEnoughData as refusal:
         return Bounds(low=None, high=None, method=row.method, note=str(refusal))
     if low is None or high is None:
-        return Bounds(low=None, high=None, method=row.method, note=NO_END)
+        return Bounds(low=None, high=None, method=row.method, note=NO_VARIATION if is_ratio else NO_END)
+    if is_ratio:
+        return Bounds(low=low, high=high, method=row.method)
     # At a large alpha the pseudo-observations can move a bound beyond the estimate.
     estimate = _difference(arms)
     low, high = clip(min(low, estimate), arms.bounds), clip(max(high, estimate), arms.bounds)
     return Bounds(low=low, high=high, method=row.method)
-
-
-def _bounds_of_ratio(arms: Arms, alpha: float) -> Bounds:
-    row = choose_row("ratio margin", arms, "ratio")
-    try:
-        low, high = (row.function(arms, alpha, side) for side in ("lower", "upper"))
-    except NotEnoughData as refusal:
-        return Bounds(low=None, high=None, method=row.method, note=str(refusal))
-    return Bounds(low=low, high=high, method=row.method, note=NO_VARIATION if low is None else "")
 
 
 def choose_row(question: Question, arms: Arms, estimand: Estimand) -> Row:
@@ -338,13 +335,6 @@ def _ratio(arms: Arms, answer: Significance) -> float:
     return math.exp(mean(logs.candidate.values) - mean(logs.baseline.values))
 
 
-def _check_options(alternative: Alternative, estimand: Estimand, direction: Direction, validity: Validity) -> None:
-    check_choice(alternative, get_args(Alternative), "alternative")
-    check_choice(estimand, get_args(Estimand), "estimand")
-    check_choice(direction, get_args(Direction), "direction")
-    check_choice(validity, get_args(Validity), "validity")
-
-
 def _check_numbers(
     alternative: Alternative, margin: float | None, validity: Validity, alpha: float, rng: int | np.random.Generator
 ) -> None:
@@ -366,9 +356,3 @@ def _check_one_sided(alpha: float) -> None:
     # From 0.5 on the lower bound would be above the upper one.
     if not alpha < 0.5:
         raise ValueError(f"a one-sided test or bound needs an alpha below 0.5, not {alpha!r}")
-
-
-def _check_margin(margin: float, arms: Arms, estimand: Estimand) -> None:
-    # Every candidate would meet such a margin.
-    if estimand == "difference" and margin >= arms.bounds[1]:
-        raise ValueError(f"margin={margin:g} can never be exceeded: two values differ by at most {arms.bounds[1]:g}")

@@ -1,16 +1,15 @@
-"""Drift between two samples of one field: numbers, categories, or texts as vectors.
+"""Drift between two samples of one field, and tests of memorisation from log-probabilities.
 
-Each test returns a p-value, and for numbers and categories a distance with bounds, which a margin can be compared with.
-
-The population stability index (PSI), and its mean without drift.
-Its size without drift depends on the sample sizes, so the index alone shows nothing: with ten bins, its mean is .4 at n = 50.
+Each test of drift returns a p-value, and for numbers and categories a distance with bounds, which a margin can be compared with.
+The size of the population stability index (PSI) without drift depends on the sample sizes, so the index alone shows nothing: with
+ten bins, its mean is .4 at n = 50.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,11 +101,20 @@ def compare_categories(old: Sequence[int], new: Sequence[int], *, seed: int = 0,
     sizes = table.sum(axis=1)
     if sizes.min() < 1 or table.shape[1] < 2:
         raise NotEnoughData("a comparison needs at least 2 categories, and values in each sample")
-    expected = _expected_counts(table)
+    expected = np.outer(sizes, table.sum(axis=0)) / table.sum()
     statistic = float(_chi_squared(table[0], expected[0]) + _chi_squared(table[1], expected[1]))
     is_permuted = bool((expected < LEAST_EXPECTED).mean() > MOST_BELOW or expected.min() < LEAST_OF_ALL)
     degrees = table.shape[1] - 1
-    p_value = _permuted_p(table, statistic, seed, draws) if is_permuted else float(chdtrc(degrees, statistic))
+    totals = table.sum(axis=0)
+
+    def chi_squared(rows: Counts) -> npt.NDArray[np.float64]:
+        return _chi_squared(rows, expected[0]) + _chi_squared(totals - rows, expected[1])
+
+    p_value = (
+        _permuted_p(table, chi_squared, statistic * (1 - _ROUNDING), seed, draws)
+        if is_permuted
+        else float(chdtrc(degrees, statistic))
+    )
     share = table / sizes[:, None]
     return FieldDrift(
         test="chi-squared, permuted" if is_permuted else "chi-squared",
@@ -122,13 +130,7 @@ def compare_categories(old: Sequence[int], new: Sequence[int], *, seed: int = 0,
 
 def same_value(old: int, new: int) -> FieldDrift:
     """Return the comparison of two samples that have one value only, and the same one: there is no drift to find."""
-    return FieldDrift(
-        test="chi-squared",
-        statistic=0.0,
-        p_value=1.0,
-        n=(old, new),
-        distance=0.0,
-    )
+    return FieldDrift(test="chi-squared", statistic=0.0, p_value=1.0, n=(old, new), distance=0.0)
 
 
 def draw_tables(table: Counts, draws: int, seed: int) -> list[Counts]:
@@ -142,23 +144,16 @@ def draw_tables(table: Counts, draws: int, seed: int) -> list[Counts]:
     ]
 
 
-def _permuted_p(table: Counts, statistic: float, seed: int, draws: int) -> float:
-    expected, totals = _expected_counts(table), table.sum(axis=0)
-    extreme = 0
-    for rows in draw_tables(table, draws, seed):
-        drawn = _chi_squared(rows, expected[0]) + _chi_squared(totals - rows, expected[1])
-        extreme += int((drawn >= statistic * (1 - _ROUNDING)).sum())
+def _permuted_p(
+    table: Counts, statistics: Callable[[Counts], npt.NDArray[np.float64]], limit: float, seed: int, draws: int
+) -> float:
+    """Return the p-value of a limit, from the statistics of the first rows of random tables."""
+    extreme = sum(int((statistics(rows) >= limit).sum()) for rows in draw_tables(table, draws, seed))
     return (1 + extreme) / (1 + draws)
 
 
-def _expected_counts(table: Counts) -> npt.NDArray[np.float64]:
-    expected: npt.NDArray[np.float64] = np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum()
-    return expected
-
-
 def _chi_squared(counts: Counts, expected: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    cells: npt.NDArray[np.float64] = ((counts - expected) ** 2 / expected).sum(axis=-1)
-    return cells
+    return np.asarray(((counts - expected) ** 2 / expected).sum(axis=-1))
 
 
 # E sup |F_n - F| sqrt(n) is at most the integral of the bound of Dvoretzky, Kiefer & Wolfowitz (Massart 1990), 2 exp(-2 x^2).
@@ -185,7 +180,9 @@ def compare_numbers(old: npt.ArrayLike, new: npt.ArrayLike, *, seed: int = 0, dr
     values, codes = np.unique(np.concatenate([first, second]), return_inverse=True)
     is_permuted = len(values) < len(codes) and p_value > 1 / (1 + draws)
     if is_permuted:
-        p_value = _permuted_steps_p(_step_counts(codes, len(first)), seed, draws)
+        table = _step_counts(codes, len(first))
+        limit = _largest_steps(table[:1], table)[0] - _STEP_ROUNDING
+        p_value = _permuted_p(table, lambda rows: _largest_steps(rows, table), limit, seed, draws)
     noise = _MEAN_SUPREMUM * (1 / math.sqrt(len(first)) + 1 / math.sqrt(len(second)))
     return FieldDrift(
         test="Kolmogorov-Smirnov, permuted" if is_permuted else "Kolmogorov-Smirnov",
@@ -221,20 +218,11 @@ def _step_counts(codes: npt.NDArray[np.intp], old: int) -> Counts:
     return np.array(counts, dtype=np.int64)
 
 
-def _permuted_steps_p(table: Counts, seed: int, draws: int) -> float:
-    statistic = _statistics(table[:1], table)[0]
-    extreme = sum(
-        int((_statistics(rows, table) >= statistic - _STEP_ROUNDING).sum()) for rows in draw_tables(table, draws, seed)
-    )
-    return (1 + extreme) / (1 + draws)
-
-
-def _statistics(rows: Counts, table: Counts) -> npt.NDArray[np.float64]:
+def _largest_steps(rows: Counts, table: Counts) -> npt.NDArray[np.float64]:
     """Return the largest difference of the distribution functions for each first row of a table with these totals."""
     sizes, totals = table.sum(axis=1), np.cumsum(table.sum(axis=0))
     below = np.cumsum(rows, axis=1)
-    largest: npt.NDArray[np.float64] = np.abs(below / sizes[0] - (totals - below) / sizes[1]).max(axis=1)
-    return largest
+    return np.asarray(np.abs(below / sizes[0] - (totals - below) / sizes[1]).max(axis=1))
 
 
 # Ten bins of equal counts are customary.
@@ -274,8 +262,7 @@ def stability_of_categories(old: Sequence[int], new: Sequence[int], *, seed: int
 def _index(old: npt.NDArray[np.int64], new: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
     """Return sum (q - p) ln(q / p) over the last axis."""
     first, second = ((counts + _PRIOR) / (counts + _PRIOR).sum(axis=-1, keepdims=True) for counts in (old, new))
-    index: npt.NDArray[np.float64] = ((second - first) * np.log(second / first)).sum(axis=-1)
-    return index
+    return np.asarray(((second - first) * np.log(second / first)).sum(axis=-1))
 
 
 # With the observed order 2,000, so that p-values are multiples of 0.0005.
@@ -314,5 +301,84 @@ def compare_vectors(vectors: Any, old: int, *, seed: int = 0, draws: int = _VECT
 def _squared_distances(vectors: Any, weights: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     """Return the squared length of the weighted sum of the vectors, for each column of weights."""
     sums = np.asarray(vectors.T @ weights)
-    lengths: npt.NDArray[np.float64] = np.einsum("ij,ij->j", sums, sums)
-    return lengths
+    return np.asarray(np.einsum("ij,ij->j", sums, sums))
+
+
+LOWEST = 0.2
+"""Share of the tokens that min-K% averages over, as Shi et al. (2024) recommend."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OrderTest:
+    """The comparison of a dataset's own order with random orders."""
+
+    p_value: float
+    own: float
+    """Log-probability of the dataset in its own order."""
+    others: tuple[float, ...]
+    """Log-probability of the dataset in each random order."""
+
+    @property
+    def gain(self) -> float:
+        """The excess of the log-probability of the own order over the mean of the others, in nats."""
+        return self.own - float(np.mean(self.others))
+
+
+def order_test(own: float, others: Sequence[float]) -> OrderTest:
+    """Return the exact permutation test of Oren et al. (2024), section 3: p = (1 + orders as probable) / (1 + orders).
+
+    For a dataset that a model was not trained on, all orders are equally probable a priori, so that P(p <= a) <= a for every a.
+
+    >>> order_test(-10.0, [-11.0, -12.0, -13.0]).p_value
+    0.25
+    """
+    if not others:
+        raise NotEnoughData("the order test needs at least 1 random order")
+    as_probable = sum(other >= own for other in others)
+    return OrderTest(p_value=(1 + as_probable) / (1 + len(others)), own=own, others=tuple(others))
+
+
+def lowest_mean(logprobs: Sequence[float], share: float = LOWEST) -> float:
+    """Return the mean of the least probable tokens' log-probabilities: min-K% prob of Shi et al. (2024), equation 1.
+
+    Raises NotEnoughData for a text without a scored token.
+
+    >>> lowest_mean([-1.0, -2.0, -3.0, -9.0, -0.5])
+    -9.0
+    """
+    if not len(logprobs):
+        raise NotEnoughData("min-K% needs a text of at least 2 tokens")
+    ordered = np.sort(np.asarray(logprobs, dtype=float))
+    return float(ordered[: max(1, int(len(ordered) * share))].mean())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinKTest:
+    """The comparison of texts with fresh ones, by how much more probable they are to a candidate than to its base model."""
+
+    p_value: float
+    """One-sided Mann-Whitney test."""
+    auroc: float
+    """The probability that a text gained more than a fresh one; 0.5 without memorisation."""
+    n: tuple[int, int]
+    means: tuple[float, float]
+    """Mean gains of the texts and of the fresh ones, in nats a token."""
+
+
+def compare_min_k(gains: Sequence[float], fresh: Sequence[float]) -> MinKTest:
+    """Return the comparison of min-K% gains (candidate minus base) of texts with those of fresh texts.
+
+    Raises NotEnoughData for fewer than two of either.
+    """
+    if min(len(gains), len(fresh)) < 2:
+        raise NotEnoughData("a comparison needs at least 2 texts and 2 fresh texts")
+    # It takes a second to import, and only the commands for memorisation need it.
+    from scipy import stats
+
+    result = stats.mannwhitneyu(gains, fresh, alternative="greater")
+    return MinKTest(
+        p_value=float(result.pvalue),
+        auroc=float(result.statistic) / (len(gains) * len(fresh)),
+        n=(len(gains), len(fresh)),
+        means=(float(np.mean(gains)), float(np.mean(fresh))),
+    )

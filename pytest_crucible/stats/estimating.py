@@ -32,29 +32,20 @@ MANY_CLUSTERS = 20
 def arm_assumptions(arm: Observed, repeats: tuple[int, ...]) -> tuple[str, ...]:
     """Return the assumptions of an estimate."""
     shape = [] if arm.scale == "binary" else [_nearly_normal("values", arm.values)]
-    return tuple(text for text in (*_independence("samples", arm.groups), *shape, *_repeats(repeats)) if text)
+    return tuple(filter(None, (_independence("samples", arm.groups), *shape, *_repeats(repeats))))
 
 
 def comparison_assumptions(arms: Arms, estimand: str, repeats: tuple[int, ...]) -> tuple[str, ...]:
     """Return the assumptions of a comparison."""
-    differences = arms.differences
-    of = "logarithms" if estimand == "ratio" else "differences"
+    premise, what = "the arms were measured on different samples", "samples"
+    compared = {"candidate values": arms.candidate.values, "baseline values": arms.baseline.values}
+    if arms.differences is not None:
+        premise, what = "", "pairs"
+        compared = {"logarithms" if estimand == "ratio" else "differences": _compared_values(arms, estimand)}
     # Permutation tests and the bounds of a mean hold for every shape; a t interval does not.
     is_approximate = estimand == "ratio" or arms.scale == "unbounded"
-    if differences is not None:
-        shape = [_nearly_normal(of, _compared_values(arms, estimand))] if is_approximate else []
-        return tuple(text for text in (*_independence("pairs", arms.groups), *shape, *_repeats(repeats)) if text)
-    both = [_nearly_normal(f"{name} values", arm.values) for name, arm in _named_arms(arms) if is_approximate]
-    return tuple(
-        text
-        for text in (
-            "the arms were measured on different samples",
-            *_independence("samples", arms.groups),
-            *both,
-            *_repeats(repeats),
-        )
-        if text
-    )
+    shape = [_nearly_normal(name, values) for name, values in compared.items() if is_approximate]
+    return tuple(filter(None, (premise, _independence(what, arms.groups), *shape, *_repeats(repeats))))
 
 
 def skewness(values: Array) -> float | None:
@@ -72,10 +63,6 @@ def skewness(values: Array) -> float | None:
     return float((centred**3).mean() / (centred**2).mean() ** 1.5)
 
 
-def _named_arms(arms: Arms) -> tuple[tuple[str, Observed], tuple[str, Observed]]:
-    return ("candidate", arms.candidate), ("baseline", arms.baseline)
-
-
 def _compared_values(arms: Arms, estimand: str) -> Array:
     if estimand == "ratio" and arms.candidate.values.min() > 0 and arms.baseline.values.min() > 0:
         return np.log(arms.candidate.values) - np.log(arms.baseline.values)
@@ -83,10 +70,10 @@ def _compared_values(arms: Arms, estimand: str) -> Array:
     return arms.differences.values
 
 
-def _independence(what: str, groups: int | None) -> list[str]:
+def _independence(what: str, groups: int | None) -> str:
     if groups is None:
-        return [f"{what} are independent of each other"]
-    return [f"clusters are independent of each other, {what} within one need not be"]
+        return f"{what} are independent of each other"
+    return f"clusters are independent of each other, {what} within one need not be"
 
 
 def _nearly_normal(what: str, values: Array) -> str:

@@ -122,6 +122,12 @@ class Arms:
     monte_carlo: MonteCarlo = UNSEEDED
 
     @property
+    def pairs(self) -> Observed:
+        """The differences, for the methods of pairs."""
+        assert self.differences is not None, "the table gives paired methods to pairs only"
+        return self.differences
+
+    @property
     def scale(self) -> Scale:
         """The scale of what is compared: a reach gives differences ends that the values do not have."""
         return self.candidate.scale if self.differences is None else self.differences.scale
@@ -168,18 +174,14 @@ def declare_pairs(
     differences = difference(first, second)
     ends, kind_of_differences = (low - high, high - low), kind
     if reach is not None:
-        _check_reach(first, second, reach)
+        beyond = int(beyond_reach(first, second, check_reach(reach)).sum())
+        if beyond:
+            raise ValueError(f"{beyond} of {first.size} pairs differ by more than reach={reach:g}: correct either")
         ends = max(ends[0], -reach), min(ends[1], reach)
         differences = np.clip(differences, *ends)
         kind_of_differences = "bounded" if kind == "unbounded" else kind
     observed = Observed(values=differences, kind=kind_of_differences, bounds=ends, clusters=codes)
     return Arms(candidate=ours, baseline=theirs, differences=observed)
-
-
-def _check_reach(first: Array, second: Array, reach: float) -> None:
-    beyond = int(beyond_reach(first, second, check_reach(reach)).sum())
-    if beyond:
-        raise ValueError(f"{beyond} of {first.size} pairs differ by more than reach={reach:g}: correct either")
 
 
 def declare_arms(

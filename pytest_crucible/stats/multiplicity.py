@@ -5,7 +5,7 @@ An adjusted p-value at or below alpha is the decision: nothing else need be comp
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -61,25 +61,11 @@ def _check(measured: list[float], family_size: int | None) -> None:
         raise ValueError(f"a family of {family_size} cannot have {len(measured)} p-values")
 
 
-def _bonferroni(ascending: list[float], size: int) -> list[float]:
-    return [size * p for p in ascending]
-
-
-def _holm(ascending: list[float], size: int) -> list[float]:
-    # The running maximum keeps the adjusted p-values in the order of the raw ones.
-    return list(accumulate(((size - rank) * p for rank, p in enumerate(ascending)), max))
-
-
-def _benjamini_hochberg(ascending: list[float], size: int) -> list[float]:
-    return _running_minimum_from_right(size / rank * p for rank, p in enumerate(ascending, 1))
-
-
-def _running_minimum_from_right(values: Iterable[float]) -> list[float]:
-    return list(accumulate(reversed(list(values)), min))[::-1]
-
-
 _STEPS: dict[str, Callable[[list[float], int], list[float]]] = {
-    "bonferroni": _bonferroni,
-    "holm": _holm,
-    "BH": _benjamini_hochberg,
+    "bonferroni": lambda ascending, size: [size * p for p in ascending],
+    # The running maximum, and below the running minimum from the right, keep the order of the raw p-values.
+    "holm": lambda ascending, size: list(accumulate(((size - rank) * p for rank, p in enumerate(ascending)), max)),
+    "BH": lambda ascending, size: list(
+        accumulate((size / rank * p for rank, p in reversed(list(enumerate(ascending, 1)))), min)
+    )[::-1],
 }

@@ -34,11 +34,7 @@ def number(value: float | None, interval: Interval | None = None, *, sign: bool 
 
 
 def with_interval(value: float | None, interval: Interval | None, *, sign: bool = False) -> str:
-    """Return `0.563 [0.536, 0.589]`, or the value and the words `no interval`.
-
-    >>> with_interval(1.5984, Interval(low=1.5832, high=math.inf, level=0.95, method="order statistics"))
-    '1.598 [1.583, inf]'
-    """
+    """Return `0.563 [0.536, 0.589]`, or the value and the words `no interval`."""
     if value is None or interval is None:
         text = number(value, sign=sign)
         return text if value is None else f"{text} [no interval]"

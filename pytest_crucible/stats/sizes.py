@@ -10,18 +10,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_crucible.stats.arrays import Array
-from pytest_crucible.stats.comparison_result import Estimand
-from pytest_crucible.stats.effects import cohens_dav, cohens_dz, hedges_g, noncentral_t_limits, proportion_effects
+from pytest_crucible.stats.effects import cohens_dav, cohens_dz, cohens_h, hedges_g, noncentral_t_limits
 from pytest_crucible.stats.inputs import Arms, Kind
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means import ratios
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.moments import standard_error
 from pytest_crucible.stats.means.ratios import ratio_of_totals
-from pytest_crucible.stats.methods import differences
 from pytest_crucible.stats.proportions.paired import discordant_odds
+from pytest_crucible.stats.proportions.score import odds_ratio_score, risk_ratio_score
 from pytest_crucible.stats.ranks.superiority import cles, paired_superiority
-from pytest_crucible.stats.results import Effect, Significance
+from pytest_crucible.stats.results import Effect, Estimand, Significance
 
 Size = Callable[[Arms, float], Effect]
 
@@ -42,17 +41,16 @@ def effect_sizes(arms: Arms, level: float, estimand: Estimand = "difference") ->
     return [_try_size(size, arms, level) for size in sizes if estimand != "ratio" or size not in _GEOMETRICS]
 
 
-def _dz(arms: Arms, level: float) -> Effect:
-    return cohens_dz(*_values(arms), level=level)
+def _of_values(effect: Callable[..., Effect]) -> Size:
+    return lambda arms, level: effect(*_values(arms), level=level)
 
 
-def _dav(arms: Arms, level: float) -> Effect:
-    return cohens_dav(*_values(arms), level=level)
+_dz, _dav, _hedges_g = map(_of_values, (cohens_dz, cohens_dav, hedges_g))
 
 
 def _clustered_dz(arms: Arms, level: float) -> Effect:
     """Return dz; its limits are the noncentral t limits of the cluster-robust t, scaled by that standard error."""
-    observed = differences(arms)
+    observed = arms.pairs
     mean = clustered_mean(observed.values, observed.labels)
     deviation = math.sqrt(observed.values.size) * standard_error(observed.values)
     # The noncentral t needs at least one degree of freedom.
@@ -64,12 +62,8 @@ def _clustered_dz(arms: Arms, level: float) -> Effect:
     return Effect(name="cohen dz", value=mean.estimate / deviation, interval=interval)
 
 
-def _hedges_g(arms: Arms, level: float) -> Effect:
-    return hedges_g(*_values(arms), level=level)
-
-
 def _odds(arms: Arms, level: float) -> Effect:
-    values = differences(arms).values
+    values = arms.pairs.values
     return discordant_odds(int((values > 0).sum()), int((values < 0).sum()), level=level)
 
 
@@ -139,11 +133,10 @@ _NAMES: dict[Size, str] = {
 
 def _proportion_sizes(arms: Arms, level: float) -> list[Effect]:
     candidate, baseline = _values(arms)
-    # Odds and risk ratio come first: their intervals agree with the p-value, that of h does not.
-    h, *others = proportion_effects(
-        int(candidate.sum()), candidate.size, int(baseline.sum()), baseline.size, level=level
-    )
-    return [*others, h]
+    counts = int(candidate.sum()), candidate.size, int(baseline.sum()), baseline.size
+    h = Effect(name="cohens h", value=cohens_h(counts[0] / counts[1], counts[2] / counts[3]))
+    # Odds and risk ratio come first: their intervals agree with the p-value, and h has none that does.
+    return [odds_ratio_score(*counts, level=level), risk_ratio_score(*counts, level=level), h]
 
 
 def _values(arms: Arms) -> tuple[Array, Array]:

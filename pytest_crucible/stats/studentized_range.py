@@ -28,9 +28,6 @@ def studentized_range_tail(q: float, arms: int, dof: float) -> float:
     """Return P(range of `arms` means > q standard errors); R: ptukey(q, arms, dof, lower.tail=FALSE).
 
     This is the p-value of Tukey's test. `dof` may be infinite or fractional.
-
-    >>> round(studentized_range_tail(3.5, 3, 24), 10)
-    0.0524121098
     """
     if q <= 0:
         return 1.0
@@ -39,11 +36,7 @@ def studentized_range_tail(q: float, arms: int, dof: float) -> float:
 
 @lru_cache(maxsize=256)
 def studentized_range_critical(alpha: float, arms: int, dof: float) -> float:
-    """Return the range that a share alpha of experiments exceeds; R: qtukey(alpha, arms, dof, lower.tail=FALSE).
-
-    >>> round(studentized_range_critical(0.05, 3, 24), 6)
-    3.531697
-    """
+    """Return the range that a share alpha of experiments exceeds; R: qtukey(alpha, arms, dof, lower.tail=FALSE)."""
     return critical_value(lambda q: studentized_range_tail(q, arms, dof), alpha)
 
 
@@ -51,9 +44,6 @@ def average_over_scale(tail: Callable[[Array], Array], reach: float, dof: float)
     """Return the average of tail(scale) over scale = sqrt(chi-squared / dof). `reach` is the statistic of the tail.
 
     A large statistic is exceeded mostly when the scale is small, so the range of scales starts lower for it.
-
-    >>> round(average_over_scale(lambda scale: scale**2, 1.0, 7), 12)
-    1.0
     """
     if math.isinf(dof):
         return float(tail(np.ones(1))[0])

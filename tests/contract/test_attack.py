@@ -56,7 +56,7 @@ def test_edits_lead_to_the_text_and_touch_nothing_protected(attack, text, streng
 
     assert apply_edits(text, result.edits).text == result.text
     assert result.text.count("\n") == text.count("\n")
-    for start, end in Source(text).spans:
+    for start, end in Source(text).places.spans:
         assert all(edit.end <= start or edit.start >= end for edit in result.edits)
     assert all(match[0] in result.text for match in PROTECTED.finditer(text))
     assert perturb(attack, text, strength, seed) == result

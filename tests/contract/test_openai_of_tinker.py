@@ -128,4 +128,3 @@ def test_a_wrong_key_is_refused_and_never_printed(ask, monkeypatch):
         ask(api_key_env="WRONG_KEY")
 
     assert "hidden" not in str(caught.value)
-

@@ -134,9 +134,10 @@ def mixed(suite):
     return suite
 
 
-@pytest.mark.uses("stages")
 @pytest.mark.parametrize(
-    "more", [(), ("--compare=base",), ("--crucible-estimate",)], ids=["one", "compared", "estimate"]
+    "more",
+    [(), ("--compare=base",), pytest.param(("--crucible-estimate",), marks=pytest.mark.uses("stages"))],
+    ids=["one", "compared", "estimate"],
 )
 def test_ordinary_tests_run_beside_a_store_that_cannot_be_used(mixed, more):
     before = (mixed.path / "runs.db").read_bytes()
@@ -184,8 +185,9 @@ def test_errors_of_the_configuration_are_reported_with_that_of_the_store(mixed):
     result.stderr.fnmatch_lines(["*nothing*", f"*{NO_STORE}"])
 
 
-@pytest.mark.uses("stages")
-@pytest.mark.parametrize("option", ["--crucible-sample=q01", "--crucible-estimate"])
+@pytest.mark.parametrize(
+    "option", ["--crucible-sample=q01", pytest.param("--crucible-estimate", marks=pytest.mark.uses("stages"))]
+)
 def test_joined_tests_store_nothing_where_nothing_is_stored(mixed, option):
     result = mixed.run("--crucible-adapter=scripted", option)
 

@@ -120,7 +120,6 @@ def test_another_checkpoint_of_the_same_name_is_another_adapter(paid, models):
     )
 
 
-@pytest.mark.uses("training")
 def test_another_recipe_is_another_adapter(paid):
     paid.test(RECIPE.replace("0.1", "0.2"), name="recipes")
 

@@ -81,7 +81,6 @@ def test_a_rate_of_the_selected_is_compared_by_the_rates_of_both_arms(decisions,
     assert (verdict["state"], verdict["proven"]) == ("missed", True)
 
 
-@pytest.mark.uses("slices")
 def test_a_conditional_rate_is_shown_by_slice(decisions):
     write(decisions, '@pytest.mark.ab_compare("right_if_selected by sex")')
 
@@ -130,7 +129,6 @@ def test_an_unknown_declaration_is_refused(decisions):
     result.stdout.fnmatch_lines(["*metric 'quality' has applies='always': write 'sample' or 'reply'*"])
 
 
-@pytest.mark.uses("slices")
 def test_a_sample_has_a_value_if_one_repeat_is_scored(decisions):
     """Each arm has one row a sample, so that the second repeat of each is lost."""
     decisions.test(REPEATS)

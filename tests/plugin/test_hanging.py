@@ -168,4 +168,3 @@ def test_a_gateway_timeout_counts_as_silence(served, server, status):
     server.behave(fault=status, fault_in=" hang")
 
     assert lost_and_failed(served.json("--crucible-adapter=v2")) == ({"unanswered": 2}, {})
-

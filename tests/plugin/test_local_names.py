@@ -12,8 +12,6 @@ from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 
-pytestmark = pytest.mark.uses("training")
-
 RECIPES = """
     def train(trainer):
         for _ in range(2):

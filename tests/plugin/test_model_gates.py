@@ -252,9 +252,19 @@ EVERYDAY = (
 )
 
 
+USES = {"early stop": ["stages"], "no data checks": ["data_checks"]}
+
+
 @pytest.mark.parametrize(
     ("change", "arguments", "sentence"),
-    [pytest.param(*DODGES[name], id=name, marks=() if name in EVERYDAY else pytest.mark.slow) for name in DODGES],
+    [
+        pytest.param(
+            *DODGES[name],
+            id=name,
+            marks=[pytest.mark.uses(*USES.get(name, ())), *([] if name in EVERYDAY else [pytest.mark.slow])],
+        )
+        for name in DODGES
+    ],
 )
 def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, change, arguments, sentence):
     change(gated)

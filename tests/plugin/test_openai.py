@@ -104,4 +104,3 @@ def test_one_model_under_two_names_is_not_compared_with_itself(suite, server):
         f"adapters 'v2' and 'v1' are the same checkpoint ({server.url}#good): *",
     )
     assert suite.run("--crucible-adapter=v3", "--compare=v1").ret == 0
-

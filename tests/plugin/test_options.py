@@ -88,7 +88,11 @@ def test_our_compare_option_has_its_long_name_beside_another_plugin(suite):
         ("--crucible-concurrency=0", "crucible_concurrency is 0: at least 1 sample at a time"),
         ("--crucible-timeout=-1", "crucible_timeout is -1: seconds, or 0 for no limit"),
         ("-ocrucible_undecided=maybe", "crucible_undecided = 'maybe': write one of warn, fail"),
-        ("--crucible-checks=ony", "--crucible-checks=ony: write one of first, only, off"),
+        pytest.param(
+            "--crucible-checks=ony",
+            "--crucible-checks=ony: write one of first, only, off",
+            marks=pytest.mark.uses("data_checks"),
+        ),
     ],
     ids=["alpha", "concurrency", "timeout", "undecided", "checks"],
 )

@@ -108,4 +108,3 @@ def test_where_it_is_not_installed_the_extra_is_named(traced):
         result,
         'crucible_otel needs OpenTelemetry, which is not installed: pip install "pytest-crucible[[]otel]"',
     )
-

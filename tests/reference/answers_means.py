@@ -24,7 +24,7 @@ from pytest_crucible.stats.results import Significance
 NOTHING = {"statistic": None, "df": None, "se": None, "p_value": None, "ci_low": None, "ci_high": None}
 
 
-def asked(options: Case) -> dict[str, Any]:
+def read_options(options: Case) -> dict[str, Any]:
     return {"alternative": options.get("alternative", "two-sided"), "level": level(options)}
 
 
@@ -53,26 +53,26 @@ def or_too_few(test: Callable[[], Significance], estimate: Callable[[], float]) 
 
 def t_one_sample(inputs: Case, options: Case) -> Answer:
     values, bounds = numbers(inputs["x"]), inputs.get("bounds") or options.get("bounds")
-    test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **asked(options))  # noqa: E731
+    test = lambda: one_sample_t(values, mu=options.get("mu", 0.0), bounds=bounds, **read_options(options))  # noqa: E731
     return or_too_few(test, lambda: np.mean(values))
 
 
 def t_paired(inputs: Case, options: Case) -> Answer:
     x, y = numbers(inputs["x"]), numbers(inputs["y"])
     bounds = inputs.get("bounds") or options.get("bounds")
-    test = lambda: paired_t(x, y, bounds=bounds, **asked(options))  # noqa: E731
+    test = lambda: paired_t(x, y, bounds=bounds, **read_options(options))  # noqa: E731
     return or_too_few(test, lambda: paired_differences(x, y).mean())
 
 
 def two_arms(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
     def answer(inputs: Case, options: Case) -> Answer:
         x, y = numbers(inputs["x"]), numbers(inputs["y"])
-        return or_too_few(lambda: test(x, y, **asked(options)), lambda: np.mean(x) - np.mean(y))
+        return or_too_few(lambda: test(x, y, **read_options(options)), lambda: np.mean(x) - np.mean(y))
 
     return answer
 
 
-def clustered(values: Any, labels: list[Any], options: Case) -> Answer:
+def answer_clusters(values: Any, labels: list[Any], options: Case) -> Answer:
     try:
         means = {kind: clustered_mean(values, labels, variance=kind, fewest=2) for kind in KINDS}
     except NotEnoughData:
@@ -99,7 +99,7 @@ KINDS = ("cr0", "cr1", "cr2", "cr3")
 
 def clustered_two_sample(inputs: Case, options: Case) -> Answer:
     arms = numbers(inputs["x"]), numbers(inputs["y"]), inputs["clusters_x"], inputs["clusters_y"]
-    tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **asked(options)) for kind in KINDS}
+    tests = {kind: clustered_arms(*arms, variance=kind, fewest=2, **read_options(options)) for kind in KINDS}
     return {
         "estimate": tests["cr2"].estimate,
         "df_satterthwaite": dof(tests["cr2"]),
@@ -121,7 +121,7 @@ def components(inputs: Case, options: Case) -> Answer:
     }
 
 
-def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
+def answer_repeats(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case], Answer]:
     def answer(inputs: Case, options: Case) -> Answer:
         result = function(inputs["n"], inputs["c"], options["k"], level=level(options))
         return ends(result.interval) | {"per_question": list(result.per_sample), "mean": result.mean}
@@ -131,7 +131,7 @@ def repeated(function: Callable[..., RepeatedSuccess]) -> Callable[[Case, Case],
 
 def ratio(test: Callable[..., Significance]) -> Callable[[Case, Case], Answer]:
     def answer(inputs: Case, options: Case) -> Answer:
-        result = significance(test(numbers(inputs["x"]), numbers(inputs["y"]), **asked(options)))
+        result = significance(test(numbers(inputs["x"]), numbers(inputs["y"]), **read_options(options)))
         return result | {"ratio": result["estimate"]}
 
     return answer
@@ -142,14 +142,14 @@ PROCEDURES: dict[str, Callable[[Case, Case], Answer]] = {
     "t_paired": t_paired,
     "t_welch": two_arms(welch_t),
     "t_student": two_arms(student_t),
-    "clustered_mean": lambda inputs, options: clustered(numbers(inputs["x"]), inputs["clusters"], options),
-    "clustered_paired_diff": lambda inputs, options: clustered(
+    "clustered_mean": lambda inputs, options: answer_clusters(numbers(inputs["x"]), inputs["clusters"], options),
+    "clustered_paired_diff": lambda inputs, options: answer_clusters(
         paired_differences(numbers(inputs["x"]), numbers(inputs["y"])), inputs["clusters"], options
     ),
     "clustered_two_sample": clustered_two_sample,
     "variance_components": components,
-    "pass_at_k": repeated(pass_at_k),
-    "pass_hat_k": repeated(pass_hat_k),
+    "pass_at_k": answer_repeats(pass_at_k),
+    "pass_hat_k": answer_repeats(pass_hat_k),
     "geometric_mean_ratio_paired": ratio(geometric_mean_ratio_paired),
     "geometric_mean_ratio_welch": ratio(geometric_mean_ratio_welch),
 }

@@ -22,7 +22,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_tabl
 from pytest_crucible.datasets.load import identify
 from pytest_crucible.metrics.definition import Metric, metric
 from pytest_crucible.records import Analysis, Arm, Contrast, Fingerprint, Outcome, Plan, Reply, Sample, Unit
-from pytest_crucible.stats import paired_exact_test
+from pytest_crucible.stats.proportions.exact import paired_exact_test
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import group_names

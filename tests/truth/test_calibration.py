@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from evals import EVALS, GATES, PASSAGE, REWARDS, TRUTHS, Drawn, Eval
 from run_sizes import choose_runs
-from scipy.special import bdtr, ndtr
+from scipy.special import bdtr
 from simulation import ALPHA, answers_of, at_least, at_most, clusters_of, line, observed_runs
 
 from pytest_crucible.stats import (
@@ -367,13 +367,6 @@ def test_groups_that_are_lost_whole_keep_the_level_of_a_margin(sizes, lost, clus
 
 
 # -- many arms, and the self-test ----------------------------------------------------------------------------------
-
-
-def _exchangeable(case: Eval, rng: np.random.Generator, runs: int, n: int, paired: bool, arms: int):
-    """runs x arms x n: arms of one law, which share how hard the samples are if they are paired."""
-    share = case.baseline.shares.sample if paired else 0.0
-    shared = math.sqrt(share) * rng.standard_normal((runs, 1, n))
-    return case.baseline.law.scores(ndtr(shared + math.sqrt(1 - share) * rng.standard_normal((runs, arms, n))))
 
 
 SELF_TESTED = [name for name, eval in (EVALS | REWARDS).items() if eval.estimand == "difference"]

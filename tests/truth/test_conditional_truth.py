@@ -12,7 +12,7 @@ from simulation import ALPHA, at_least, at_most
 
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.ratio_bounds import RatioArm, ratio_difference_p_value
-from pytest_crucible.stats.resampling.arm_swaps import swap_arms
+from pytest_crucible.stats.resampling.alikeness import swap_arms
 
 pytestmark = pytest.mark.slow
 

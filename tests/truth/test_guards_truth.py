@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from simulation import ALPHA, at_most, show_share
 from test_measures_truth import area_sample, shift
 
-from pytest_crucible.measures import auroc, average_precision, pooled
+from pytest_crucible.measures import auroc, pooled
 from pytest_crucible.measures.row import Prepared
 from pytest_crucible.stats.classifiers import choose_threshold
 
@@ -105,7 +105,7 @@ def test_equal_arms_seldom_differ_in_average_precision(n, area):
     rng, alarms = np.random.default_rng([n, int(100 * area), 8]), 0
     for _ in range(runs):
         ours, theirs = area_sample(rng, (n // 3, n - n // 3), [shift(area)] * 2)
-        alarms += average_precision.compare(ours, theirs, ALPHA).p_value <= ALPHA
+        alarms += pooled.compare_average_precision(ours, theirs, ALPHA).p_value <= ALPHA
 
     assert at_most(alarms, runs, MISSES)
 

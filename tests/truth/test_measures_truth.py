@@ -15,7 +15,7 @@ from simulation import ALPHA, at_most
 
 from pytest_crucible.measures import auroc, calibration
 from pytest_crucible.measures.row import Prepared
-from pytest_crucible.stats.slices.reliability import confidence_bins
+from pytest_crucible.stats.classifiers import confidence_bins
 
 pytestmark = pytest.mark.slow
 

@@ -36,7 +36,7 @@ def test_a_true_regression_is_caught_at_least_as_often_as_without_memory(name):
 
 def test_a_relevant_regression_is_rarely_excluded_in_twenty_sessions_with_memory():
     runs = choose_runs(100)
-    alone, pooled = EXCLUDED.excluded(runs, seed=4)
+    alone, pooled = EXCLUDED.exclude_true_difference(runs, seed=4)
 
     assert pooled.any(axis=1).mean() <= ALPHA + 4 * (ALPHA * (1 - ALPHA) / runs) ** 0.5
     assert alone.any(axis=1).mean() > 0.2

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 from run_sizes import choose_runs
 
-from pytest_crucible.stats.sequential.betting import betting_sequence, paired_sequence
+from pytest_crucible.stats.sequential.betting import betting_sequence, log_gains, paired_sequence, stakes
 from pytest_crucible.stats.sequential.paced_bets import betting_bound
-from pytest_crucible.stats.sequential.sequences import log_gains, stakes
 
 pytestmark = pytest.mark.slow
 

@@ -16,10 +16,10 @@ from run_sizes import choose_runs
 from scipy.special import ndtri
 from simulation import ALPHA, FEW_DRAWS, at_least, at_most, line
 
-from pytest_crucible.stats import compare, difference_bounds, mean_bound, paired_exact_test
+from pytest_crucible.stats import compare, difference_bounds, mean_bound
 from pytest_crucible.stats.comparing import compare_declared_arms
 from pytest_crucible.stats.inputs import declare_arm, declare_pairs
-from pytest_crucible.stats.proportions.exact import paired_exact_bound
+from pytest_crucible.stats.proportions.exact import paired_exact_bound, paired_exact_test
 from pytest_crucible.stats.resampling.draws import MonteCarlo
 
 pytestmark = pytest.mark.slow

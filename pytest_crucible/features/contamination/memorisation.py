@@ -32,8 +32,8 @@ from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_ALPHA, Settings
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.data_drift import MinKTest, OrderTest, compare_min_k, lowest_mean, order_test
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.memorisation import MinKTest, OrderTest, compare_min_k, lowest_mean, order_test
 from pytest_crucible.stats.number_format import p_equals
 from pytest_crucible.store.runs import RunStore
 

@@ -40,7 +40,7 @@ def pytest_crucible_commands() -> dict[str, str]:
 
 
 def pytest_configure_node(node: Any) -> None:
-    """Under xdist: pass to a worker what makes equal values of a run have equal hashes and placeholders."""
+    """Pass to a worker of pytest-xdist what makes equal values of a run have equal hashes and placeholders."""
     from pytest_crucible.features.guards.redaction import PASSED, pass_redaction
 
     node.workerinput[PASSED] = pass_redaction(node.config)

@@ -408,7 +408,7 @@ PASSED = "crucible_redaction"
 
 
 def pass_redaction(config: pytest.Config) -> dict[str, str]:
-    """Under xdist: return the state with which all workers redact alike. The key is drawn for each run and never stored."""
+    """Return the state with which all workers of pytest-xdist redact alike. The key is drawn for each run and never stored."""
     if _SHARED not in config.stash:
         folder = tempfile.mkdtemp(prefix="crucible-numbers-")
         config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))

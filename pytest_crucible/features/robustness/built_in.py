@@ -23,7 +23,6 @@ from pytest_crucible.features.robustness.edits import (
     Perturbed,
     Source,
     apply_edits,
-    count_edits,
     draw_apart,
     draw_sites,
     keep_case,
@@ -43,12 +42,12 @@ def make_word_deletion(words: str = "stop") -> Perturb:
         stop = _word_list("stopwords.txt")
         spans = [
             _with_blank(source, number)
-            for number, word in enumerate(source.lower_words)
+            for number, word in enumerate(source.places.lower_words)
             if words == "all" or word in stop
         ]
         sites = [span for span in spans if span is not None]
         # The last word of a line is removed with the blank before it, which the word before may have taken already.
-        drawn = draw_apart(rng, sites, count_edits(strength, len(sites)), lambda span: range(*span))
+        drawn = draw_apart(rng, sites, strength, lambda span: range(*span))
         return apply_edits(source.text, [Edit(*span, "") for span in drawn])
 
     return word_deletion
@@ -57,19 +56,19 @@ def make_word_deletion(words: str = "stop") -> Perturb:
 def word_insertion(source: Source, rng: Random, strength: float) -> Perturbed:
     """Insert fillers such as "actually" between two words."""
     fillers = sorted(_word_list("fillers.txt"))
-    drawn = draw_sites(rng, source.gaps, count_edits(strength, len(source.gaps)))
+    drawn = draw_sites(rng, source.places.gaps, strength)
     return apply_edits(source.text, [Edit(at + 1, at + 1, f"{rng.choice(fillers)} ") for at in drawn])
 
 
 def word_shuffle(source: Source, rng: Random, strength: float) -> Perturbed:
     """Exchange neighbouring words. A word is moved once at most; the case of both places stays."""
-    gaps, words = set(source.gaps), source.words
+    gaps, words = set(source.places.gaps), source.places.words
     sites = [
         number for number in range(len(words) - 1)
         if words[number][1] in gaps and words[number + 1][0] == words[number][1] + 1
-        and source.lower_words[number] != source.lower_words[number + 1]
+        and source.places.lower_words[number] != source.places.lower_words[number + 1]
     ]  # fmt: skip
-    drawn = draw_apart(rng, sites, count_edits(strength, len(sites)), lambda number: (number, number + 1))
+    drawn = draw_apart(rng, sites, strength, lambda number: (number, number + 1))
     return apply_edits(source.text, [_exchange(source, number) for number in drawn])
 
 
@@ -84,7 +83,7 @@ def make_synonym_replacement(lexicon: str | None = None, root: Path = Path()) ->
 
 
 def _exchange(source: Source, number: int) -> Edit:
-    (start, end), (after, last) = source.words[number], source.words[number + 1]
+    (start, end), (after, last) = source.places.words[number], source.places.words[number + 1]
     first, second = source.text[start:end], source.text[after:last]
     if first[:1].isupper() and not first[1:2].isupper() and second.islower():
         # The first word of a sentence.
@@ -94,7 +93,7 @@ def _exchange(source: Source, number: int) -> Edit:
 
 def _with_blank(source: Source, number: int) -> tuple[int, int] | None:
     """Return the span of a word with one blank next to it on its line; None if it stands alone."""
-    start, end = source.words[number]
+    start, end = source.places.words[number]
     if source.text[end : end + 1] == " " and source.is_free(end, end + 1):
         return start, end + 1
     if start and source.text[start - 1] == " " and source.is_free(start - 1, start):

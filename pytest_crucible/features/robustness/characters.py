@@ -16,7 +16,6 @@ from pytest_crucible.features.robustness.edits import (
     Perturbed,
     Source,
     apply_edits,
-    count_edits,
     draw_apart,
     draw_sites,
     load_lexicon,
@@ -78,22 +77,23 @@ def character_swap(source: Source, rng: Random, strength: float) -> Perturbed:
     """Swap two unequal neighbours within a word; the case of both places stays."""
     text = source.text
     sites = [
-        at for start, end in source.words for at in range(start, end - 1)
+        at for start, end in source.places.words for at in range(start, end - 1)
         if text[at].isalpha() and text[at + 1].isalpha() and text[at].lower() != text[at + 1].lower()
     ]  # fmt: skip
-    drawn = draw_apart(rng, sites, count_edits(strength, len(sites)), lambda at: (at, at + 1))
+    drawn = draw_apart(rng, sites, strength, lambda at: (at, at + 1))
     return apply_edits(text, [Edit(at, at + 2, _swap_letters(text[at], text[at + 1])) for at in drawn])
 
 
 def character_delete(source: Source, rng: Random, strength: float) -> Perturbed:
     """Leave out letters, but never the first of a word."""
-    drawn = draw_sites(rng, source.inner_letters, count_edits(strength, len(source.inner_letters)))
-    return apply_edits(source.text, [Edit(at, at + 1, "") for at in drawn])
+    return apply_edits(
+        source.text, [Edit(at, at + 1, "") for at in draw_sites(rng, source.places.inner_letters, strength)]
+    )
 
 
 def character_insert(source: Source, rng: Random, strength: float) -> Perturbed:
     """Insert a letter from a to z behind a letter, in its case."""
-    drawn = draw_sites(rng, source.letters, count_edits(strength, len(source.letters)))
+    drawn = draw_sites(rng, source.places.letters, strength)
     return apply_edits(
         source.text, [Edit(at + 1, at + 1, _like(source.text, at, rng.choice(string.ascii_lowercase))) for at in drawn]
     )
@@ -102,8 +102,8 @@ def character_insert(source: Source, rng: Random, strength: float) -> Perturbed:
 def homoglyph(source: Source, rng: Random, strength: float) -> Perturbed:
     """Replace letters by ones of other alphabets that look the same."""
     text = source.text
-    sites = [at for at in source.letters if text[at] in HOMOGLYPHS]
-    drawn = draw_sites(rng, sites, count_edits(strength, len(sites)))
+    sites = [at for at in source.places.letters if text[at] in HOMOGLYPHS]
+    drawn = draw_sites(rng, sites, strength)
     return apply_edits(text, [Edit(at, at + 1, rng.choice(HOMOGLYPHS[text[at]])) for at in drawn])
 
 
@@ -113,8 +113,8 @@ def make_keyboard_typo(layout: str = "qwerty") -> Perturb:
 
     def keyboard_typo(source: Source, rng: Random, strength: float) -> Perturbed:
         text = source.text
-        sites = source.inner_letters
-        drawn = draw_apart(rng, sites, count_edits(strength, len(sites)), lambda at: (at - 1, at))
+        sites = source.places.inner_letters
+        drawn = draw_apart(rng, sites, strength, lambda at: (at - 1, at))
         return apply_edits(text, [_mistype(text, at, rng, keys) for at in drawn])
 
     return keyboard_typo
@@ -123,14 +123,13 @@ def make_keyboard_typo(layout: str = "qwerty") -> Perturb:
 def case_noise(source: Source, rng: Random, strength: float) -> Perturbed:
     """Exchange capitals and small letters."""
     text = source.text
-    sites = [at for at in source.letters if text[at].swapcase() != text[at] and len(text[at].swapcase()) == 1]
-    drawn = draw_sites(rng, sites, count_edits(strength, len(sites)))
-    return apply_edits(text, [Edit(at, at + 1, text[at].swapcase()) for at in drawn])
+    sites = [at for at in source.places.letters if text[at].swapcase() != text[at] and len(text[at].swapcase()) == 1]
+    return apply_edits(text, [Edit(at, at + 1, text[at].swapcase()) for at in draw_sites(rng, sites, strength)])
 
 
 def whitespace_noise(source: Source, rng: Random, strength: float) -> Perturbed:
     """Double the blank between two words, leave it out, or write a tab. Lines stay."""
-    drawn = draw_sites(rng, source.gaps, count_edits(strength, len(source.gaps)))
+    drawn = draw_sites(rng, source.places.gaps, strength)
     return apply_edits(source.text, [Edit(at, at + 1, rng.choice(("  ", "", "\t"))) for at in drawn])
 
 
@@ -181,7 +180,7 @@ def _edit_words(write: Callable[[str, Random], str]) -> Perturb:
     """Return the attack that writes a share of the words in another way."""
 
     def obfuscate(source: Source, rng: Random, strength: float) -> Perturbed:
-        drawn = draw_sites(rng, source.words, count_edits(strength, len(source.words)))
+        drawn = draw_sites(rng, source.places.words, strength)
         return apply_edits(
             source.text, [Edit(start, end, write(source.text[start:end], rng)) for start, end in sorted(drawn)]
         )
@@ -245,5 +244,4 @@ rot13 = _encode_text(lambda text: codecs.encode(text, "rot13"))
 
 def underscores(source: Source, rng: Random, strength: float) -> Perturbed:
     """Write underscores instead of blanks between words."""
-    drawn = draw_sites(rng, source.gaps, count_edits(strength, len(source.gaps)))
-    return apply_edits(source.text, [Edit(at, at + 1, "_") for at in drawn])
+    return apply_edits(source.text, [Edit(at, at + 1, "_") for at in draw_sites(rng, source.places.gaps, strength)])

@@ -33,21 +33,26 @@ SHORTEST_ANSWER = 2
 """Characters. A shorter expected text, such as a letter of a choice, occurs anywhere in a question."""
 
 
-class _Places(NamedTuple):
+class Places(NamedTuple):
     """The places of a text that attacks may edit."""
 
     spans: list[tuple[int, int]]
+    """The protected spans, in order. They may overlap."""
     is_protected: bytearray
     words: list[tuple[int, int]]
+    """Start and end of each word that may be edited."""
     lower_words: list[str]
     letters: list[int]
+    """The positions of all letters of these words."""
     inner_letters: list[int]
+    """The positions of the letters after the first of each word of at least three."""
     gaps: list[int]
+    """The positions of the single blanks between two words on one line."""
 
 
 # All attacks of a sample look at the same text, one after the other.
 @lru_cache(maxsize=64)
-def _find_places(text: str, protect: tuple[str, ...], answers: tuple[str, ...]) -> _Places:
+def _find_places(text: str, protect: tuple[str, ...], answers: tuple[str, ...]) -> Places:
     spans = [match.span() for match in PROTECTED.finditer(text)]
     for pattern in protect:
         spans += [match.span() for match in re.finditer(pattern, text)]
@@ -59,7 +64,7 @@ def _find_places(text: str, protect: tuple[str, ...], answers: tuple[str, ...]) 
         flags[start:end] = b"\1" * (end - start)
     words = [span for span in (match.span() for match in _WORD.finditer(text)) if 1 not in flags[span[0] : span[1]]]
     ends = {end for _, end in words}
-    return _Places(
+    return Places(
         spans=spans,
         is_protected=flags,
         words=words,
@@ -87,42 +92,12 @@ class Source:
     """The sample itself, for functions of users."""
 
     @cached_property
-    def _places(self) -> _Places:
+    def places(self) -> Places:
         return _find_places(self.text, self.protect, tuple(_texts(self.expected)))
-
-    @property
-    def spans(self) -> list[tuple[int, int]]:
-        """The protected spans, in order. They may overlap."""
-        return self._places.spans
 
     def is_free(self, start: int, end: int) -> bool:
         """Return whether no character from `start` to `end` is protected."""
-        return 1 not in self._places.is_protected[start:end]
-
-    @property
-    def words(self) -> list[tuple[int, int]]:
-        """Start and end of each word that may be edited."""
-        return self._places.words
-
-    @property
-    def lower_words(self) -> list[str]:
-        """The words that may be edited, in lower case."""
-        return self._places.lower_words
-
-    @property
-    def letters(self) -> list[int]:
-        """The positions of all letters of these words."""
-        return self._places.letters
-
-    @property
-    def inner_letters(self) -> list[int]:
-        """The positions of the letters after the first of each word of at least three."""
-        return self._places.inner_letters
-
-    @property
-    def gaps(self) -> list[int]:
-        """The positions of the single blanks between two words on one line."""
-        return self._places.gaps
+        return 1 not in self.places.is_protected[start:end]
 
 
 def _texts(expected: Any) -> Iterator[str]:
@@ -182,19 +157,20 @@ def count_edits(strength: float, places: int) -> int:
     return min(places, max(1, int(strength * places + 0.5))) if strength and places else 0
 
 
-def draw_sites(rng: Random, sites: Sequence[Site], count: int) -> list[Site]:
-    """Return `count` sites, drawn without replacement."""
-    return rng.sample(sites, count)
+def draw_sites(rng: Random, sites: Sequence[Site], strength: float) -> list[Site]:
+    """Return the share of the sites that the strength says, drawn without replacement."""
+    return rng.sample(sites, count_edits(strength, len(sites)))
 
 
-def draw_apart(rng: Random, sites: Sequence[Site], count: int, cells: Callable[[Site], Iterable[int]]) -> list[Site]:
-    """Return `count` drawn sites that share no cell (such as a character), or fewer where no more fit."""
+def draw_apart(
+    rng: Random, sites: Sequence[Site], strength: float, cells: Callable[[Site], Iterable[int]]
+) -> list[Site]:
+    """Return such sites that share no cell (such as a character), or fewer where no more fit."""
+    count = count_edits(strength, len(sites))
     drawn: list[Site] = []
     occupied: set[int] = set()
     # A permutation of all sites costs more than the edits of most texts.
-    for site in (
-        rng.sample(sites, min(len(sites), 3 * count)) if 3 * count < len(sites) else rng.sample(sites, len(sites))
-    ):
+    for site in rng.sample(sites, min(len(sites), 3 * count)):
         if len(drawn) == count:
             break
         of_site = tuple(cells(site))
@@ -236,11 +212,11 @@ Lexicon = Mapping[str, tuple[str, ...]]
 
 def replace_words(source: Source, rng: Random, strength: float, lexicon: Lexicon) -> Perturbed:
     """Return the text with words of the lexicon replaced, whole and in their case."""
-    sites = [number for number, word in enumerate(source.lower_words) if word in lexicon]
+    sites = [number for number, word in enumerate(source.places.lower_words) if word in lexicon]
     edits = []
-    for number in draw_sites(rng, sites, count_edits(strength, len(sites))):
-        start, end = source.words[number]
-        word = rng.choice(lexicon[source.lower_words[number]])
+    for number in draw_sites(rng, sites, strength):
+        start, end = source.places.words[number]
+        word = rng.choice(lexicon[source.places.lower_words[number]])
         edits.append(Edit(start, end, keep_case(source.text[start:end], word)))
     return apply_edits(source.text, edits)
 

@@ -19,6 +19,7 @@ from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, scores_b
 from pytest_crucible.analyse.slices import GROUP, flag_field, flag_groups
 from pytest_crucible.analyse.targets import drop_difference, estimate_drop
 from pytest_crucible.features.robustness.drops import Drop, VariantData, attack_variants, compute_slice_drops
+from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import HUMAN, ArmOutcomes, MetricFacts, Note, Row, Table
 from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.statistics import interval_ends
@@ -268,11 +269,7 @@ def corrected_notes(corrected: Sequence[Corrected], uncorrected: Sequence[Uncorr
 def corrected_document(entry: Corrected) -> dict[str, object]:
     """Return the JSON entry of one corrected mean or drop."""
     names = ("metric", "arm", "judged", "value", "labelled", "rest", "method")
-    return {
-        **{name: getattr(entry, name) for name in names},
-        "attack": entry.attack or None,
-        **interval_ends(entry.interval),
-    }
+    return {**pick(entry, *names), "attack": entry.attack or None, **interval_ends(entry.interval)}
 
 
 def _cells(entry: Corrected) -> tuple[str, ...]:
@@ -317,7 +314,9 @@ def slice_table(sliced: SlicedDrops) -> Table:
     return Table(
         title=f"Drops of {sliced.metric} by {sliced.field}",
         heads=(*heads, "n", "n/a", "lost"),
-        rows=tuple(Row(cells=_sliced_cells(name, drop)) for name, drop in sliced.drops),
+        rows=tuple(
+            Row(cells=(drop.attack, short_name(name), drop.arm, *drop_cells(drop))) for name, drop in sliced.drops
+        ),
         numbers=("clean", "attacked", "n", "n/a", "lost"),
         note=f"Drops of {sliced.metric}. Intervals are not adjusted for looking at many slices.",
         verbosity=3 if sliced.field == GROUP else 1,
@@ -339,11 +338,8 @@ def slice_document(sliced: SlicedDrops) -> Iterator[dict[str, object]]:
         yield {
             "field": sliced.field,
             "slice": name,
-            **{key: getattr(drop, key) for key in ("metric", "attack", "arm", "n", "inapplicable", "lost")},
-            "clean": drop.clean.value,
-            "attacked": drop.attacked.value,
-            "drop": drop.drop.value,
-            **interval_ends(drop.drop.interval),
+            **pick(drop, "metric", "attack", "arm", "n", "inapplicable", "lost"),
+            **levels_document(drop),
         }
 
 
@@ -358,12 +354,23 @@ def _shown_fields(inputs: SectionInputs) -> Iterator[tuple[str, Mapping[str, Fla
         yield GROUP, groups
 
 
-def _sliced_cells(name: str, drop: Drop) -> tuple[str, ...]:
-    levels = (_level(drop.clean.value), _level(drop.attacked.value))
+def drop_cells(drop: Drop) -> tuple[str, ...]:
+    """Return both levels of a drop, the drop with its interval, and the counts of samples, as texts."""
     difference = with_interval(drop.drop.value, drop.drop.interval, sign=True)
     counts = (f"{drop.n:,}", f"{drop.inapplicable:,}", f"{drop.lost:,}")
-    return (drop.attack, short_name(name), drop.arm, *levels, difference, *counts)
+    return (level_text(drop.clean), level_text(drop.attacked), difference, *counts)
 
 
-def _level(value: float | None) -> str:
-    return "-" if value is None else f"{value:.3f}"
+def level_text(measured: Measured) -> str:
+    return "-" if measured.value is None else f"{measured.value:.3f}"
+
+
+def levels_document(drop: Drop) -> dict[str, object]:
+    """Return both levels of a drop, and the drop with the ends of its interval."""
+    levels = {"clean": drop.clean.value, "attacked": drop.attacked.value, "drop": drop.drop.value}
+    return {**levels, **interval_ends(drop.drop.interval)}
+
+
+def pick(record: object, *names: str) -> dict[str, object]:
+    """Return the named attributes of a record."""
+    return {name: getattr(record, name) for name in names}

@@ -111,7 +111,7 @@ async def search_text(
     `query` returns the score of a reply to a text, higher being better, or None if it is lost. The search begins again at
     the source after as many edits as the strength allows, and ends early at a score of `worst`, the lowest possible one.
     """
-    most = count_edits(strength, len(source.letters))
+    most = count_edits(strength, len(source.places.letters))
     lowest: tuple[float, str] | None = None
     text, score, edits = source.text, float("inf"), 0
     for _ in range(queries if most else 0):

@@ -26,13 +26,16 @@ from pytest_crucible.features.robustness.labelled_drops import (
     corrected_document,
     corrected_notes,
     corrected_tables,
+    drop_cells,
+    level_text,
+    levels_document,
+    pick,
     slice_document,
     slice_drops,
     slice_note,
     slice_table,
 )
 from pytest_crucible.features.robustness.records import CONTROL, ROBUSTNESS, WORST
-from pytest_crucible.measures.row import Measured
 from pytest_crucible.plan.variants import term_metric
 from pytest_crucible.records import Chart, Claim, Note, Plan, Point, Row, Statement, Table, View
 from pytest_crucible.records.statistics import interval_ends
@@ -199,11 +202,8 @@ def _document(result: Robustness, adjusted: dict[int, float | None]) -> dict[str
 
 def _drop_document(drop: Drop, p_adjusted: float | None) -> dict[str, object]:
     return {
-        **_pick_attributes(drop, "metric", "attack", "arm", "n", "inapplicable", "lost", "p_value"),
-        "clean": drop.clean.value,
-        "attacked": drop.attacked.value,
-        "drop": drop.drop.value,
-        **interval_ends(drop.drop.interval),
+        **pick(drop, "metric", "attack", "arm", "n", "inapplicable", "lost", "p_value"),
+        **levels_document(drop),
         "method": drop.drop.method,
         "p_adjusted": p_adjusted,
         "simultaneous": None if drop.simultaneous is None else interval_ends(drop.simultaneous.interval),
@@ -212,7 +212,7 @@ def _drop_document(drop: Drop, p_adjusted: float | None) -> dict[str, object]:
 
 def _breakage_document(breakage: Breakage) -> dict[str, object]:
     return {
-        **_pick_attributes(breakage, "metric", "attack", "arm", "n"),
+        **pick(breakage, "metric", "attack", "arm", "n"),
         "broken": breakage.broken.value,
         "control": breakage.control.value,
         "excess": breakage.excess.value,
@@ -222,15 +222,10 @@ def _breakage_document(breakage: Breakage) -> dict[str, object]:
 
 def _share_document(share: Share) -> dict[str, object]:
     return {
-        **_pick_attributes(share, "metric", "attack", "arm", "n", "lost"),
+        **pick(share, "metric", "attack", "arm", "n", "lost"),
         "value": share.share.value,
         **interval_ends(share.share.interval),
     }
-
-
-def _pick_attributes(record: object, *names: str) -> dict[str, object]:
-    """Return the named attributes of a record."""
-    return {name: getattr(record, name) for name in names}
 
 
 def attack_table(drops: Sequence[Drop], metric: str, adjusted: dict[int, float | None], alpha: float) -> Table:
@@ -250,16 +245,14 @@ def attack_table(drops: Sequence[Drop], metric: str, adjusted: dict[int, float |
     return Table(
         title=f"Attacks by {metric}",
         heads=heads,
-        rows=tuple(Row(cells=_cells(drop, adjusted.get(id(drop)))) for drop in drops if drop.metric == metric),
+        rows=tuple(
+            Row(cells=(drop.attack, drop.arm, *drop_cells(drop), p_value(adjusted.get(id(drop)))))
+            for drop in drops
+            if drop.metric == metric
+        ),
         numbers=("n", "n/a", "lost", "clean", "attacked", "adjusted p"),
         note="A positive drop is worse. The control is the original sample, sent again.",
     )
-
-
-def _cells(drop: Drop, adjusted: float | None) -> tuple[str, ...]:
-    clean, attacked = (_number(level) for level in (drop.clean, drop.attacked))
-    counts = (f"{drop.n:,}", f"{drop.inapplicable:,}", f"{drop.lost:,}")
-    return (drop.attack, drop.arm, clean, attacked, _format_signed(drop.drop), *counts, p_value(adjusted))
 
 
 def broken_tables(breakages: Sequence[Breakage]) -> Iterator[Table]:
@@ -271,8 +264,8 @@ def broken_tables(breakages: Sequence[Breakage]) -> Iterator[Table]:
             rows=tuple(
                 Row(
                     cells=(
-                        *(entry.attack, entry.metric, entry.arm, _number(entry.broken), _number(entry.control)),
-                        *(_format_signed(entry.excess), f"{entry.n:,}"),
+                        *(entry.attack, entry.metric, entry.arm, level_text(entry.broken), level_text(entry.control)),
+                        *(with_interval(entry.excess.value, entry.excess.interval, sign=True), f"{entry.n:,}"),
                     )
                 )
                 for entry in breakages
@@ -326,11 +319,3 @@ def certificate_tables(certificates: Mapping[str, Mapping[int, int]]) -> Iterato
             note="The share of samples that the smoothed model (the answer to most texts with words left out) gets right, "
             "whichever words are inserted, deleted or replaced, up to that number. The model without smoothing has no certificate.",
         )
-
-
-def _number(measured: Measured) -> str:
-    return "-" if measured.value is None else f"{measured.value:.3f}"
-
-
-def _format_signed(measured: Measured) -> str:
-    return with_interval(measured.value, measured.interval, sign=True)

@@ -14,8 +14,7 @@ from pytest_crucible.records.datasets import By, short_name
 from pytest_crucible.sections.inputs import SectionInputs
 
 if TYPE_CHECKING:
-    from pytest_crucible.stats.slices.decisions import Decisions, ReferenceDifference, SliceRates
-    from pytest_crucible.stats.slices.reliability import Reliability
+    from pytest_crucible.stats.classifiers import Decisions, ReferenceDifference, Reliability, SliceRates
     from pytest_crucible.stats.slices.slicing import Slicing
 
 decides = False  # no claim of it can fail the session
@@ -86,7 +85,7 @@ _METHODS = (
 def _arm_fairness(
     name: str, by: By, slicing: Slicing, scores: Mapping[str, Scores], reference: str, alpha: float
 ) -> ArmFairness:
-    from pytest_crucible.stats.slices.decisions import Decisions, difference_from, slice_rates, theil_index
+    from pytest_crucible.stats.classifiers import Decisions, difference_from, slice_rates, theil_index
 
     decisions = Decisions(**{metric: scores[metric].values for metric in NEEDED})
     slices = [(label, slicing.codes == code) for code, label in enumerate(slicing.names)]
@@ -108,7 +107,7 @@ def _reliability(
     scores: Mapping[str, Scores], decisions: Decisions, slices: Sequence[tuple[str, Flags]]
 ) -> tuple[tuple[str, Reliability], ...] | None:
     """Return the reliability of each slice's stated probabilities, of which each repeat has its own."""
-    from pytest_crucible.stats.slices.reliability import reliability
+    from pytest_crucible.stats.classifiers import reliability
 
     if STATED not in scores:
         # Earlier builds stored the probability minus the outcome, from which rounding makes two numbers of one.

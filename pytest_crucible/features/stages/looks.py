@@ -9,7 +9,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable, score_t
 from pytest_crucible.analyse.statistics import inapplicable_samples, prepare, row_of
 from pytest_crucible.analyse.stopping import keep_answers, settled_after
 from pytest_crucible.features.stages.definition import STAGES, stage_length
-from pytest_crucible.measures.possible_values import bounds_problem
+from pytest_crucible.measures.table import bounds_problem
 from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records import Plan, Sample, Target
 from pytest_crucible.session.experiment_run import ExperimentRun

@@ -80,7 +80,7 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
 
 
 def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
-    """With --crucible-stop give each plan the error rate of its claims: all claims of the session share alpha."""
+    """Give each plan of a session with --crucible-stop the error rate of its claims: they share alpha."""
     if not collection.settings.option("stop"):
         return
     from pytest_crucible.plan.design import look_alpha, with_looks

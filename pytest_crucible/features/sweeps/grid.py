@@ -16,7 +16,7 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -129,14 +129,15 @@ def read_family(name: str, table: Any) -> Family:
     trials = _read_trials(name, options["search"]) if "search" in options else 0
     if trials:
         _check_search(name, options)
+    swept = {key: value for key, value in table.items() if key not in OPTIONS}
+    settings = _read_settings(name, swept, is_search=trials > 0)
+    _check_options(name, options)
     return Family(
         name=name,
-        settings=_read_settings(
-            name, {key: value for key, value in table.items() if key not in OPTIONS}, is_search=trials > 0
-        ),
-        by=_read_by(name, options.get("by", "")),
-        confirm=_read_confirm(name, options.get("confirm", 0.5)),
-        drop=_read_drop(name, options.get("drop", "none" if trials else "proven")),
+        settings=settings,
+        by=options.get("by", ""),
+        confirm=float(options.get("confirm", 0.5)),
+        drop=options.get("drop", "none" if trials else "proven"),
         trials=trials,
     )
 
@@ -235,29 +236,25 @@ def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, 
             yield f"{prefix}{key}", value
 
 
-def _read_by(name: str, by: Any) -> str:
-    if not isinstance(by, str):
-        raise SpecError(
-            f'the sweep of {name!r} has by = {by!r}: write the name of the metric that chooses, by = "accuracy"'
-        )
-    return by
+def _is_share(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1
 
 
-def _read_confirm(name: str, confirm: Any) -> float:
-    if isinstance(confirm, bool) or not isinstance(confirm, int | float) or not 0 <= confirm < 1:
-        raise SpecError(
-            f"the sweep of {name!r} has confirm = {confirm!r}: write the share of samples that is kept for the verdicts, "
-            "from 0 to below 1, such as confirm = 0.5"
-        )
-    return float(confirm)
+_CHECKS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "by": (lambda by: isinstance(by, str), 'the name of the metric that chooses, by = "accuracy"'),
+    "confirm": (
+        _is_share,
+        "the share of samples that is kept for the verdicts, from 0 to below 1, such as confirm = 0.5",
+    ),
+    "drop": (DROPS.__contains__, f"{', '.join(map(repr, DROPS[:-1]))} or 'none'"),
+}
+"""Options of the table: whether a value is valid, and what to write instead."""
 
 
-def _read_drop(name: str, drop: Any) -> str:
-    if drop not in DROPS:
-        raise SpecError(
-            f"the sweep of {name!r} has drop = {drop!r}: write {', '.join(map(repr, DROPS[:-1]))} or 'none'"
-        )
-    return str(drop)
+def _check_options(name: str, options: Mapping[str, Any]) -> None:
+    for key, (is_valid, advice) in _CHECKS.items():
+        if key in options and not is_valid(options[key]):
+            raise SpecError(f"the sweep of {name!r} has {key} = {options[key]!r}: write {advice}")
 
 
 Point = Mapping[str, Any]

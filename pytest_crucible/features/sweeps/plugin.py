@@ -58,7 +58,7 @@ def pytest_crucible_compare_plans(then: Plan, now: Plan) -> PlanComparison:
 
 
 def pytest_testnodedown(node: Any, error: Any) -> None:
-    """Under xdist: tell the other workers that one has died, for they may wait for a winner that it had to choose."""
+    """Tell the other workers of pytest-xdist that one has died: they may wait for a winner that it had to choose."""
     if error:
         from pytest_crucible.features.sweeps.session_sweep import report_lost_worker
         from pytest_crucible.session.session import session_of

@@ -87,7 +87,7 @@ Distribution = Literal["t", "normal"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CorrectedMean:
-    """A mean from many judgements and few labels, with the result from the labels alone."""
+    """A mean from many judgements and few labels."""
 
     estimate: float
     interval: Interval | None
@@ -96,8 +96,6 @@ class CorrectedMean:
     """Lambda: the weight of the judge, from 0 (labels alone) to 1 (plain PPI)."""
     bias: float
     """Mean of judgement - label over the labelled samples."""
-    labels_only: Interval | None
-    """The interval of the same method from the labels alone."""
     effective_labels: float | None
     """The number of labels that would be as precise without a judge."""
     labelled: int
@@ -247,7 +245,6 @@ def _correct_mean(truth: Array, judged: Array, rest: Array, options: _Options) -
         se=se,
         tuning=tuning,
         bias=float((judged - truth).mean()),
-        labels_only=_infer(truth, judged, rest, 0.0, options, "labels only" + _suffix(options))[0],
         effective_labels=n * _moments(truth, 0 * rest, options, None)[1] / se**2 if se else None,
         labelled=n,
         judged=rest.size,

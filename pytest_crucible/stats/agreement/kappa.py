@@ -12,16 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_share, paired_arrays
+from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_choice, check_share, paired_arrays
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
-from pytest_crucible.stats.means.t_tests import mean_interval
+from pytest_crucible.stats.means.t_tests import unit_mean_interval
 from pytest_crucible.stats.number_format import number, p_equals, quantity, with_interval, with_note
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval, wilson_interval
 from pytest_crucible.stats.proportions.paired import mcnemar_exact
@@ -95,24 +94,11 @@ def agreement_weights(count: int, kind: Weights) -> Array:
     >>> agreement_weights(3, "linear").tolist()
     [[1.0, 0.5, 0.0], [0.5, 1.0, 0.5], [0.0, 0.5, 1.0]]
     """
-    if kind not in ("none", "linear", "quadratic"):
-        raise ValueError(f'weights must be "none", "linear" or "quadratic", not {kind!r}')
+    check_choice(kind, get_args(Weights), "weights")
     if kind == "none" or count < 2:
         return np.eye(count)
     distance = np.abs(np.subtract.outer(np.arange(count), np.arange(count))) / (count - 1)
     return np.asarray(1 - (distance if kind == "linear" else distance**2), dtype=np.float64)
-
-
-def check_transform(transform: Transform) -> None:
-    """Raise ValueError unless the transform is "fisher" or "none"."""
-    if transform not in ("fisher", "none"):
-        raise ValueError(f'transform must be "fisher" or "none", not {transform!r}')
-
-
-def mark_undefined(result: Agreement) -> Agreement:
-    """Return the result for ratings that are all the same."""
-    note = "all ratings are the same: agreement beyond chance is not defined, only the raw agreement is"
-    return replace(result, status="degenerate", note=note)
 
 
 def add_interval(
@@ -194,7 +180,7 @@ def cohen_kappa(
     (0.3333, 0.6667)
     """
     check_share(level, "level")
-    check_transform(transform)
+    check_choice(transform, get_args(Transform), "transform")
     codes, categories = rating_codes([rater1, rater2], levels=levels)
     n, missing = codes.shape[1], int((codes == MISSING).sum())
     if missing:
@@ -214,7 +200,8 @@ def _kappa(name: str, shares: Array, weights: Array, n: int, level: float, trans
     raw = float(np.trace(shares))
     result = Agreement(coefficient=name, raw=raw, observed=observed, expected=expected, units=n, raters=2)
     if expected >= 1 - ROUNDING:
-        return mark_undefined(result)
+        note = "all ratings are the same: agreement beyond chance is not defined, only the raw agreement is"
+        return replace(result, status="degenerate", note=note)
     value = (observed - expected) / (1 - expected)
     se = _standard_error(shares, weights, rows, columns, n)
     quantile = float(ndtri(0.5 + level / 2))
@@ -289,7 +276,7 @@ def position_bias(
     forwards, backwards = int(np.sum(first > second)), int(np.sum(first < second))
     moved, n = forwards + backwards, first.size
     # Averaging both orders inside the pair cancels the position and halves the ties.
-    win_interval, count = _win_interval((first + second) / 2, clusters, level)
+    win_interval, count = unit_mean_interval((first + second) / 2, clusters, level)
     return PositionBias(
         pairs=n,
         towards_first=forwards,
@@ -303,15 +290,3 @@ def position_bias(
         win_interval=win_interval,
         clusters=count,
     )
-
-
-def _win_interval(wins: Array, clusters: Labels | None, level: float) -> tuple[Interval | None, int | None]:
-    if clusters is None:
-        return _cut_to_unit(mean_interval(wins, level=level, bounds=(0.0, 1.0))), None
-    mean = clustered_mean(wins, clusters)
-    return _cut_to_unit(clustered_interval(mean, level=level, bounds=(0.0, 1.0))), mean.clusters
-
-
-def _cut_to_unit(interval: Interval | None) -> Interval | None:
-    """Return the interval cut to [0, 1], the range of a rate."""
-    return interval and replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0))

@@ -278,12 +278,6 @@ def variance_table(scores: npt.ArrayLike, factors: Sequence[str], *, level: floa
     """Return the components of scores: samples (the first axis), the named factors (further axes), and the residual.
 
     The residual contains noise and all interactions. NaN is a lost score.
-
-    >>> for part in variance_table([[0.9, 0.7, 0.8], [0.5, 0.4, 0.3], [0.7, 0.6, 0.8], [0.6, 0.3, 0.6]], ["prompts"]):
-    ...     print(part.name, round(part.variance, 4), round(part.low, 4), round(part.high, 4))
-    samples 0.0303 0.0076 0.4603
-    prompts 0.0058 0.0 0.3186
-    residual 0.0092 0.0038 0.0445
     """
     check_share(level, "level")
     cells = np.asarray(scores, dtype=np.float64)
@@ -298,11 +292,11 @@ def variance_table(scores: npt.ArrayLike, factors: Sequence[str], *, level: floa
     residual = noise + sum(
         max(len(cells) * part.floor * part.levels - noise * part.levels / cells_per_sample, 0.0) for part in parts
     )
-    seen = int((~np.isnan(cells)).sum())
+    observed = int((~np.isnan(cells)).sum())
     return (
         samples,
         *(factor_component(part, level) for part in parts),
-        component(RESIDUAL, seen, residual, max(dof, 1.0), 0.0, level),
+        component(RESIDUAL, observed, residual, max(dof, 1.0), 0.0, level),
     )
 
 
@@ -344,10 +338,10 @@ def _interaction_free_noise(cells: Array) -> tuple[float, float]:
 
     With one factor nothing would remain, so the level means over all samples are removed instead.
     """
-    seen = ~np.isnan(cells)
+    observed = ~np.isnan(cells)
     if cells.ndim == 2:
         left = level_effects(cells)[1]
-        dof = float(seen.sum() - len(cells) - (cells.shape[1] - 1))
+        dof = float(observed.sum() - len(cells) - (cells.shape[1] - 1))
     else:
         centred = cells - np.expand_dims(sample_means(cells), tuple(range(1, cells.ndim)))
         tables = [(axis, level_means(centred, axis)) for axis in range(1, cells.ndim)]
@@ -355,5 +349,5 @@ def _interaction_free_noise(cells: Array) -> tuple[float, float]:
             np.expand_dims(table, tuple(other for other in range(1, cells.ndim) if other != axis))
             for axis, table in tables
         )
-        dof = float(seen.sum() - len(cells) - sum((~np.isnan(table)).sum() - len(cells) for _, table in tables))
+        dof = float(observed.sum() - len(cells) - sum((~np.isnan(table)).sum() - len(cells) for _, table in tables))
     return (float(np.nansum(np.square(left))) / dof if dof > 0 else 0.0), dof

@@ -88,10 +88,6 @@ def trainings_source(
     that stand for the same cells are a sample of such trainings, and their sum over S of them varies by S s^2. Cells may
     vary differently: the degrees of freedom are Satterthwaite's (1946, Biometrics Bulletin 2:110). Raises NotEnoughData where
     a training is the only one for its cells.
-
-    >>> source = trainings_source(np.array([[0.2, 0.3, -0.1, -0.2]] * 5), [1, 2, 3, 4], ["a", "a", "b", "b"])
-    >>> round(source.variance, 6), source.dof
-    (0.02, 2.0)
     """
     members: dict[Hashable, list[int]] = {}
     for member, training in enumerate(trainings):
@@ -283,7 +279,9 @@ def _differences(table: _Trainings, setting: str) -> list[LevelDifference]:
 
 def _adjust(differences: Sequence[LevelDifference]) -> tuple[LevelDifference, ...]:
     p_values = holm([difference.p_value for difference in differences])
-    return tuple(replace(one, p_adjusted=float(p or 0.0)) for one, p in zip(differences, p_values, strict=True))
+    return tuple(
+        replace(difference, p_adjusted=float(p or 0.0)) for difference, p in zip(differences, p_values, strict=True)
+    )
 
 
 def _weights(table: _Trainings, cells: Sequence[Sequence[int]]) -> Array:

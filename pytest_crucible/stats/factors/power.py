@@ -15,10 +15,7 @@ from dataclasses import replace
 import numpy as np
 import scipy
 
-from pytest_crucible.stats.arrays import (
-    Array,
-    check_share,
-)
+from pytest_crucible.stats.arrays import Array, check_shares
 from pytest_crucible.stats.factors.sources import Source, half_width
 from pytest_crucible.stats.planning.roots import rising_root, smallest_integer
 
@@ -34,7 +31,9 @@ def expected_half_width(sources: Sequence[Source], alpha: float, name: str = "",
     >>> [round(expected_half_width([samples, prompts], 0.05, *more), 3) for more in ((), ("prompts", 25), ("samples", 2000))]
     [0.081, 0.033, 0.077]
     """
-    return half_width(with_levels([_raise_to_floor(source) for source in sources], name, levels), alpha)
+    # Levels may be alike by chance: a variance is at least its floor.
+    raised = [replace(source, variance=max(source.variance, source.floor)) for source in sources]
+    return half_width(with_levels(raised, name, levels), alpha)
 
 
 def levels_to_halve(sources: Sequence[Source], alpha: float, name: str) -> int | None:
@@ -57,7 +56,8 @@ def with_levels(sources: Sequence[Source], name: str, levels: int) -> list[Sourc
         share = samples.levels / levels
         # The floors come from the samples and shrink with them; the factors' own part stays.
         smaller = [
-            replace(one, variance=one.variance - one.floor * (1 - share), floor=one.floor * share) for one in factors
+            replace(factor, variance=factor.variance - factor.floor * (1 - share), floor=factor.floor * share)
+            for factor in factors
         ]
         return [replace(samples, levels=levels, dof=samples.dof / share, variance=samples.variance * share), *smaller]
     changed = []
@@ -70,11 +70,6 @@ def with_levels(sources: Sequence[Source], name: str, levels: int) -> list[Sourc
             )
         changed.append(factor)
     return [samples, *changed]
-
-
-def _raise_to_floor(source: Source) -> Source:
-    """Return the source with a variance of at least its floor: levels may be alike by chance."""
-    return replace(source, variance=max(source.variance, source.floor))
 
 
 _CASES = 2000
@@ -99,8 +94,7 @@ def detectable_over_sources(
     >>> [round(detectable_over_sources(sources), 2) for sources in ([samples], [samples, rounds])]
     [2.83, 5.1]
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     total = sum(source.variance for source in sources) ** 0.5
     if not total:
         return None
@@ -121,8 +115,7 @@ def samples_over_sources(
     measured: bool = True,
 ) -> int | None:
     """Return the samples with which a one-sided bound clears a distance; None if the factors forbid it, or nothing varies."""
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     if distance <= 0 or not any(source.variance for source in sources):
         return None
     cases = _Cases(sources, measured=measured)
@@ -158,8 +151,8 @@ class _Cases:
     def chance(self, sources: Sequence[Source], distance: float, tail: float) -> float:
         """Return the chance that a difference of this size exceeds the half-width at the tail."""
         samples, *factors = sources
-        truth, seen = (_cube(normal, samples.dof) for normal in self._samples)
-        shares = [(truth, seen), *self._factors]
+        truth, observed = (_cube(normal, samples.dof) for normal in self._samples)
+        shares = [(truth, observed), *self._factors]
         true = [
             np.maximum(source.variance / share if self._measured else source.variance, source.floor)
             for source, (share, _) in zip(sources, shares, strict=True)

@@ -126,9 +126,9 @@ def level_means(cells: Array, axis: int) -> Array:
 
 def mean_over(cells: Array, axes: tuple[int, ...]) -> Array:
     """Return the mean over some axes without the lost scores; NaN if all are lost."""
-    seen = ~np.isnan(cells)
+    observed = ~np.isnan(cells)
     with np.errstate(invalid="ignore"):
-        return np.asarray(np.where(seen, cells, 0.0).sum(axis=axes) / seen.sum(axis=axes))
+        return np.asarray(np.where(observed, cells, 0.0).sum(axis=axes) / observed.sum(axis=axes))
 
 
 def samples_source(means: Array, clusters: Labels | None = None) -> tuple[float, Source]:
@@ -154,20 +154,16 @@ def level_source(table: Array, name: str, clusters: Labels | None = None) -> Sou
 
     The variance is s^2 / levels of the level means. The floor is the part of it that comes from noise and from
     interactions with samples (clusters), which the samples' part contains too. A level without any score does not count.
-
-    >>> prompts = level_source(np.array([[0.9, 0.7, 0.8], [0.5, 0.4, 0.3], [0.7, 0.6, 0.8], [0.6, 0.3, 0.6]]), "prompts")
-    >>> prompts.levels, round(prompts.variance, 5), round(prompts.floor, 5)
-    (3, 0.00271, 0.00076)
     """
     table = table[:, ~np.isnan(table).all(axis=0)]
-    seen, levels = ~np.isnan(table), table.shape[1]
+    observed, levels = ~np.isnan(table), table.shape[1]
     if levels < 2:
         return Source(name=name, levels=levels, dof=0.0, variance=0.0)
     means, left = level_effects(table)
     # Lost scores make some levels weigh more in the mean than others, which counts as fewer levels.
-    weight = float(np.square((seen / seen.sum(axis=1, keepdims=True)).mean(axis=0)).sum())
+    weight = float(np.square((observed / observed.sum(axis=1, keepdims=True)).mean(axis=0)).sum())
     codes, count = (np.arange(len(table)), len(table)) if clusters is None else cluster_codes(clusters, len(table))
-    totals = np.stack([cluster_totals(codes, column) for column in (left / seen.sum(axis=0)).T])
+    totals = np.stack([cluster_totals(codes, column) for column in (left / observed.sum(axis=0)).T])
     correction = count / (count - 1) / (levels - 1) if count > 1 else 0.0
     return Source(
         name=name,
@@ -184,13 +180,13 @@ def level_effects(table: Array) -> tuple[Array, Array]:
 
     Effects are within samples, so that a level does not look better because it lost hard samples.
     """
-    seen = ~np.isnan(table)
-    left, effects = np.where(seen, table, 0.0), np.zeros(table.shape[1])
+    observed = ~np.isnan(table)
+    left, effects = np.where(observed, table, 0.0), np.zeros(table.shape[1])
     # Alternating least squares: a complete table needs one step.
-    for _ in range(1 if seen.all() else _TURNS):
-        left = np.where(seen, left - (left.sum(axis=1) / seen.sum(axis=1))[:, None], 0.0)
-        step = left.sum(axis=0) / seen.sum(axis=0)
-        left, effects = np.where(seen, left - step, 0.0), effects + step
+    for _ in range(1 if observed.all() else _TURNS):
+        left = np.where(observed, left - (left.sum(axis=1) / observed.sum(axis=1))[:, None], 0.0)
+        step = left.sum(axis=0) / observed.sum(axis=0)
+        left, effects = np.where(observed, left - step, 0.0), effects + step
     return effects, left
 
 
@@ -229,8 +225,8 @@ def means_of_levels(table: Array, ends: Range | None = None, sign: float = 1.0) 
     table = table[:, ~np.isnan(table).all(axis=0)]
     if table.shape[1] < 2:
         return LevelMeans(values=sign * np.nanmean(table, axis=0), ends=_mirror(ends, sign))
-    seen = ~np.isnan(table)
-    sample_means = np.where(seen, table, 0.0).sum(axis=1) / seen.sum(axis=1)
+    observed = ~np.isnan(table)
+    sample_means = np.where(observed, table, 0.0).sum(axis=1) / observed.sum(axis=1)
     return LevelMeans(values=sign * (sample_means.mean() + level_effects(table)[0]), ends=_mirror(ends, sign))
 
 
@@ -259,9 +255,6 @@ def fewest_levels(best: float, limit: float, end: float, alpha: float) -> int | 
     """Return the levels with which a one-sided bound can pass a limit at all, if every value is `best`; None if none can.
 
     `end` is the end of the range on the side of the bound.
-
-    >>> fewest_levels(1.0, 0.0, -1.0, 0.05), fewest_levels(1.0, 0.9, 0.0, 0.05)
-    (5, 29)
     """
     share = (limit - end) / (best - end)
     if share <= 0:

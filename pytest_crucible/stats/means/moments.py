@@ -28,11 +28,7 @@ from pytest_crucible.stats.number_format import quantity
 
 
 def t_p_value(statistic: float, dof: float, alternative: Alternative = "two-sided") -> float:
-    """Return the p-value of a t statistic; R: 2 * pt(-abs(t), df).
-
-    >>> round(t_p_value(2.0, 10, "greater"), 6)
-    0.036694
-    """
+    """Return the p-value of a t statistic; R: 2 * pt(-abs(t), df)."""
     check_alternative(alternative)
     if alternative == "two-sided":
         return float(2 * scipy.special.stdtr(dof, -abs(statistic)))
@@ -40,11 +36,7 @@ def t_p_value(statistic: float, dof: float, alternative: Alternative = "two-side
 
 
 def normal_p_value(z: float, alternative: Alternative = "two-sided") -> float:
-    """Return the p-value of a standard normal statistic; R: 2 * pnorm(-abs(z)).
-
-    >>> round(normal_p_value(1.959964), 6)
-    0.05
-    """
+    """Return the p-value of a standard normal statistic; R: 2 * pnorm(-abs(z))."""
     check_alternative(alternative)
     if alternative == "two-sided":
         return float(2 * scipy.special.ndtr(-abs(z)))
@@ -54,12 +46,7 @@ def normal_p_value(z: float, alternative: Alternative = "two-sided") -> float:
 def t_interval(
     estimate: float, se: float, dof: float, *, level: float, method: str, alternative: Alternative = "two-sided"
 ) -> Interval:
-    """Return estimate -+ t * se; one-sided alternatives have one infinite end, as in R's t.test.
-
-    >>> interval = t_interval(1.0, 0.5, 10, level=0.95, method="t", alternative="greater")
-    >>> round(interval.low, 4), interval.high
-    (0.0938, inf)
-    """
+    """Return estimate -+ t * se; one-sided alternatives have one infinite end, as in R's t.test."""
     check_share(level, "level")
     # The lower quantile with its sign changed: 1 - tail would lose the digits of a small tail.
     half = -float(scipy.special.stdtrit(dof, tail_share(1 - level, alternative))) * se
@@ -69,23 +56,14 @@ def t_interval(
 def normal_interval(
     estimate: float, se: float, *, level: float, method: str, alternative: Alternative = "two-sided"
 ) -> Interval:
-    """Return estimate -+ z * se, with one infinite end for one-sided alternatives.
-
-    >>> interval = normal_interval(0.0, 1.0, level=0.95, method="normal")
-    >>> round(interval.low, 4), round(interval.high, 4)
-    (-1.96, 1.96)
-    """
+    """Return estimate -+ z * se, with one infinite end for one-sided alternatives."""
     check_share(level, "level")
     half = -float(scipy.special.ndtri(tail_share(1 - level, alternative))) * se
     return _interval_around(estimate, half, level, method, alternative)
 
 
 def tail_share(error: float, alternative: Alternative) -> float:
-    """Return the share of an error rate in each tested tail: half of it; for a one-sided alternative all.
-
-    >>> tail_share(0.05, "two-sided"), tail_share(0.05, "less")
-    (0.025, 0.05)
-    """
+    """Return the share of an error rate in each tested tail: half of it; for a one-sided alternative all."""
     check_alternative(alternative)
     return error / 2 if alternative == "two-sided" else error
 
@@ -109,11 +87,7 @@ def check_enough(values: npt.ArrayLike, *, fewest: int = 2) -> Array:
 
 
 def two_arms(candidate: npt.ArrayLike, baseline: npt.ArrayLike, *, fewest: int = 2) -> tuple[Array, Array]:
-    """Return two independent arms as arrays. Raises NotEnoughData below `fewest` values in either.
-
-    >>> two_arms([1, 2], [3, 4, 5])
-    (array([1., 2.]), array([3., 4., 5.]))
-    """
+    """Return two independent arms as arrays. Raises NotEnoughData below `fewest` values in either."""
     arms = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
     sizes = arms[0].size, arms[1].size
     if min(sizes) < fewest:
@@ -136,11 +110,7 @@ def check_inside(array: Array, bounds: Range) -> None:
 
 
 def standard_error(array: Array) -> float:
-    """Return the standard deviation (n - 1) over the root of n, by two passes.
-
-    >>> standard_error(np.array([0.5, 0.75]))
-    0.125
-    """
+    """Return the standard deviation (n - 1) over the root of n, by two passes."""
     return standard_deviation(array) / math.sqrt(array.size)
 
 
@@ -182,37 +152,22 @@ SMALLEST = math.ulp(0.0)
 
 
 def point_mass_interval(
-    value: float, n: int, *, bounds: Range, level: float = 0.95, alternative: Alternative = "two-sided"
-) -> Interval:
+    value: float, n: int, *, bounds: Range | None, level: float = 0.95, alternative: Alternative = "two-sided"
+) -> Interval | None:
     """Return the interval for a mean when n independent observations equal `value` and the population is in `bounds`.
 
-    Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other end to infinity.
-
-    >>> interval = point_mass_interval(1.0, 59, bounds=(0.0, 1.0))
-    >>> round(interval.low, 4), interval.high
-    (0.9505, 1.0)
+    None without finite bounds. Each end alone errs in at most a share 1 - level, so a one-sided alternative only moves the other
+    end to infinity.
     """
     check_share(level, "level")
     check_alternative(alternative)
+    if bounds is None or not is_finite_range(bounds):
+        return None
     # Solves (1 - unseen)^n = 1 - level: the largest share that n draws miss with probability 1 - level.
     unseen = 1 - (1 - level) ** (1 / n)
     low = -math.inf if alternative == "less" else value - unseen * (value - bounds[0])
     high = math.inf if alternative == "greater" else value + unseen * (bounds[1] - value)
     return Interval(low=low, high=high, level=level, method="point mass")
-
-
-def bounded_point_mass_interval(
-    value: float, n: int, *, bounds: Range | None, level: float, alternative: Alternative = "two-sided"
-) -> Interval | None:
-    """Return the point-mass interval when both bounds are finite, and None otherwise.
-
-    >>> bounded_point_mass_interval(1.0, 59, bounds=None, level=0.95) is None
-    True
-    """
-    finite_bounds = bounds if is_finite_range(bounds) else None
-    if finite_bounds is None:
-        return None
-    return point_mass_interval(value, n, bounds=finite_bounds, level=level, alternative=alternative)
 
 
 def point_mass_p_value(value: float, n: int, *, bounds: Range) -> float:
@@ -228,22 +183,14 @@ def point_mass_p_value(value: float, n: int, *, bounds: Range) -> float:
     return max((opposite / (opposite + abs(value))) ** n, SMALLEST)
 
 
-def sign_flip_p_value(n: int) -> float:
-    """Return the exact two-sided sign-flip p-value of n equal non-zero differences: two of the 2^n sign patterns.
-
-    >>> sign_flip_p_value(6)
-    0.03125
-    """
-    return max(2.0 ** (1 - n), SMALLEST) if n else 1.0
-
-
 def equal_differences_p_value(difference: float, n: int, alternative: Alternative = "two-sided") -> float:
     """Return the exact sign-flip p-value of n differences that all equal `difference`; 1 when it is 0.
 
     >>> equal_differences_p_value(0.1, 6, "greater"), equal_differences_p_value(0.1, 6, "less")
     (0.015625, 1.0)
     """
-    extreme = sign_flip_p_value(n)
+    # Two of the 2^n sign patterns.
+    extreme = max(2.0 ** (1 - n), SMALLEST) if n else 1.0
     return _p_value_towards(difference, extreme, extreme / 2, alternative)
 
 

@@ -20,8 +20,8 @@ from pytest_crucible.stats.arrays import (
     Labels,
     Range,
     Side,
-    check_share,
     check_side,
+    check_tail,
     is_finite_range,
     paired_arrays,
 )
@@ -56,7 +56,7 @@ def mean_ratio_p_value(
     0.0002
     """
     check_side(side)
-    return _Pairs(*_checked(numerator, denominator, bounds), clusters).p_value(null, side)
+    return _Pairs(*_check_pairs(numerator, denominator, bounds), clusters).p_value(null, side)
 
 
 def mean_ratio_bound(
@@ -75,12 +75,11 @@ def mean_ratio_bound(
     >>> round(mean_ratio_bound([3.0] * 30, [2.0] * 30, bounds=(1, 4), alpha=0.05, side="lower"), 3)
     1.282
     """
-    check_share(alpha, "alpha")
-    check_side(side)
-    return _Pairs(*_checked(numerator, denominator, bounds), clusters).bound(alpha, side)
+    check_tail(alpha, side)
+    return _Pairs(*_check_pairs(numerator, denominator, bounds), clusters).bound(alpha, side)
 
 
-def _checked(numerator: npt.ArrayLike, denominator: npt.ArrayLike, bounds: Range) -> tuple[Array, Array, Range]:
+def _check_pairs(numerator: npt.ArrayLike, denominator: npt.ArrayLike, bounds: Range) -> tuple[Array, Array, Range]:
     first, second = paired_arrays(numerator, denominator, names=("numerator", "denominator"))
     if not is_finite_range(bounds) or bounds[0] < 0:
         raise ValueError(
@@ -166,8 +165,7 @@ def ratio_difference_bound(
     >>> round(ratio_difference_bound(*arms, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 3)
     -0.132
     """
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     if side == "upper":
         return -ratio_difference_bound(baseline, candidate, bounds=bounds, alpha=alpha, side="lower")
     problem = _Problem(candidate, baseline, bounds)

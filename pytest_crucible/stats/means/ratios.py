@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from pytest_crucible.stats.arrays import (
     ROUNDING,
@@ -19,8 +16,6 @@ from pytest_crucible.stats.arrays import (
     Labels,
     Range,
     Side,
-    check_alternative,
-    check_choice,
     check_share,
     finite,
     is_constant,
@@ -38,7 +33,6 @@ from pytest_crucible.stats.means.clustered import (
 from pytest_crucible.stats.means.gaffke import gaffke_bound, gaffke_p_value
 from pytest_crucible.stats.means.moments import check_enough, standard_error, t_interval, t_p_value, tail_share
 from pytest_crucible.stats.means.t_tests import paired_differences, paired_t, welch_t
-from pytest_crucible.stats.methods import differences
 from pytest_crucible.stats.results import Significance
 
 
@@ -53,10 +47,6 @@ def geometric_mean_ratio_paired(
 
     The estimate is the geometric mean of the pairs' ratios. Raises ValueError, with the count, for values that are not
     positive: a latency of 0 is a lost measurement. Pairs that all have one ratio: see `paired_t`.
-
-    >>> result = geometric_mean_ratio_paired([110.0, 240.0, 330.0], [100.0, 200.0, 300.0])
-    >>> round(result.estimate, 4), round(result.interval.low, 4)
-    (1.1324, 0.9995)
     """
     first, second = paired_arrays(candidate, baseline)
     result = paired_t(_log_ratios(_logs(first), _logs(second)), alternative=alternative, level=level)
@@ -73,10 +63,6 @@ def geometric_mean_ratio_welch(
     """Return the ratio of geometric means of two independent arms; R: exp(t.test(log(x), log(y))$conf.int).
 
     Raises ValueError, with the count, for values that are not positive. Arms without variation: see `welch_t`.
-
-    >>> result = geometric_mean_ratio_welch([110.0, 240.0, 330.0], [100.0, 120.0, 150.0, 130.0])
-    >>> round(result.estimate, 4), round(result.p_value, 4)
-    (1.6637, 0.2556)
     """
     first, second = finite(candidate, name="candidate values"), finite(baseline, name="baseline values")
     result = welch_t(_logs(first), _logs(second), alternative=alternative, level=level)
@@ -88,29 +74,49 @@ def ratio_of_totals(
     baseline: npt.ArrayLike,
     *,
     clusters: Labels | None = None,
-    method: Literal["log-delta", "fieller"] = "log-delta",
-    alternative: Alternative = "two-sided",
     level: float = 0.95,
 ) -> Significance:
     """Return sum(candidate) / sum(baseline) over paired values of at least 0, such as costs, tokens or calls.
 
-    "log-delta": t interval of log R with the standard error of mean(x_i / mean(x) - y_i / mean(y)), Taylor's
-    linearisation. "fieller": the ratios R at which the t test of "mean(x - R y) is 0" does not reject (Fieller 1954),
-    with that test's p-value at R = 1; its interval is None when the baseline's total is too uncertain. With `clusters`
-    the errors are CR2 with Satterthwaite's degrees of freedom. Raises ValueError for negative values and totals of 0,
+    The t interval of log R with the standard error of mean(x_i / mean(x) - y_i / mean(y)), Taylor's linearisation. With
+    `clusters` it is CR2 with Satterthwaite's degrees of freedom. Raises ValueError for negative values and totals of 0,
     NotEnoughData below two pairs or five clusters.
 
     >>> result = ratio_of_totals([120.0, 90.0, 300.0, 210.0], [100.0, 80.0, 310.0, 200.0])
     >>> round(result.estimate, 4), round(result.interval.low, 4), round(result.interval.high, 4)
     (1.0435, 0.9, 1.2099)
     """
-    answers: dict[str, Callable[..., Significance]] = {"log-delta": _log_delta, "fieller": _fieller}
     check_share(level, "level")
-    check_alternative(alternative)
-    check_choice(method, tuple(answers), "method")
-    first, second = paired_arrays(candidate, baseline)
-    _check_totals(first, second)
-    return answers[method](first, second, clusters, alternative, level)
+    x, y = paired_arrays(candidate, baseline)
+    negative = int((x < 0).sum() + (y < 0).sum())
+    if negative:
+        raise ValueError(f"a ratio of totals needs values of at least 0: {negative} of {x.size + y.size} are not")
+    if not (x.sum() > 0 and y.sum() > 0):
+        raise ValueError(f"a ratio of totals needs totals above 0, not {x.sum():g} and {y.sum():g}")
+    ratio, method = float(x.sum()) / float(y.sum()), "ratio of totals, log-delta"
+    mean = _mean(_shares(x, y), clusters)
+    if mean.se == 0:
+        return Significance(
+            method=method,
+            statistic=None,
+            p_value=1.0 if abs(ratio - 1) <= ROUNDING else None,
+            estimate=ratio,
+            n=(x.size,),
+            status="degenerate",
+            note="every pair, or every cluster, has the same ratio: it has no standard error",
+        )
+    log_ratio = math.log(ratio)
+    result = Significance(
+        method=method,
+        statistic=log_ratio / mean.se,
+        p_value=t_p_value(log_ratio / mean.se, mean.dof),
+        dof=(mean.dof,),
+        estimate=log_ratio,
+        interval=t_interval(log_ratio, mean.se, mean.dof, level=level, method="log-delta"),
+        se=mean.se,
+        n=(x.size,),
+    )
+    return replace(as_ratio(result, method), estimate=ratio)
 
 
 def as_ratio(result: Significance, method: str) -> Significance:
@@ -138,73 +144,6 @@ def as_number(log_ratio: float) -> float:
         return math.inf
 
 
-def _log_delta(x: Array, y: Array, clusters: Labels | None, alternative: Alternative, level: float) -> Significance:
-    log_ratio = math.log(float(x.sum()) / float(y.sum()))
-    mean = _mean(_shares(x, y), clusters)
-    if mean.se == 0:
-        return _proportional("ratio of totals, log-delta", x, y)
-    statistic = log_ratio / mean.se
-    interval = t_interval(log_ratio, mean.se, mean.dof, level=level, method="log-delta", alternative=alternative)
-    result = Significance(
-        method="ratio of totals, log-delta",
-        statistic=statistic,
-        p_value=t_p_value(statistic, mean.dof, alternative),
-        dof=(mean.dof,),
-        estimate=log_ratio,
-        interval=interval,
-        se=mean.se,
-        n=(x.size,),
-    )
-    return replace(as_ratio(result, result.method), estimate=float(x.sum()) / float(y.sum()))
-
-
-def _fieller(x: Array, y: Array, clusters: Labels | None, alternative: Alternative, level: float) -> Significance:
-    if _mean(_shares(x, y), clusters).se == 0:
-        return _proportional("ratio of totals, fieller", x, y)
-    difference = _mean(x - y, clusters)
-    ratio = float(x.sum()) / float(y.sum())
-    tail = tail_share(1 - level, alternative)
-    interval = _fieller_interval(x, y, clusters, float(scipy.special.stdtrit(difference.dof, tail)), level, alternative)
-    # x - y may be constant although x - R y varies: then the test at R = 1 has no standard error.
-    statistic = difference.estimate / difference.se if difference.se else None
-    return Significance(
-        method="ratio of totals, fieller",
-        statistic=statistic,
-        p_value=None if statistic is None else t_p_value(statistic, difference.dof, alternative),
-        dof=(difference.dof,),
-        estimate=ratio,
-        interval=interval,
-        se=_mean(_shares(x, y), clusters).se,
-        n=(x.size,),
-        status="degenerate" if statistic is None else "ok",
-        note="" if interval else "the baseline's total is too uncertain for an interval of the ratio",
-    )
-
-
-def _fieller_interval(
-    x: Array, y: Array, clusters: Labels | None, quantile: float, level: float, alternative: Alternative
-) -> Interval | None:
-    """Return the interval between the roots of (mean(x) - R mean(y))^2 = t^2 var(mean(x - R y)), a quadratic in R."""
-    # In units of the means, so that squares neither overflow nor underflow.
-    first, second = x / x.mean(), y / y.mean()
-    errors = (_mean(first, clusters).se, _mean(second, clusters).se, _mean(first - second, clusters).se)
-    in_x, in_y = (quantile * errors[0]) ** 2, (quantile * errors[1]) ** 2
-    # The covariance, from the error of the difference.
-    in_both = (in_x + in_y - (quantile * errors[2]) ** 2) / 2
-    leading, half, last = 1 - in_y, 1 - in_both, 1 - in_x
-    discriminant = half * half - leading * last
-    # The baseline's total does not differ from 0 at this level: the set of ratios is unbounded.
-    if leading <= 0 or discriminant < 0:
-        return None
-    # One root from the sum that does not cancel, the other from the product of both; a negative low end is cut to 0.
-    larger = half + math.copysign(math.sqrt(discriminant), half)
-    lower, upper = sorted((larger / leading, last / larger if larger else 0.0))
-    scale = float(x.mean()) / float(y.mean())
-    low = 0.0 if alternative == "less" else max(lower * scale, 0.0)
-    high = math.inf if alternative == "greater" else upper * scale
-    return Interval(low=low, high=high, level=level, method="fieller")
-
-
 def _mean(values: Array, clusters: Labels | None) -> ClusteredMean:
     """Return mean and standard error; for independent values the t's, which is CR2 with one value per cluster."""
     if clusters is None:
@@ -224,19 +163,6 @@ def _shares(x: Array, y: Array) -> Array:
     return np.where(np.abs(shares) <= noise, 0.0, shares)
 
 
-def _proportional(method: str, x: Array, y: Array) -> Significance:
-    ratio = float(x.sum()) / float(y.sum())
-    return Significance(
-        method=method,
-        statistic=None,
-        p_value=1.0 if abs(ratio - 1) <= ROUNDING else None,
-        estimate=ratio,
-        n=(x.size,),
-        status="degenerate",
-        note="every pair, or every cluster, has the same ratio: it has no standard error",
-    )
-
-
 def _logs(values: Array) -> Array:
     not_positive = int((values <= 0).sum())
     if not_positive:
@@ -254,14 +180,6 @@ def _log_ratios(first: Array, second: Array) -> Array:
     return ratios
 
 
-def _check_totals(x: Array, y: Array) -> None:
-    negative = int((x < 0).sum() + (y < 0).sum())
-    if negative:
-        raise ValueError(f"a ratio of totals needs values of at least 0: {negative} of {x.size + y.size} are not")
-    if not (x.sum() > 0 and y.sum() > 0):
-        raise ValueError(f"a ratio of totals needs totals above 0, not {x.sum():g} and {y.sum():g}")
-
-
 # The largest ratio allowed for on samples that are too rare to be seen: a reply that loops to its token limit takes ten to
 # thirty times as long. Without a limit no bound holds; with 100, 200 samples could not prove 10 %.
 LARGEST_UNSEEN = 30.0
@@ -274,7 +192,7 @@ def paired_logs(arms: Arms, level: float, alternative: Alternative = "two-sided"
 
 
 def clustered_logs(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:
-    observed = differences(logarithms(arms))
+    observed = logarithms(arms).pairs
     mean_log = clustered_mean(observed.values, observed.labels)
     interval = clustered_interval(mean_log, level=level, alternative=alternative)
     p_value = clustered_p_value(mean_log, alternative=alternative)
@@ -324,9 +242,6 @@ def log_claim(arms: Arms, level: float, alternative: Alternative = "two-sided") 
     )
 
 
-# -- one-sided bounds to decide a margin by -----------------------------------------------------------------------
-
-
 def gaffke_logs_side(arms: Arms, alpha: float, side: Side) -> float:
     return as_number(log_side(arms, alpha, side))
 
@@ -354,7 +269,7 @@ def _end(result: Significance, side: Side) -> float | None:
 
 def log_ratios_and_ends(arms: Arms) -> tuple[Array, dict[Side, float], Codes | None]:
     """Return the logarithms of the pairs' ratios, their ends, and the clusters."""
-    observed = differences(logarithms(arms))
+    observed = logarithms(arms).pairs
     reach = log_reach(observed.values, arms.candidate.bounds)
     return observed.values, {"lower": -reach, "upper": reach}, observed.clusters
 
@@ -363,9 +278,6 @@ def log_reach(log_ratios: Array, bounds: Range) -> float:
     """Return the largest logarithm of a ratio that the bounds allow for, among seen and unseen pairs.
 
     It follows from declared bounds above 0; otherwise it is that of LARGEST_UNSEEN, or the largest of these pairs.
-
-    >>> log_reach(np.array([0.1, -0.2]), (1.0, 30.0)) == log_reach(np.array([0.1, -0.2]), OPEN) == math.log(30)
-    True
     """
     if bounds[0] > 0 and math.isfinite(bounds[1]):
         return math.log(bounds[1] / bounds[0])
@@ -392,9 +304,5 @@ def check_positive(arms: Arms) -> None:
 
 
 def geometric_mean(values: Array) -> float | None:
-    """Return exp(mean(log)); None when a value is not above 0.
-
-    >>> round(geometric_mean(np.array([1.0, 4.0])), 6)
-    2.0
-    """
+    """Return exp(mean(log)); None when a value is not above 0."""
     return float(np.exp(np.log(values).mean())) if values.size and values.min() > 0 else None

@@ -8,16 +8,15 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from math import comb
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_share, finite, is_constant
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.means.clustered import check_clustered, clustered_interval, clustered_mean
+from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import standard_error
-from pytest_crucible.stats.means.t_tests import mean_interval
+from pytest_crucible.stats.means.t_tests import unit_mean_interval
 from pytest_crucible.stats.number_format import number, quantity, with_interval, with_note
 
 
@@ -106,7 +105,9 @@ def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
     split, sizes = one_way(array, codes), np.bincount(codes)
     # With one value per cluster the correlation is undefined, but the design effect is 1.
     alone = array.size == count
-    effect = 1.0 if alone else None if split.icc is None else _design_effect(sizes, split.icc)
+    # Without a check: estimates from nearly single values may lie below -1.
+    of_squares = float(np.square(sizes).sum() / sizes.sum())
+    effect = 1.0 if alone else None if split.icc is None else 1 + (of_squares - 1) * split.icc
     return ClusterDesign(
         n=array.size,
         clusters=count,
@@ -116,11 +117,6 @@ def cluster_effect(values: npt.ArrayLike, clusters: Labels) -> ClusterDesign:
         effective_n=array.size / effect if effect is not None and effect > 0 else None,
         se_naive=standard_error(array),
     )
-
-
-def _design_effect(sizes: npt.NDArray[Any], icc: float) -> float:
-    """Return the design effect, without a check: estimates from nearly single values may lie below -1."""
-    return 1 + (float(np.square(sizes).sum() / sizes.sum()) - 1) * icc
 
 
 Repeats = Sequence[Sequence[float]] | npt.NDArray[np.float64]
@@ -208,9 +204,6 @@ def _flatten(groups: Repeats) -> tuple[Array, Codes, Codes]:
     return values, np.repeat(np.arange(sizes.size), sizes), sizes
 
 
-_UNIT = (0.0, 1.0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RepeatedSuccess:
     """The chance of success in k attempts, for each sample and on average."""
@@ -283,7 +276,11 @@ def _success_over_samples(
     # A thousand samples with twenty attempts have only 21 different chances.
     cached_chance = cache(chance)
     chances = np.array([cached_chance(n, succeeded, k) for n, succeeded in counts], dtype=np.float64)
-    interval, note = _interval(chances, clusters, level)
+    note = ""
+    try:
+        interval, _ = unit_mean_interval(chances, clusters, level)
+    except NotEnoughData as refusal:
+        interval, note = None, str(refusal)
     per_sample = tuple(chances.tolist())
     return RepeatedSuccess(
         method=method, mean=float(chances.mean()), interval=interval, per_sample=per_sample, k=k, note=note
@@ -315,18 +312,3 @@ def _counts(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> list[t
     if k < 1 or short:
         raise ValueError(f"k={k} must be at least 1, and {short} of {succeeded.size} samples have fewer attempts")
     return [(int(n), int(count)) for n, count in zip(tried.tolist(), succeeded.tolist(), strict=True)]
-
-
-def _interval(chances: Array, clusters: Labels | None, level: float) -> tuple[Interval | None, str]:
-    try:
-        if clusters is None:
-            interval = mean_interval(chances, level=level, bounds=_UNIT)
-        else:
-            interval = clustered_interval(clustered_mean(chances, clusters), level=level, bounds=_UNIT)
-    except NotEnoughData as refusal:
-        return None, str(refusal)
-    if interval is None:
-        return None, ""
-    # A t interval can leave [0, 1]; a chance cannot.
-    low, high = max(interval.low, 0.0), min(interval.high, 1.0)
-    return Interval(low=low, high=high, level=level, method=interval.method), ""

@@ -6,6 +6,7 @@ Welch is the default for independent arms. The variances are not tested first, b
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -13,22 +14,24 @@ import numpy.typing as npt
 from pytest_crucible.stats.arrays import (
     Alternative,
     Array,
+    Labels,
     Range,
     Side,
     check_share,
-    check_side,
+    check_tail,
     difference,
     is_constant,
     is_finite_range,
 )
 from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.clustered import clustered_interval, clustered_mean
 from pytest_crucible.stats.means.moments import (
-    bounded_point_mass_interval,
     check_enough,
     check_inside,
     constant_arms_p_value,
     distance,
     equal_differences_p_value,
+    point_mass_interval,
     standard_error,
     t_end,
     t_interval,
@@ -81,7 +84,8 @@ def paired_t(
     if baseline is None:
         return _test(check_enough(candidate), 0.0, "paired t", alternative, level, bounds)
     differences = paired_differences(candidate, baseline)
-    return _test(check_enough(differences), 0.0, "paired t", alternative, level, bounds_of_difference(bounds))
+    ends = None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
+    return _test(check_enough(differences), 0.0, "paired t", alternative, level, ends)
 
 
 def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range | None = None) -> Interval | None:
@@ -96,6 +100,16 @@ def mean_interval(values: npt.ArrayLike, *, level: float = 0.95, bounds: Range |
     return one_sample_t(values, level=level, bounds=bounds).interval
 
 
+def unit_mean_interval(values: Array, clusters: Labels | None, level: float) -> tuple[Interval | None, int | None]:
+    """Return the interval for a mean of values in [0, 1], Student's or CR2's, cut to them, and the number of clusters."""
+    if clusters is None:
+        interval, count = mean_interval(values, level=level, bounds=(0.0, 1.0)), None
+    else:
+        mean = clustered_mean(values, clusters)
+        interval, count = clustered_interval(mean, level=level, bounds=(0.0, 1.0)), mean.clusters
+    return interval and replace(interval, low=max(interval.low, 0.0), high=min(interval.high, 1.0)), count
+
+
 def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
     """Return the one-sided t bound for unbounded values; R: t.test(values, alternative=..., conf.level=1-alpha).
 
@@ -104,8 +118,7 @@ def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
     >>> round(t_bound([1.0, 2.0, 3.0, 4.0], alpha=0.05, side="lower"), 4)
     0.9809
     """
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     array = check_enough(values)
     if is_constant(array):
         return None
@@ -113,24 +126,11 @@ def t_bound(values: npt.ArrayLike, *, alpha: float, side: Side) -> float | None:
 
 
 def paired_differences(candidate: npt.ArrayLike, baseline: npt.ArrayLike) -> Array:
-    """Return candidate - baseline without rounding errors. Raises ValueError for unequal lengths and without pairs.
-
-    >>> paired_differences([0.3, 0.5], [0.1 + 0.2, 0.25])
-    array([0.  , 0.25])
-    """
+    """Return candidate - baseline without rounding errors. Raises ValueError for unequal lengths and without pairs."""
     differences = difference(candidate, baseline)
     if not differences.size:
         raise ValueError("a paired comparison needs pairs, not 0 of them")
     return differences
-
-
-def bounds_of_difference(bounds: Range | None) -> Range | None:
-    """Return the bounds of the difference of two scores in `bounds`.
-
-    >>> bounds_of_difference((1.0, 5.0))
-    (-4.0, 4.0)
-    """
-    return None if bounds is None else (bounds[0] - bounds[1], bounds[1] - bounds[0])
 
 
 def _test(
@@ -167,7 +167,7 @@ def _equal(
         statistic=None,
         p_value=equal_differences_p_value(distance(value, mu), n, alternative),
         estimate=value,
-        interval=bounded_point_mass_interval(value, n, bounds=bounds, level=level, alternative=alternative),
+        interval=point_mass_interval(value, n, bounds=bounds, level=level, alternative=alternative),
         n=(n,),
         status="degenerate",
         note=f"all {n} values are equal: the p-value is the sign-flip one, the interval that of a point mass",
@@ -195,7 +195,7 @@ def welch_t(
     arms = two_arms(candidate, baseline)
     if is_constant(arms[0]) and is_constant(arms[1]):
         return without_variation("welch t", arms, alternative)
-    first, second = ((_arm_error(arm), float(arm.size - 1)) for arm in arms)
+    first, second = ((0.0 if is_constant(arm) else standard_error(arm), float(arm.size - 1)) for arm in arms)
     se, dof = welch_se_and_dof(first, second)
     return difference_of_means("welch t", arms, se, dof, alternative, level)
 
@@ -268,7 +268,3 @@ def without_variation(method: str, arms: tuple[Array, Array], alternative: Alter
         status="degenerate",
         note="neither arm varies: the p-value is the permutation one, and an interval does not exist",
     )
-
-
-def _arm_error(arm: Array) -> float:
-    return 0.0 if is_constant(arm) else standard_error(arm)

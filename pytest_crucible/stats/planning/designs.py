@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import fdtri, ncfdtr, ndtr, ndtri
 
-from pytest_crucible.stats.arrays import Alternative, check_share
+from pytest_crucible.stats.arrays import Alternative, check_share, check_shares
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import number, quantity
 from pytest_crucible.stats.planning.roots import (
@@ -153,17 +153,12 @@ def clusters_for_mean(
     # An effect on the other side of a one-sided test is not detected by any number of clusters.
     if shift <= 0:
         return NEVER
-    return sample_size(
-        lambda clusters: _clustered_power(clusters, shift, per_cluster, alpha, alternative), power, fewest=2.0
-    )
 
+    def power_of(clusters: float) -> float:
+        # The cluster means are the observations: G - 1 degrees of freedom, however large the clusters are.
+        return shifted_t_power(clusters - 1, shift * math.sqrt(clusters * per_cluster), alpha, alternative)
 
-def _clustered_power(
-    clusters: float, effect: float, per_cluster: float, alpha: float, alternative: Alternative
-) -> float:
-    """Return the power where each cluster carries as much information as `per_cluster` independent samples."""
-    # The cluster means are the observations: G - 1 degrees of freedom, however large the clusters are.
-    return shifted_t_power(clusters - 1, effect * math.sqrt(clusters * per_cluster), alpha, alternative)
+    return sample_size(power_of, power, fewest=2.0)
 
 
 def samples_for_margin(
@@ -182,19 +177,14 @@ def samples_for_margin(
     >>> samples_for_margin(0.05, 0.4)
     396
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
-    _check_deviation(deviation)
+    check_shares(alpha=alpha, power=power)
+    if not deviation >= 0:
+        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
     distance = margin + difference
     # A true difference at or beyond the margin is never proven inferior-free: more samples only prove the opposite.
     if distance <= 0:
         return None
     return round_up(((float(ndtri(power)) - float(ndtri(alpha))) * deviation / distance) ** 2)
-
-
-def _check_deviation(deviation: float) -> None:
-    if not deviation >= 0:
-        raise ValueError(f"a standard deviation must be at least 0, not {deviation!r}")
 
 
 # A limit for the search; realistic numbers of repeats are far below it.
@@ -213,30 +203,11 @@ class BudgetSplit:
     """Standard error of the mean difference."""
     detectable: float | None
     """The smallest mean difference that a two-sided t test then detects; None when nothing varies."""
-    ideal_repeats: float
-    """sqrt(within / between * cost of a sample / cost of a repeat): the best number of repeats with unlimited samples."""
-    samples_exhausted: bool
-    """True when every existing sample is used, so that more money could only buy repeats."""
 
     def __str__(self) -> str:
         size = f"{quantity(self.samples, 'sample')} x {quantity(self.repeats, 'repeat')}"
         suffix = "" if self.detectable is None else f", detects {number(self.detectable)}"
         return f"{size} at a cost of {self.cost:,.6g}: se {number(self.se)}{suffix}"
-
-
-def variance_per_sample(between: float, within: tuple[float, float], repeats: tuple[float, float] = (1, 1)) -> float:
-    """Return n times the variance of the mean difference of n samples.
-
-    omega^2 + sigma_A^2 / K_A + sigma_B^2 / K_B.
-
-    >>> round(variance_per_sample(1 / 9, (1 / 6, 1 / 6), (2, 2)), 4)
-    0.2778
-    """
-    if not (min(between, *within) >= 0 and math.isfinite(between + sum(within))):
-        raise ValueError(f"variances must be finite and at least 0, not {between!r} and {within!r}")
-    if not min(repeats) >= 1:
-        raise ValueError(f"each arm needs at least 1 repeat, not {repeats!r}")
-    return between + within[0] / repeats[0] + within[1] / repeats[1]
 
 
 def split_budget(
@@ -266,8 +237,12 @@ def split_budget(
     1
     """
     check_power(power, alpha)
-    variance_per_sample(between, (within, 0.0))
-    _check_costs(budget, sample_cost, repeat_cost, available)
+    if not (min(between, within) >= 0 and math.isfinite(between + within)):
+        raise ValueError(f"variances must be finite and at least 0, not {between!r} and {within!r}")
+    if not (min(sample_cost, repeat_cost) >= 0 < sample_cost + repeat_cost and math.isfinite(budget)):
+        raise ValueError(f"costs must be at least 0 and not both 0, not {sample_cost!r} and {repeat_cost!r}")
+    if available is not None and available < 2:
+        raise NotEnoughData(f"{quantity(available, 'sample')} available: a standard error needs at least 2")
     # At least two samples must be affordable: one has no standard error.
     most_repeats = (
         MOST_REPEATS if repeat_cost == 0 else min(MOST_REPEATS, int((budget / 2 - sample_cost) / repeat_cost))
@@ -287,22 +262,4 @@ def split_budget(
         cost=n * (sample_cost + k * repeat_cost),
         se=se,
         detectable=detectable_mean(n, se * math.sqrt(n), alpha=alpha, power=power),
-        ideal_repeats=_ideal_repeats(between, within, sample_cost, repeat_cost),
-        samples_exhausted=n == available,
     )
-
-
-def _ideal_repeats(between: float, within: float, sample_cost: float, repeat_cost: float) -> float:
-    """Return the best number of repeats as a real number, at least 1."""
-    # Without noise, or when a new sample is free, repeats never pay.
-    if within * sample_cost == 0:
-        return 1.0
-    divisor = between * repeat_cost
-    return max(1.0, math.sqrt(within * sample_cost / divisor)) if divisor else math.inf
-
-
-def _check_costs(budget: float, sample_cost: float, repeat_cost: float, available: int | None) -> None:
-    if not (min(sample_cost, repeat_cost) >= 0 < sample_cost + repeat_cost and math.isfinite(budget)):
-        raise ValueError(f"costs must be at least 0 and not both 0, not {sample_cost!r} and {repeat_cost!r}")
-    if available is not None and available < 2:
-        raise NotEnoughData(f"{quantity(available, 'sample')} available: a standard error needs at least 2")

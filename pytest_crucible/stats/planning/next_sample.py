@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from scipy.special import ndtr, ndtri, stdtrit
 
-from pytest_crucible.stats.arrays import check_share
+from pytest_crucible.stats.arrays import check_shares
 from pytest_crucible.stats.planning.paired_proportions import (
     McNemar,
     power_mcnemar,
@@ -35,12 +35,8 @@ def detectable_by_error(se: float, dof: float, *, alpha: float = 0.05, power: fl
 
     `se` is the standard error that a run measured, on `dof` degrees of freedom. The power is the average over the error of
     that run and of the new one: (Z + d) / s > t, with t s - d s' nearly normal. None if no difference is large enough.
-
-    >>> round(detectable_by_error(1.0, 199), 3), round(detectable_by_error(1.0, 5), 3)
-    (2.827, 4.213)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     critical, reach = -float(stdtrit(dof, alpha / 2)), float(ndtri(power))
     # (d - t) m = z sqrt(1 + (t^2 + d^2) / (2 dof)), where m is the mean of s: a quadratic in d.
     mean, spread = (1 - 1 / (4 * dof)) ** 2, reach**2 / (2 * dof)
@@ -60,8 +56,7 @@ def detectable_paired_change(n: int, discordance: float, *, alpha: float = 0.05,
     >>> round(detectable_paired_change(200, 0.2), 3), round(detectable_paired_change(200, 0.01), 3)
     (0.087, 0.027)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
 
     def shortfall(difference: float) -> float:
         both = max(discordance, difference)
@@ -76,11 +71,7 @@ def detectable_paired_change(n: int, discordance: float, *, alpha: float = 0.05,
 def samples_for_paired_change(
     difference: float, discordance: float, *, alpha: float = 0.05, power: float = 0.8
 ) -> int | None:
-    """Return the number of pairs that show a difference of proportions with this power. None for a difference of 0.
-
-    >>> samples_for_paired_change(0.1, 0.2), samples_for_paired_change(0.05, 0.02)
-    (145, 110)
-    """
+    """Return the number of pairs that show a difference of proportions with this power. None for a difference of 0."""
     difference = abs(difference)
     if not difference:
         return None
@@ -112,12 +103,8 @@ def samples_to_clear(
     `dof_share` is the number of degrees of freedom for each sample (of groups: less than 1), and `pseudo` the sum of squares
     of the pseudo-observations of an augmented bound. Two distances are those to both ends of an equivalence margin. None
     where a distance is not above 0, and where nothing varies.
-
-    >>> samples_to_clear((0.05,), 0.4), samples_to_clear((0.05,), 0.4, dof_share=0.1), samples_to_clear((0.05, 0.05), 0.4)
-    (396, 410, 549)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     if min(distances) <= 0 or not (deviation or pseudo):
         return None
 
@@ -137,8 +124,7 @@ def samples_by_evidence(n: int, p_value: float, *, alpha: float, power: float = 
     >>> samples_by_evidence(100, 0.05, alpha=0.025), samples_by_evidence(100, 0.5, alpha=0.025)
     (291, None)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     evidence = -float(ndtri(p_value))
     if evidence <= 0:
         return None
@@ -153,8 +139,7 @@ def samples_by_bound(n: int, to_bound: float, to_limit: float, *, alpha: float, 
     >>> samples_by_bound(100, 0.05, 0.04, alpha=0.05)
     358
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     reserve = 1 - float(ndtri(power)) / float(ndtri(alpha))
     return max(n + 1, math.ceil(n * (to_bound / to_limit * reserve) ** 2))
 
@@ -198,12 +183,8 @@ def samples_for_paired_margin(
     A margin is a difference that is to be excluded, on either side: -0.05 for non-inferiority, (-0.05, 0.05) for
     equivalence. The bound's variance is the one under the margin (Tango 1998), which few discordant pairs make larger than
     that of the data. None if the difference is a margin itself, and for a margin that no two shares could exceed.
-
-    >>> samples_for_paired_margin((-0.05,), 0.2), samples_for_paired_margin((-0.05,), 0.02)
-    (507, 107)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     if max(abs(margin) for margin in margins) >= 1:
         return None
     both = min(1.0, max(discordance, abs(difference)))

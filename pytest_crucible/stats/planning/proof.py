@@ -23,7 +23,7 @@ from pytest_crucible.stats.arrays import (
     Array,
     Labels,
     Side,
-    check_share,
+    check_shares,
     check_side,
     cluster_codes,
     cluster_totals,
@@ -51,8 +51,7 @@ def samples_to_prove_proportion(
     >>> samples_to_prove_proportion(0.97, 0.95), samples_to_prove_proportion(1.0, 0.95)
     (624, 59)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     check_side(side)
     if not (0 <= rate <= 1 and 0 <= target <= 1):
         raise ValueError(f"a rate and its target must lie between 0 and 1, not {rate!r} and {target!r}")
@@ -91,8 +90,7 @@ def samples_for_zero(limit: float, *, alpha: float = 0.05) -> int:
     >>> [samples_for_zero(limit) for limit in (0.05, 0.02, 0.01)]
     [59, 149, 299]
     """
-    check_share(alpha, "alpha")
-    check_share(limit, "limit")
+    check_shares(alpha=alpha, limit=limit)
     return round_up(math.log(alpha) / math.log1p(-limit))
 
 
@@ -123,8 +121,7 @@ def detectable_by_gaffke(
     >>> round(detectable_by_gaffke([-0.5, 0.5] * 100, end=-3.4, alpha=0.025), 3)
     0.126
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     array = finite(values)
     reserve = float(ndtri(power)) * _standard_error(array, clusters) / math.sqrt(times)
     if clusters is None:
@@ -156,12 +153,13 @@ def samples_by_gaffke(
     >>> samples_by_gaffke([0.0, 0.4] * 50, null=0.0, end=-3.4, alpha=0.025)
     75
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     array = finite(values)
     if clusters is None:
         array, _ = _representatives(array, 1.0)
-    residuals = _residuals(array, clusters)
+    residuals = array - array.mean()
+    if clusters is not None:
+        residuals = cluster_totals(cluster_codes(clusters, array.size)[0], residuals)
     error = _standard_error(array, clusters)
     # Weights of 1 + tilt * residual lower the mean by one standard error.
     squares = float(residuals @ residuals)
@@ -191,12 +189,6 @@ def _representatives(array: Array, times: float) -> tuple[Array, float]:
     return quantiles, times * size / _REPRESENTATIVE
 
 
-def _residuals(array: Array, clusters: Labels | None) -> Array:
-    """Return how far each value, or the total of each cluster, is from the mean."""
-    residuals = array - array.mean()
-    return residuals if clusters is None else cluster_totals(cluster_codes(clusters, array.size)[0], residuals)
-
-
 def _standard_error(array: Array, clusters: Labels | None) -> float:
     return standard_error(array) if clusters is None else clustered_mean(array, clusters).se
 
@@ -220,12 +212,8 @@ def detectable_by_falls(
 
     `deviation` is that of the differences of equal arms (square root of n times the standard error), `falls` are distances of
     samples from the worst value, of any number of samples that represent the n. None if not even a fall of all samples is seen.
-
-    >>> round(detectable_by_falls(200, 0.1, [0.6, 1.0]), 3), round(detectable_by_falls(200, 0.1, [0.6, 1.0], alpha=0.005), 3)
-    (0.037, 0.057)
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     sizes = finite(falls, name="falls")
     if n < 2 or not sizes.mean() > 0:
         return None
@@ -250,9 +238,9 @@ def power_of_falls(n: int, share: float, deviation: float, sizes: Array, *, dof:
     error = np.sqrt(np.maximum(noise + square - loss**2, 0.0) / (n - 1))
     with np.errstate(invalid="ignore", divide="ignore"):
         # A larger fall makes the error larger as well, which takes back some of what it adds to the loss.
-        taken = np.where(error > 0, critical / (2 * n * error), 0.0)
-        own = np.var(sizes) - 2 * taken * np.cov(sizes, sizes**2, bias=True)[0, 1] + taken**2 * np.var(sizes**2)
+        used = np.where(error > 0, critical / (2 * n * error), 0.0)
+        own = np.var(sizes) - 2 * used * np.cov(sizes, sizes**2, bias=True)[0, 1] + used**2 * np.var(sizes**2)
         varies = np.hypot(np.sqrt((noise + part * own) / n), critical * np.sqrt(noise / n) / math.sqrt(2 * dof))
-        seen = np.where(varies > 0, ndtr((loss - critical * error) / varies), loss > critical * error)
+        observed = np.where(varies > 0, ndtr((loss - critical * error) / varies), loss > critical * error)
     # If all that differs is k falls, a permutation p-value is below 2^(1 - k), whatever the size of the falls.
-    return float(weights @ np.minimum(seen, alpha * 2.0 ** np.minimum(falls - 1, 60.0)))
+    return float(weights @ np.minimum(observed, alpha * 2.0 ** np.minimum(falls - 1, 60.0)))

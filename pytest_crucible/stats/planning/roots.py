@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pytest_crucible.stats.arrays import Alternative, check_alternative, check_share
+from pytest_crucible.stats.arrays import Alternative, check_alternative, check_shares
 from pytest_crucible.stats.number_format import number
 
 # No realistic run is larger; beyond it a whole number of samples is reported as None.
@@ -39,8 +39,7 @@ def check_power(power: float, alpha: float) -> None:
 
     A power of alpha or less needs no samples: there is nothing to plan.
     """
-    check_share(alpha, "alpha")
-    check_share(power, "power")
+    check_shares(alpha=alpha, power=power)
     if power <= alpha:
         raise ValueError(f"power must be above alpha, not {power!r} at alpha {alpha!r}")
 
@@ -97,9 +96,6 @@ def rising_root(function: Callable[[float], float], low: float, *, most: float =
 
     The bracket is found by doubling, up to `most`, which is returned where the function is still negative there. `error` as in
     `bracketed_root`.
-
-    >>> round(rising_root(lambda x: x * x - 2, 0.0), 12)
-    1.414213562373
     """
     at_low = function(low)
     if at_low >= 0:

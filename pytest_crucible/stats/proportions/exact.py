@@ -25,9 +25,10 @@ from pytest_crucible.stats.arrays import (
     Range,
     Side,
     check_alternative,
+    check_arms,
     check_counts,
     check_share,
-    check_side,
+    check_tail,
 )
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.moments import normal_p_value
@@ -211,14 +212,9 @@ def paired_exact_p_value(gained: int, lost: int, n: int, *, alternative: Alterna
 
 
 def paired_exact_bound(gained: int, lost: int, n: int, *, alpha: float, side: Side) -> float:
-    """Return a one-sided bound of rate(candidate) - rate(baseline). It errs in at most a share alpha, which is below 0.5.
-
-    >>> round(paired_exact_bound(0, 0, 59, alpha=0.05, side="lower"), 4)
-    -0.0495
-    """
+    """Return a one-sided bound of rate(candidate) - rate(baseline). It errs in at most a share alpha, which is below 0.5."""
     check_counts(n, gained=gained, lost=lost)
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     if side == "lower":
         return _paired_lower(gained, lost, n, alpha)
     # Swapped arms give the negative bound to the last bit.
@@ -231,9 +227,6 @@ def paired_exact_test(
     """Return the difference with its exact interval and p-value, which agree: p < 1 - level exactly where it excludes 0.
 
     An end that a one-sided alternative does not test is infinite. [-1, 1] without pairs.
-
-    >>> print(paired_exact_test(9, 2, 60))
-    0.117 [0.008, 0.238], statistic 2.1, p = 0.040, n=60 (exact unconditional)
     """
     check_share(level, "level")
     alpha = (1 - level) / 2 if alternative == "two-sided" else 1 - level
@@ -295,14 +288,10 @@ def _paired_region(gained: int, lost: int, n: int, discordant: Array, least: Arr
         counts=discordant,
         sizes=discordant,
         least=least,
-        range_of=_discordance_range,
+        # At least as many pairs are discordant as the rates differ.
+        range_of=lambda change: (abs(change), 1.0),
         rates_of=_gained_rates,
     )
-
-
-def _discordance_range(difference: float) -> Range:
-    """At least as many pairs are discordant as the rates differ."""
-    return abs(difference), 1.0
 
 
 def _gained_rates(difference: float, discordance: Array) -> Array:
@@ -310,23 +299,13 @@ def _gained_rates(difference: float, discordance: Array) -> Array:
     return np.clip((1 + difference / np.maximum(discordance, np.finfo(np.float64).tiny)) / 2, 0.0, 1.0)
 
 
-def describe_degenerate(x1: int, n1: int, x2: int, n2: int) -> str:
-    """Return why a statistic does not exist; empty if it does."""
-    if not (n1 and n2):
-        return "an arm without values cannot be compared"
-    return "all samples of both arms have the same outcome" if x1 + x2 in (0, n1 + n2) else ""
-
-
 def two_exact_p_value(x1: int, n1: int, x2: int, n2: int, *, alternative: Alternative = "two-sided") -> float | None:
     """Return the p-value of "the true rates are equal". None for an empty arm.
 
     It rejects equal rates in at most a share alpha of experiments, for every alpha and all sizes. A two-sided p-value is
     twice the smaller of the one-sided ones, which are at least 1e-10.
-
-    >>> round(two_exact_p_value(7, 10, 2, 12), 4)
-    0.0187
     """
-    _check(x1, n1, x2, n2)
+    check_arms(x1, n1, x2, n2)
     check_alternative(alternative)
     if not (n1 and n2):
         return None
@@ -341,13 +320,9 @@ def two_exact_bound(x1: int, n1: int, x2: int, n2: int, *, alpha: float, side: S
     """Return a one-sided bound of the first rate minus the second. It errs in at most a share alpha, which is below 0.5.
 
     -1 or 1 for an empty arm.
-
-    >>> round(two_exact_bound(50, 50, 50, 50, alpha=0.05, side="lower"), 4)
-    -0.0582
     """
-    _check(x1, n1, x2, n2)
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_arms(x1, n1, x2, n2)
+    check_tail(alpha, side)
     # Swapped arms give the negative bound to the last bit.
     return _two_arms_lower(x1, n1, x2, n2, alpha) if side == "lower" else -_two_arms_lower(x2, n2, x1, n1, alpha)
 
@@ -371,6 +346,9 @@ def two_exact_test(
         p_value, low, high = agree(p_value, low, high, level)
     # All successes or all failures: the statistic is 0 / 0, the interval still exists.
     constant = x1 + x2 in (0, n1 + n2)
+    note = "all samples of both arms have the same outcome" if constant else ""
+    if p_value is None:
+        note = "an arm without values cannot be compared"
     return Significance(
         method=METHOD,
         statistic=None if constant or p_value is None else score_statistic(x1, n1, x2, n2),
@@ -379,7 +357,7 @@ def two_exact_test(
         interval=Interval(low=low, high=high, level=level, method=METHOD),
         n=(n1, n2),
         status="insufficient_data" if p_value is None else "degenerate" if constant else "ok",
-        note=describe_degenerate(x1, n1, x2, n2),
+        note=note,
     )
 
 
@@ -407,18 +385,11 @@ def _two_arms_region(x1: int, n1: int, x2: int, n2: int, difference: float, z: f
     sizes = np.full(seconds.shape, float(n1))
     least = least_counts(sizes, lambda first: difference_statistics(first, n1, seconds, n2, difference) >= z - TIED)
     return Region(
-        n=n2, observed=x2, counts=seconds, sizes=sizes, least=least, range_of=_second_rates, rates_of=_first_rates
+        n=n2,
+        observed=x2,
+        counts=seconds,
+        sizes=sizes,
+        least=least,
+        range_of=lambda change: (max(0.0, -change), min(1.0, 1.0 - change)),
+        rates_of=lambda change, rates: np.clip(rates + change, 0.0, 1.0),
     )
-
-
-def _second_rates(difference: float) -> Range:
-    return max(0.0, -difference), min(1.0, 1.0 - difference)
-
-
-def _first_rates(difference: float, rates: Array) -> Array:
-    return np.clip(rates + difference, 0.0, 1.0)
-
-
-def _check(x1: int, n1: int, x2: int, n2: int) -> None:
-    check_counts(n1, x1=x1)
-    check_counts(n2, x2=x2)

@@ -20,7 +20,7 @@ from pytest_crucible.stats.arrays import (
     Side,
     check_counts,
     check_share,
-    check_side,
+    check_tail,
     cluster_totals,
 )
 from pytest_crucible.stats.interval import Interval
@@ -39,7 +39,9 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: 
     >>> round(interval.low, 4), round(interval.high, 4)
     (0.2553, 0.3662)
     """
-    z = _quantile_of_level(successes, n, level)
+    check_counts(n, successes=successes)
+    check_share(level, "level")
+    z = NormalDist().inv_cdf(0.5 + level / 2)
     method = "wilson, continuity-corrected" if correction else "wilson"
     if n == 0:
         return Interval(low=0.0, high=1.0, level=level, method=method)
@@ -53,10 +55,6 @@ def clopper_pearson_interval(successes: int, n: int, *, level: float = 0.95) -> 
     """Return the Clopper-Pearson interval for a proportion. [0, 1] when n is 0.
 
     Covers at least `level` at every n and every true rate. Clopper & Pearson 1934; R: binom.test(successes, n).
-
-    >>> interval = clopper_pearson_interval(0, 10)
-    >>> interval.low, round(interval.high, 6)
-    (0.0, 0.308497)
     """
     check_share(level, "level")
     low = clopper_pearson_bound(successes, n, alpha=(1 - level) / 2, side="lower")
@@ -74,8 +72,7 @@ def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -
     0.9505
     """
     check_counts(n, successes=successes)
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     return beta_bound(successes, n, alpha=alpha, side=side)
 
 
@@ -91,13 +88,6 @@ def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float
     return float(scipy.special.betainccinv(successes + 1, n - successes, alpha)) if successes < n else 1.0
 
 
-def _quantile_of_level(successes: int, n: int, level: float) -> float:
-    """Check counts and level, and return the normal quantile of a two-sided level."""
-    check_counts(n, successes=successes)
-    check_share(level, "level")
-    return NormalDist().inv_cdf(0.5 + level / 2)
-
-
 def _wilson_end(successes: float, n: int, z: float) -> float:
     """Return the low end for negative z, the high end for positive z."""
     # Wilson 1927: both roots of (p - rate)^2 = z^2 rate (1 - rate) / n.
@@ -110,12 +100,8 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
 
     Near 0 and 1 a handful of clusters determines the design effect, and the plain bound errs in up to 10 % at a nominal
     5 % (20 clusters of 5, rate .95); with the two pseudo-clusters it stays within alpha.
-
-    >>> round(korn_graubard_bound([1] * 40, [i // 2 for i in range(40)], alpha=0.05, side="lower"), 4)
-    0.8477
     """
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     array, codes, count = _binary(values, clusters)
     rate = float(array.mean())
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))

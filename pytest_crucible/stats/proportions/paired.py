@@ -64,9 +64,6 @@ def tango_statistic(gained: int, lost: int, n: int, difference: float) -> float:
 
     Tango 1998, eq. (8)-(10). At 0 it is McNemar's (gained - lost) / sqrt(gained + lost). Infinite if the
     hypothesis leaves no variance and the data disagree with it; 0 without pairs.
-
-    >>> tango_statistic(12, 4, 50, 0.0)
-    2.0
     """
     check_counts(n, gained=gained, lost=lost)
     if not -1.0 <= difference <= 1.0:
@@ -103,10 +100,6 @@ def discordant_odds(gained: int, lost: int, *, level: float = 0.95) -> Effect:
 
     Its interval excludes 1 exactly when `mcnemar_exact` is below 1 - level. R: binom.test(gained, gained + lost), as
     odds. Infinite without losses; None, with the interval from 0 to infinity, without discordant pairs.
-
-    >>> effect = discordant_odds(12, 4)
-    >>> effect.value, round(effect.interval.low, 3), round(effect.interval.high, 3)
-    (3.0, 0.909, 12.762)
     """
     share = clopper_pearson_interval(gained, gained + lost, level=level)
     low, high = (end / (1 - end) if end < 1 else math.inf for end in (share.low, share.high))
@@ -137,11 +130,7 @@ def _statistic(gained: int, lost: int, n: int, difference: float) -> float:
 
 
 def tango_statistics(gained: Array, lost: Array, n: int, difference: float) -> Array:
-    """Return `tango_statistic` of many outcomes of n pairs. Checks nothing.
-
-    >>> tango_statistics(np.array([12.0, 0.0]), np.array([4.0, 0.0]), 50, 0.0)
-    array([2., 0.])
-    """
+    """Return `tango_statistic` of many outcomes of n pairs. Checks nothing."""
     if difference < 0:
         return -tango_statistics(lost, gained, n, -difference)
     linear = (2 * n - gained + lost) * difference - gained - lost

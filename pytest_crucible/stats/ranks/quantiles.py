@@ -15,7 +15,17 @@ import numpy.typing as npt
 import scipy
 from scipy.special import bdtr
 
-from pytest_crucible.stats.arrays import Array, Codes, Labels, Side, check_share, check_side, cluster_codes, finite
+from pytest_crucible.stats.arrays import (
+    Array,
+    Codes,
+    Labels,
+    Side,
+    check_share,
+    check_side,
+    check_tail,
+    cluster_codes,
+    finite,
+)
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
@@ -74,9 +84,6 @@ def quantile_ranks(n: int, q: float, *, tail: float) -> tuple[int, int]:
     """Return the ranks, from 1, of the order statistics that bound the q-quantile with error `tail` on each side.
 
     0 and n + 1 stand for minus and plus infinity.
-
-    >>> quantile_ranks(60, 0.5, tail=0.025)
-    (22, 39)
     """
     check_share(q, "q")
     check_share(tail, "tail")
@@ -139,43 +146,34 @@ def clustered_shares(values: npt.ArrayLike, clusters: Labels) -> ClusteredShares
     order = np.argsort(array, kind="stable")
     array, codes = array[order], codes[order]
     last = np.append(array[1:] != array[:-1], True)
-    kept = np.append(True, last)
+    ends = np.append(True, last)
     shares = np.arange(array.size + 1) / array.size
-    return ClusteredShares(array[last], shares[kept], _design_effects(codes, count)[kept], codes, count)
+    return ClusteredShares(array[last], shares[ends], _design_effects(codes, count)[ends], codes, count)
 
 
 def clustered_quantile_bound(shares: ClusteredShares, q: float, *, alpha: float, side: Side) -> float:
     """Return a one-sided bound for the q-quantile: an observed value, or infinite if there are too few clusters."""
     check_share(q, "q")
-    check_share(alpha, "alpha")
-    check_side(side)
+    check_tail(alpha, side)
     if side == "lower":
         # The last value below which a share smaller than q is proven.
-        place = _first(len(shares.shares), lambda k: not _is_below(shares, k, q, alpha)) - 1
+        place = _first(len(shares.shares), lambda k: not _is_proven(shares, k, q, alpha, "upper")) - 1
         return -math.inf if place < 0 else float(shares.values[min(place, shares.values.size - 1)])
-    place = _first(len(shares.shares), lambda k: _is_above(shares, k, q, alpha))
+    place = _first(len(shares.shares), lambda k: _is_proven(shares, k, q, alpha, "lower"))
     return math.inf if place > shares.values.size else float(shares.values[max(place - 1, 0)])
 
 
-def _is_below(shares: ClusteredShares, place: int, q: float, alpha: float) -> bool:
-    """Return whether the upper bound of a share lies at q or below."""
+def _is_proven(shares: ClusteredShares, place: int, q: float, alpha: float, side: Side) -> bool:
+    """Return whether the upper bound of a share lies at q or below, or the lower one at q or above."""
     size = effective_size(shares.size, shares.clusters, float(shares.effects[place]), alpha)
     hits = float(shares.shares[place]) * size
+    if side == "upper":
+        tail, end = scipy.special.betaincc(hits + 1, size - hits, q) if hits < size else 1.0, 1.0
+    else:
+        tail, end = scipy.special.betainc(hits, size - hits + 1, q) if hits > 0 else 1.0, 0.0
     return bool(
-        hits < size
-        and scipy.special.betaincc(hits + 1, size - hits, q) <= alpha
-        and gaffke_p_value(shares.up_to(place), null=q, end=1.0, side="upper", clusters=shares.codes) <= alpha
-    )
-
-
-def _is_above(shares: ClusteredShares, place: int, q: float, alpha: float) -> bool:
-    """Return whether the lower bound of a share lies at q or above."""
-    size = effective_size(shares.size, shares.clusters, float(shares.effects[place]), alpha)
-    hits = float(shares.shares[place]) * size
-    return bool(
-        hits > 0
-        and scipy.special.betainc(hits, size - hits + 1, q) <= alpha
-        and gaffke_p_value(shares.up_to(place), null=q, end=0.0, side="lower", clusters=shares.codes) <= alpha
+        tail <= alpha
+        and gaffke_p_value(shares.up_to(place), null=q, end=end, side=side, clusters=shares.codes) <= alpha
     )
 
 

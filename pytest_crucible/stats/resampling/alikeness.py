@@ -7,6 +7,11 @@ one mean. That a *mean* is lower is shown by a bound (`means.gaffke`).
 
 The statistic of a sum S with variance estimate R over G units is S / sqrt(R + S^2 / G). It grows with S / sqrt(R), the studentised
 sum, and stays finite where R is 0: equal differences are the strongest evidence that there is, and no special case.
+
+Two ratios of means: each unit, a sample or a group, is as likely with its arms swapped, so the test is exact for any values and
+sizes. The statistic is the difference of the ratios, studentised by the linearised variance of each arrangement (Janssen 1997,
+Stat. Probab. Lett. 36:9; Chung & Romano 2013, Ann. Stat. 41:484). It is a function of six sums, of which a swap changes the signs
+of half their differences, so that the draws are those of sign flips.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import numpy as np
 
 from pytest_crucible.stats.arrays import ROUNDING, Alternative, Array, Codes
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.ratio_bounds import RatioArm
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.resampling.draws import (
     CELLS,
@@ -27,14 +33,17 @@ from pytest_crucible.stats.resampling.draws import (
     MOST_UNITS,
     TIE,
     UNSEEDED,
+    Draw,
     Keys,
     MonteCarlo,
     Units,
+    draw_sums,
     group_units,
+    hash_positions,
+    list_sums,
     list_units,
     p_value_of_draws,
 )
-from pytest_crucible.stats.resampling.sign_flips import draw_sums, list_sums
 from pytest_crucible.stats.results import Alikeness
 
 MOST_LISTED = DRAWS
@@ -56,22 +65,23 @@ def flip_signs(
 
     All flips are counted up to 13 units that are not 0, otherwise 9,999 or more are drawn. Raises NotEnoughData below two
     differences.
-
-    >>> flip_signs(np.array([0.2, 0.5, 0.1, 0.4, 0.3, 0.6])).p_value
-    0.03125
     """
     if differences.size < 2:
         raise NotEnoughData(f"{quantity(differences.size, 'pair')}: a comparison needs at least 2")
     units = group_units(scale_down(differences), clusters, keys)
-    columns = _flip_columns(units)
+    columns = units.totals[:, None]
+    if (units.sizes != units.sizes[0]).any():
+        columns = np.stack((units.totals, units.totals * units.sizes), axis=1)
     statistic = _tail(lambda sums: _studentise_flips(sums, units), alternative)
     observed = float(statistic(columns.sum(axis=0)[None, :])[0])
     columns, count = _without_order(columns), units.totals.size
     smallest = (1 if alternative != "two-sided" else 2) / 2.0 ** min(count, 1000)
-    if len(columns) <= MOST_FLIPPED:
-        return of_all("sign flips", statistic(list_sums(columns)), observed, smallest, count)
-    p_value, draws = p_value_of_draws(lambda n, rng: statistic(draw_sums(columns, n, rng)), observed, monte_carlo)
-    return of_draws("sign flips", p_value, draws, monte_carlo.seed, smallest, count)
+    everything = statistic(list_sums(columns)) if len(columns) <= MOST_FLIPPED else None
+
+    def draw(n: int, rng: np.random.Generator) -> Array:
+        return statistic(draw_sums(columns, n, rng))
+
+    return _compare_arrangements("sign flips", everything, draw, observed, monte_carlo, smallest, count)
 
 
 def exchange_labels(
@@ -100,15 +110,40 @@ def exchange_labels(
     observed = float(statistic(first.moved.sum(axis=0)[None, :])[0])
     ways = math.comb(units, size)
     smallest = (2 if alternative == "two-sided" and 2 * size == units else 1) / min(ways, 10**300)
+    everything = None
     if ways <= MOST_LISTED:
         members = np.array(list(combinations(range(units), size)))
-        return of_all("exchanged labels", statistic(columns[members].sum(axis=1)), observed, smallest, units)
+        everything = statistic(columns[members].sum(axis=1))
 
     def draw(n: int, rng: np.random.Generator) -> Array:
         return statistic(_draw_subsets(columns, size, n, rng))
 
-    p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
-    return of_draws("exchanged labels", p_value, draws, monte_carlo.seed, smallest, units)
+    return _compare_arrangements("exchanged labels", everything, draw, observed, monte_carlo, smallest, units)
+
+
+def _compare_arrangements(
+    method: str,
+    everything: Array | None,
+    draw: Draw,
+    observed: float,
+    monte_carlo: MonteCarlo,
+    smallest: float,
+    units: int,
+) -> Alikeness:
+    """Return the result from the statistics of all arrangements, or of random ones where there are too many (None)."""
+    if everything is None:
+        p_value, draws = p_value_of_draws(draw, observed, monte_carlo)
+    else:
+        p_value = int(np.count_nonzero(everything >= observed - TIE)) / everything.size
+    return Alikeness(
+        method=method,
+        p_value=p_value,
+        smallest=smallest,
+        arrangements=draws + 1 if everything is None else everything.size,
+        exact=everything is not None,
+        seed=monte_carlo.seed if everything is None else None,
+        units=units,
+    )
 
 
 def scale_down(values: Array, largest: float | None = None) -> Array:
@@ -119,34 +154,6 @@ def scale_down(values: Array, largest: float | None = None) -> Array:
     return values / own
 
 
-def of_all(method: str, statistics: Array, observed: float, smallest: float, units: int) -> Alikeness:
-    """Return the result from the statistics of all arrangements."""
-    hits = int(np.count_nonzero(statistics >= observed - TIE))
-    p_value = hits / statistics.size
-    return Alikeness(
-        method=method,
-        p_value=p_value,
-        smallest=smallest,
-        arrangements=statistics.size,
-        exact=True,
-        seed=None,
-        units=units,
-    )
-
-
-def of_draws(method: str, p_value: float, draws: int, seed: int, smallest: float, units: int) -> Alikeness:
-    """Return the result from random arrangements."""
-    return Alikeness(
-        method=method,
-        p_value=p_value,
-        smallest=smallest,
-        arrangements=draws + 1,
-        exact=False,
-        seed=seed,
-        units=units,
-    )
-
-
 def _tail(statistic: Callable[[Array], Array], alternative: Alternative) -> Callable[[Array], Array]:
     """Return the statistic, turned so that large values are evidence for the alternative."""
     if alternative == "two-sided":
@@ -155,13 +162,6 @@ def _tail(statistic: Callable[[Array], Array], alternative: Alternative) -> Call
 
 
 # -- pairs ----------------------------------------------------------------------------------------------------------
-
-
-def _flip_columns(units: Units) -> Array:
-    """Return what is summed with random signs: totals and, for units of unequal sizes, totals times sizes."""
-    if (units.sizes == units.sizes[0]).all():
-        return units.totals[:, None]
-    return np.stack((units.totals, units.totals * units.sizes), axis=1)
 
 
 def _without_order(columns: Array) -> Array:
@@ -256,3 +256,79 @@ def _draw_subsets(columns: Array, size: int, draws: int, rng: np.random.Generato
         np.put_along_axis(members, np.argpartition(keys, size - 1, axis=1)[:, :size], 1.0, axis=1)
         pieces.append(members @ columns)
     return np.concatenate(pieces)
+
+
+SWAPPED_ARMS = "swapped arms"
+# A sum of sizes below this part of all of them is rounding.
+_NO_SIZE = 1e-9
+
+
+def swap_arms(
+    candidate: RatioArm, baseline: RatioArm, *, keys: Keys | None = None, monte_carlo: MonteCarlo = UNSEEDED
+) -> Alikeness:
+    """Return the two-sided test of two ratios on the same units, each in both arms; `keys` have one number a unit.
+
+    All swaps are counted up to 13 units, otherwise 9,999 or more are drawn.
+    """
+    order = np.argsort(hash_positions(candidate.sizes.size) if keys is None else keys, kind="stable")
+    first, second = (_join_units(arm, order) for arm in _centre(candidate, baseline))
+    ours, theirs = _swap_columns(first, second), _swap_columns(second, first)
+    # A swap exchanges the two rows of a unit: the sums of an arm are half of all, plus or minus half of each difference.
+    middle, halves = (ours + theirs).sum(axis=0) / 2, (ours - theirs) / 2
+    same = float(first.totals @ second.totals), float(first.sizes @ second.sizes)
+    units = len(halves)
+
+    def statistic(arranged: Array) -> Array:
+        return np.abs(_studentise_ratios(middle + arranged, middle - arranged, same, units))
+
+    observed = float(statistic(halves.sum(axis=0)[None])[0])
+    size = 2.0 ** min(units, 1000)
+    everything = statistic(list_sums(halves)) if size <= MOST_LISTED else None
+
+    def draw(n: int, rng: np.random.Generator) -> Array:
+        return statistic(draw_sums(halves, n, rng))
+
+    return _compare_arrangements(SWAPPED_ARMS, everything, draw, observed, monte_carlo, 2 / size, units)
+
+
+def _centre(candidate: RatioArm, baseline: RatioArm) -> tuple[RatioArm, RatioArm]:
+    """Return arms whose ratios are around 0 and no larger than 1, because values far from 0 lose the digits of their squares."""
+    sizes = float(candidate.sizes.sum() + baseline.sizes.sum())
+    middle = float(candidate.totals.sum() + baseline.totals.sum()) / sizes if sizes else 0.0
+    largest = float(max(np.abs(candidate.totals).max(initial=0.0), np.abs(baseline.totals).max(initial=0.0)))
+    both = np.concatenate([arm.totals - middle * arm.sizes for arm in (candidate, baseline)])
+    first, second = np.split(scale_down(both, largest), 2)
+    return RatioArm(first, candidate.sizes), RatioArm(second, baseline.sizes)
+
+
+def _join_units(arm: RatioArm, order: np.typing.NDArray[np.intp]) -> RatioArm:
+    """Return the units in this order, above 2,000 of them joined into blocks that are swapped together."""
+    totals, sizes = arm.totals[order], arm.sizes[order]
+    if order.size <= MOST_UNITS:
+        return RatioArm(totals, sizes)
+    starts = np.arange(MOST_UNITS) * order.size // MOST_UNITS
+    return RatioArm(np.add.reduceat(totals, starts), np.add.reduceat(sizes, starts))
+
+
+def _swap_columns(first: RatioArm, second: RatioArm) -> Array:
+    """Return what the statistic sums of one arm, unit by unit: units x 6."""
+    totals, sizes = first.totals, first.sizes
+    return np.column_stack((totals, sizes, totals**2, totals * sizes, sizes**2, totals * second.sizes))
+
+
+def _studentise_ratios(ours: Array, theirs: Array, same: tuple[float, float], units: int) -> Array:
+    """Return the statistic of each arrangement from the sums of both arms; 0 where an arm has no values.
+
+    `same` are the sums of products of both arms' totals, and of their sizes, which no swap changes.
+    """
+    first, second = ours.T, theirs.T
+    there = np.minimum(first[1], second[1]) > _NO_SIZE * (first[1] + second[1])
+    sizes = np.where(there, first[1], 1.0), np.where(there, second[1], 1.0)
+    ratios = first[0] / sizes[0], second[0] / sizes[1]
+    squares = sum(
+        (sums[2] - 2 * ratio * sums[3] + ratio**2 * sums[4]) / size**2
+        for sums, ratio, size in zip((first, second), ratios, sizes, strict=True)
+    )
+    products = same[0] - ratios[1] * first[5] - ratios[0] * second[5] + ratios[0] * ratios[1] * same[1]
+    variance = squares - 2 * products / (sizes[0] * sizes[1])
+    return studentise(np.where(there, ratios[0] - ratios[1], 0.0), variance, units)

@@ -1,4 +1,4 @@
-"""Random draws of permutation tests: seeds, the units that move as a whole, and p-values."""
+"""Random draws of permutation tests: seeds, the units that move as a whole, sums under sign patterns, and p-values."""
 
 from __future__ import annotations
 
@@ -107,11 +107,7 @@ def _hash_part(ids: Sequence[str]) -> Keys:
 
 
 def hash_positions(n: int) -> Keys:
-    """Return keys for values without ids: a fixed scrambling of their positions (Steele et al. 2014, SplitMix64).
-
-    >>> hash_positions(3).tolist() == hash_positions(4).tolist()[:3]
-    True
-    """
+    """Return keys for values without ids: a fixed scrambling of their positions (Steele et al. 2014, SplitMix64)."""
     with np.errstate(over="ignore"):
         return _scramble(np.arange(1, n + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15))
 
@@ -182,3 +178,32 @@ def p_value_of_draws(draw: Draw, observed: float, setting: MonteCarlo) -> tuple[
 
 def _count_hits(statistics: Array, observed: float) -> int:
     return int(np.count_nonzero(statistics >= observed - TIE))
+
+
+def list_sums(differences: Array) -> Array:
+    """Return the sums of all 2^n sign patterns, in no particular order.
+
+    The shape is (2^n, k) for differences of k columns.
+
+    >>> list_sums(np.array([1.0, 3.0])).tolist()
+    [-4.0, -2.0, 2.0, 4.0]
+    """
+    sums = np.zeros((1, *differences.shape[1:]))
+    for row in differences:
+        sums = np.concatenate((sums - row, sums + row))
+    return sums
+
+
+def draw_sums(differences: Array, flips: int, rng: np.random.Generator) -> Array:
+    """Return sums under `flips` random sign patterns: (flips,), or (flips, k) for k columns.
+
+    One random byte decides the signs of eight differences; their 256 possible sums are looked up.
+    """
+    bytes_needed = -(-len(differences) // 8)
+    padded = np.zeros((bytes_needed * 8, *differences.shape[1:]))
+    padded[: len(differences)] = differences
+    sums = np.zeros((flips, *differences.shape[1:]))
+    for eight in range(bytes_needed):
+        patterns = np.frombuffer(rng.bytes(flips), dtype=np.uint8)
+        sums += list_sums(padded[8 * eight : 8 * eight + 8]).take(patterns, axis=0)
+    return sums

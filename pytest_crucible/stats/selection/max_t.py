@@ -101,14 +101,12 @@ def joint_means(values: npt.ArrayLike, clusters: Labels | None = None, *, bounds
     Without clusters it is the sample covariance divided by n. `bounds` add one pseudo-observation, or pseudo-cluster, at
     each bound, as in `augmented_t_bound`. The degrees of freedom are Satterthwaite's and the same for each arm, because
     they depend on the sizes of clusters alone. Raises NotEnoughData below two samples or five clusters.
-
-    >>> joint = joint_means([[1, 0], [0, 0], [1, 1], [1, 0]])
-    >>> joint.means.tolist(), joint.covariance.round(4).tolist(), round(joint.dof, 6)
-    ([0.75, 0.25], [[0.0625, 0.0208], [0.0208, 0.0625]], 3.0)
     """
     matrix = finite_matrix(values, rows="samples", columns="arms")
     codes, count = cluster_codes(np.arange(len(matrix)) if clusters is None else clusters, len(matrix))
-    _check_enough(count, clustered=clusters is not None)
+    unit, fewest = ("sample", 2) if clusters is None else ("cluster", FEWEST_CLUSTERS)
+    if count < fewest:
+        raise NotEnoughData(f"{quantity(count, unit)}: comparing arms needs at least {fewest}")
     centre = matrix.mean(axis=0)
     residuals = matrix - centre
     # Equal values have a mean that may differ from them by rounding, and would get a tiny standard error.
@@ -128,13 +126,6 @@ def joint_means(values: npt.ArrayLike, clusters: Labels | None = None, *, bounds
         n=len(matrix),
         clusters=None if clusters is None else count,
     )
-
-
-def _check_enough(count: int, *, clustered: bool) -> None:
-    fewest = FEWEST_CLUSTERS if clustered else 2
-    if count < fewest:
-        units = quantity(count, "cluster" if clustered else "sample")
-        raise NotEnoughData(f"{units}: comparing arms needs at least {fewest}")
 
 
 def _with_pseudo_units(totals: Array, sizes: Array, centre: Array, bounds: Range) -> tuple[Array, Array]:
@@ -193,6 +184,20 @@ def draw_nulls(covariance: Array, first: Positions, second: Positions, draws: in
     nulls -= means[second]
     nulls *= inverse[:, None]
     return nulls
+
+
+def draw_claims(
+    joint: JointMeans, arms: int, first: Positions, second: Positions, draws: int, rng: np.random.Generator
+) -> tuple[Array, Array, Draws]:
+    """Return standard errors and t statistics of "first has a higher mean than second", and pairs x draws of null statistics.
+
+    t is 0 where the difference is not above 0, and infinite where two arms differ by a constant.
+    """
+    errors = standard_errors(joint.covariance, first, second)
+    differences = joint.means[first] - joint.means[second]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        observed = np.where(differences > 0, differences / errors, 0.0)
+    return errors, observed, draw_nulls(shrink_covariance(joint, arms), first, second, draws, rng)
 
 
 def to_normal(statistics: Array, dof: float) -> Array:
@@ -267,12 +272,8 @@ def compare_all_arms(
     rows, columns = np.triu_indices(arms, 1)
     swapped = joint.means[rows] < joint.means[columns]
     first, second = np.where(swapped, columns, rows), np.where(swapped, rows, columns)
-    errors = standard_errors(joint.covariance, first, second)
-    differences = joint.means[first] - joint.means[second]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        observed = np.where(differences > 0, differences / errors, 0.0)
     generate, seed = generator(rng)
-    nulls = draw_nulls(shrink_covariance(joint, arms), first, second, draws, generate)
+    errors, observed, nulls = draw_claims(joint, arms, first, second, draws, generate)
     # The claims in the other direction are never proven.
     adjusted, largest = step_down(to_normal(observed, joint.dof), nulls, -nulls.min(axis=0))
     constant = np.isinf(observed)

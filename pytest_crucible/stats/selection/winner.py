@@ -19,7 +19,6 @@ from scipy.special import log_ndtr
 from pytest_crucible.stats.arrays import Array, Labels, Range, check_share, finite, finite_matrix, is_finite_range
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.number_format import with_interval
-from pytest_crucible.stats.resampling.sign_flips import find_grid
 from pytest_crucible.stats.selection.max_t import Angular, Linear, Scale, joint_means
 
 # Standard errors beyond which a solution is reported as infinite: log tails lose their digits there.
@@ -43,10 +42,6 @@ def solve_truncated_mean(truncation: Truncation, share: float) -> float:
 
     The share descends as the mean grows (Andrews, Kitagawa & McCloskey 2024, section 4), so that bisection finds it. -inf
     or inf when the mean is more than a million standard errors away.
-
-    >>> free = Truncation(low=-math.inf, high=math.inf)
-    >>> round(solve_truncated_mean(free, 0.025), 6), round(solve_truncated_mean(Truncation(low=-1.0, high=math.inf), 0.5), 6)
-    (1.959964, -0.313724)
     """
     low, high = _bracket(truncation, share)
     if math.isinf(low) or math.isinf(high):
@@ -59,11 +54,7 @@ def solve_truncated_mean(truncation: Truncation, share: float) -> float:
 
 
 def share_below(truncation: Truncation, mean: float) -> float:
-    """Return P(variable <= 0) of a truncated unit normal variable with this mean.
-
-    >>> round(share_below(Truncation(low=-1.0, high=1.0), 0.0), 6)
-    0.5
-    """
+    """Return P(variable <= 0) of a truncated unit normal variable with this mean."""
     low, high = max(truncation.low, mean - truncation.reach), min(truncation.high, mean + truncation.reach)
     if low >= 0 or high <= 0:
         return 0.0 if low >= 0 else 1.0
@@ -92,6 +83,67 @@ def _bracket(truncation: Truncation, share: float) -> tuple[float, float]:
         if high > FARTHEST:
             return math.inf, math.inf
     return -low, high
+
+
+Cells = npt.NDArray[np.int64]
+
+# Candidate steps are 1/k for these k: decimals, shares of up to sixty checks, powers of two.
+PARTS = (*range(1, 61), 64, 72, 80, 90, 96, 100, 120, 125, 128, 200, 250, 256, 500, 512, 1000, 1024, 10_000, 100_000)
+# The part of a step that a value may lie off its grid point: the noise of arithmetic, and no more.
+OFF_GRID = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Grid:
+    """values = origin + step * cells, with the largest possible step."""
+
+    origin: float
+    step: float
+    cells: Cells
+
+
+def find_grid(values: npt.ArrayLike, *, origin: float | None = None) -> _Grid | None:
+    """Return the coarsest grid that holds all values, or None.
+
+    By default it starts at the smallest value. With `origin=0.0` the grid is one of differences, and cells may be
+    negative.
+    """
+    array = finite(values)
+    if not array.size:
+        return None
+    start = float(array.min()) if origin is None else origin
+    distances = array - start
+    distinct = np.unique(np.abs(distances))
+    for step in _candidates(distinct):
+        # The first values reject nearly every wrong step, so that all values are rarely checked.
+        if _fits(distinct[:16], step) and _fits(distinct, step):
+            return _coarsest(start, step, distances, np.rint(distances / step).astype(np.int64))
+    return None
+
+
+def _candidates(distinct: Array) -> list[float]:
+    """Return the steps to try, the distance between neighbours first.
+
+    Any two values lie on a grid of their own.
+    """
+    gaps = np.diff(distinct, prepend=0.0)
+    wide = gaps[gaps > OFF_GRID * distinct[-1]]
+    nearest = [float(wide.min())] if wide.size else []
+    return [*nearest, *(1.0 / part for part in PARTS)]
+
+
+def _fits(distances: Array, step: float) -> bool:
+    cells = distances / step
+    # Above 2^52 a double has no fraction left, and every value would fit.
+    return bool(cells[-1] < 2**52 and np.all(np.abs(cells - np.rint(cells)) <= OFF_GRID))
+
+
+def _coarsest(start: float, step: float, distances: Array, cells: Cells) -> _Grid:
+    reduced = cells // (int(np.gcd.reduce(cells)) or 1)
+    farthest = int(np.abs(distances).argmax())
+    # The longest distance gives the most precise step: no rounding error of a single gap is multiplied.
+    longest = abs(int(reduced[farthest]))
+    return _Grid(origin=start, step=abs(float(distances[farthest])) / longest if longest else step, cells=reduced)
 
 
 # The part of alpha that the hybrid spends on its simultaneous interval; the authors' recommendation (section 5).
@@ -158,10 +210,6 @@ def winner_from_estimates(
     does. Python: multiple_inference.rank_condition.RankCondition, whose simultaneous interval is simulated; here it is
     Sidak's, which is exact for independent arms and a little long for correlated ones. Raises ValueError for a matrix of
     another shape or without symmetry and for an exact tie, and NotEnoughData when the winner's variance is 0.
-
-    >>> result = winner_from_estimates([0, 1, 2, 3, 4], np.identity(5))
-    >>> round(result.conditional, 4), round(result.conditional_interval.low, 4), round(result.interval.low, 4)
-    (3.6863, 0.0674, 0.8654)
     """
     means = finite(estimates, name="estimates")
     matrix = np.asarray(covariance, dtype=np.float64)
@@ -172,7 +220,7 @@ def winner_from_estimates(
         raise ValueError(f"the covariance matrix of {means.size} estimates is not symmetric")
     contest = _rescale(means, matrix, Linear(), 0.0)
     # Between continuous estimates a tie has no probability, and no mean would make it likely.
-    if contest.given.low == 0:
+    if contest.truncation.low == 0:
         raise ValueError(
             f"two of {means.size} estimates tie for the best: use winner_from_values, which knows their steps"
         )
@@ -186,7 +234,7 @@ class _Contest:
     arm: int
     mean: float
     se: float
-    given: Truncation
+    truncation: Truncation
     scale: Scale
 
 
@@ -203,8 +251,8 @@ def _rescale(means: Array, covariance: Array, scale: Scale, step: float) -> _Con
     if variance <= 0:
         raise NotEnoughData(f"arm {arm} of {later.size} does not vary: declare bounds, or its estimate has no error")
     rivals[arm] = mean
-    given = _truncate(mean - rivals, covariances, variance)
-    return _Contest(arm, mean, math.sqrt(variance), given, scale)
+    truncation = _truncate(mean - rivals, covariances, variance)
+    return _Contest(arm, mean, math.sqrt(variance), truncation, scale)
 
 
 def _truncate(gaps: Array, covariances: Array, variance: float) -> Truncation:
@@ -221,44 +269,43 @@ def _correct(contest: _Contest, means: Array, dof: float, level: float) -> Winne
     check_share(level, "level")
     alpha, naive = 1 - level, float(means[contest.arm])
     beta = PROJECTION_SHARE * alpha
-    given = contest.given
-    hybrid = replace(given, reach=contest.se * _reach(beta, means.size, dof))
+    truncation = contest.truncation
+    # Standard errors within which all k means lie with a chance of at least 1 - beta (Sidak 1967).
+    reach = _quantile(-math.expm1(math.log1p(-beta) / means.size) / 2, dof)
+    hybrid = replace(truncation, reach=contest.se * reach)
     free = Truncation(low=-math.inf, high=math.inf)
     return WinnerResult(
         arm=contest.arm,
         estimate=naive - _selection_bias(contest, hybrid),
         interval=_interval(contest, hybrid, dof, (alpha - beta) / (1 - beta), level, "hybrid"),
-        conditional=naive - _selection_bias(contest, given),
-        conditional_interval=_interval(contest, given, dof, alpha, level, "conditional"),
+        conditional=naive - _selection_bias(contest, truncation),
+        conditional_interval=_interval(contest, truncation, dof, alpha, level, "conditional"),
         naive=naive,
         naive_interval=_interval(contest, free, dof, alpha, level, "naive"),
         arms=means.size,
     )
 
 
-def _selection_bias(contest: _Contest, given: Truncation) -> float:
+def _selection_bias(contest: _Contest, truncation: Truncation) -> float:
     """Return by how much the winner's mean exceeds the mean whose median it is."""
-    median = contest.mean + contest.se * solve_truncated_mean(_standardise(given, contest.se), 0.5)
+    median = contest.mean + contest.se * solve_truncated_mean(_standardise(truncation, contest.se), 0.5)
     return contest.scale.back(contest.mean) - contest.scale.back(median)
 
 
-def _interval(contest: _Contest, given: Truncation, dof: float, alpha: float, level: float, method: str) -> Interval:
+def _interval(
+    contest: _Contest, truncation: Truncation, dof: float, alpha: float, level: float, method: str
+) -> Interval:
     # A t interval is a normal one with a longer standard error; a truncated t has no solution when arms nearly tie.
     se = contest.se * _quantile(alpha / 2, dof) / _quantile(alpha / 2, math.inf)
     low, high = (
-        contest.scale.back(contest.mean + se * solve_truncated_mean(_standardise(given, se), share))
+        contest.scale.back(contest.mean + se * solve_truncated_mean(_standardise(truncation, se), share))
         for share in (1 - alpha / 2, alpha / 2)
     )
     return Interval(low=low, high=high, level=level, method=method)
 
 
-def _standardise(given: Truncation, se: float) -> Truncation:
-    return Truncation(low=given.low / se, high=given.high / se, reach=given.reach / se)
-
-
-def _reach(beta: float, arms: int, dof: float) -> float:
-    """Return standard errors within which all k means lie with a chance of at least 1 - beta (Sidak 1967)."""
-    return _quantile(-math.expm1(math.log1p(-beta) / arms) / 2, dof)
+def _standardise(truncation: Truncation, se: float) -> Truncation:
+    return Truncation(low=truncation.low / se, high=truncation.high / se, reach=truncation.reach / se)
 
 
 def _quantile(tail: float, dof: float) -> float:

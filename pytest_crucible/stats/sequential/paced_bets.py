@@ -36,7 +36,7 @@ from pytest_crucible.stats.arrays import Array, Labels, Range, Side, check_share
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.planning.roots import bracketed_root
 from pytest_crucible.stats.resampling.draws import hash_positions
-from pytest_crucible.stats.sequential.sequences import unit_values
+from pytest_crucible.stats.sequential.betting import unit_values
 
 SMALLEST = math.ulp(0.0)
 # Share of the wealth that may be lost on one value. Rare losses favour .9; few samples that hardly vary, 1.
@@ -126,9 +126,6 @@ def betting_bound(
     `keys`, one sortable key each, which must not depend on the values: a hash of their ids. Without keys the order is
     a fixed shuffle of the positions, which a dataset sorted by its values would void. For differences, `bounds` are those
     of a difference. Raises ValueError for values outside the bounds, NotEnoughData without values or below five clusters.
-
-    >>> round(betting_bound([1.0] * 30, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 3)
-    0.904
     """
     from scipy.special import ndtri
 
@@ -156,9 +153,6 @@ def betting_p_value(
     """Return the smallest alpha at which `betting_bound` excludes `null`: for "lower", evidence that the mean is above it.
 
     It is at most a with probability at most a, for every a. Other arguments and errors as in `betting_bound`.
-
-    >>> betting_p_value([1.0] * 30, null=0.904, bounds=(0.0, 1.0), side="lower") < 0.05
-    True
     """
     bets = _place_bets(values, bounds, side, clusters, keys)
     share = (null - bounds[0]) / (bounds[1] - bounds[0])

@@ -114,15 +114,12 @@ class _OfRatios:
         return _OfRatios(self.second, self.first)
 
 
-def excess_of_contrasts(kind: Changed, first: ArmMeans, second: ArmMeans, *, takes_smallest: bool) -> Excess:
-    """Return the excess of a gap, or of how much worse the worst slice is."""
+def excess_of(kind: Changed, first: ArmMeans, second: ArmMeans, *, takes_smallest: bool) -> Excess:
+    """Return the excess of a gap, of how much worse the worst slice is, or of minus the log of the smallest ratio."""
+    if kind == "ratio":
+        return _OfRatios(_ratio_bounds(first), _ratio_bounds(second))
     ours, theirs = (_contrasts_of(kind, arm, takes_smallest) for arm in (first, second))
     return _OfContrasts(ours, theirs, first.plus[0].bounds)
-
-
-def excess_of_ratios(first: ArmMeans, second: ArmMeans) -> Excess:
-    """Return the excess of minus the log of the smallest ratio."""
-    return _OfRatios(_ratio_bounds(first), _ratio_bounds(second))
 
 
 def _ratio_bounds(arm: ArmMeans) -> Callable[[float], ExtremeBounds]:
@@ -203,7 +200,7 @@ def change_of_extreme(
     slices, columns = len(first.plus[0].sizes), len(first.plus)
     critical = _critical(kind, alpha, slices, columns)
     value = float(arms[0].values.max() - arms[1].values.max())
-    low, high = _ends(pair, critical)
+    low, high = _lower_end(pair, critical), -_lower_end(pair.swap(), critical)
     change = Change(
         value=value,
         p_value=_p_value(kind, max(_statistic(pair), _statistic(pair.swap())), slices, columns),
@@ -211,16 +208,8 @@ def change_of_extreme(
     )
     if not all(map(math.isfinite, first.plus[0].bounds)):
         return change
-    excess = (
-        excess_of_ratios(first, second)
-        if kind == "ratio"
-        else excess_of_contrasts(kind, first, second, takes_smallest=takes_smallest)
-    )
-    return _with_bounds(change, excess, alpha)
-
-
-def _with_bounds(change: Change, excess: Excess, alpha: float) -> Change:
-    above, below = excess, excess.swap()
+    above = excess_of(kind, first, second, takes_smallest=takes_smallest)
+    below = above.swap()
     return replace(
         change,
         low=above.lower(alpha / 2),
@@ -268,7 +257,8 @@ class _Pair:
 
 
 def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts:
-    sides = [(side.means, *_centres_and_parts(side)) for side in (*arm.plus, *arm.minus)]
+    joints = [(side.means, side.joint) for side in (*arm.plus, *arm.minus) if side.joint is not None]
+    sides = [(means, joint.centres, joint.contributions) for means, joint in joints]
     if kind == "ratio":
         # The smallest ratio is the largest difference of logarithms; errors by the delta method.
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -280,8 +270,7 @@ def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts
     is_unknown = (weights[:, ~is_finite] != 0).any(axis=1)
     values, middles = (weights @ np.where(is_finite, each, 0.0) for each in (means, centres))
     parts = np.nan_to_num(parts)
-    assert arm.plus[0].joint is not None
-    own = len(parts) - arm.plus[0].joint.pseudo_clusters
+    own = len(parts) - joints[0][1].pseudo_clusters
     return _Contrasts(
         weights=weights,
         values=np.where(is_unknown, math.nan, values),
@@ -289,11 +278,6 @@ def _contrasts(kind: Changed, arm: ArmMeans, takes_smallest: bool) -> _Contrasts
         parts=parts[:own],
         variances=((weights @ (parts.T @ parts)) * weights).sum(axis=1),
     )
-
-
-def _centres_and_parts(means: SliceMeans) -> tuple[Array, Array]:
-    assert means.joint is not None
-    return means.joint.centres, means.joint.contributions
 
 
 def _weights(kind: Changed, columns: int, slices: int, takes_smallest: bool) -> Array:
@@ -330,11 +314,6 @@ def _statistic(pair: _Pair) -> float:
             z = np.where(errors > 0, differences / errors, np.where(differences > 0, math.inf, -math.inf))
         largest = max(largest, float(z.min(axis=1).max()))
     return largest
-
-
-def _ends(pair: _Pair, critical: float) -> tuple[float, float]:
-    """Return the lower and the upper end of the change."""
-    return _lower_end(pair, critical), -_lower_end(pair.swap(), critical)
 
 
 def _lower_end(pair: _Pair, critical: float) -> float:

@@ -52,16 +52,6 @@ class ExtremeBounds:
     """How many times as many samples would decide at this estimate, with 80 % power; None where nothing would."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pairs:
-    """All ordered pairs of slices of all columns, with the value and both bounds of each."""
-
-    pairs: Sequence[Pair]
-    values: Array
-    lower: Array
-    upper: Array
-
-
 def bound_extreme(
     kind: Extreme,
     plus: Sequence[SliceMeans],
@@ -80,13 +70,13 @@ def bound_extreme(
         _table(kind, number, *column, alpha / len(plus), alpha)
         for number, column in enumerate(zip(plus, minus, strict=True))
     ]
-    values = np.concatenate([table.values for table in tables])
+    values, lower, upper = np.concatenate([columns for _, columns in tables], axis=1)
     if not (np.isfinite(values) | np.isposinf(values)).any():
         return ExtremeBounds(value=None, lower=None, upper=None)
-    pairs = list(itertools.chain.from_iterable(table.pairs for table in tables))
-    lower = np.concatenate([table.lower for table in tables])
-    upper = np.concatenate([table.upper for table in tables])
-    return _of_pairs(kind, pairs, values, lower, upper, _method(kind, plus), _needed(kind, values, lower, upper, limit))
+    pairs = list(itertools.chain.from_iterable(pairs for pairs, _ in tables))
+    return _of_pairs(
+        kind, pairs, values, lower, upper, _method(kind, plus), _needed_samples(kind, values, lower, upper, limit)
+    )
 
 
 def _of_pairs(
@@ -125,8 +115,10 @@ def _at(values: Array, at: int | None) -> float | None:
     return None if at is None else float(values[at])
 
 
-def _table(kind: Extreme, column: int, plus: SliceMeans, minus: SliceMeans, shared: float, alpha: float) -> _Pairs:
-    """Return all ordered pairs of a column: simultaneous bounds at `shared`, one-sided bounds at `alpha`."""
+def _table(
+    kind: Extreme, column: int, plus: SliceMeans, minus: SliceMeans, shared: float, alpha: float
+) -> tuple[list[Pair], Array]:
+    """Return all ordered pairs of a column with value, lower and upper bound: simultaneous ones at `shared`, others at `alpha`."""
     k = len(plus.sizes)
     first, second = (np.array(side, dtype=np.intp) for side in zip(*itertools.permutations(range(k), 2), strict=True))
     pairs = [Pair(column, int(i), int(j)) for i, j in zip(first, second, strict=True)]
@@ -137,7 +129,7 @@ def _table(kind: Extreme, column: int, plus: SliceMeans, minus: SliceMeans, shar
         columns[:, has_rates] = bound_pairs(
             kind, plus, minus, first[has_rates], second[has_rates], rated, shared, alpha
         )
-    return _Pairs(pairs, *columns)
+    return pairs, columns
 
 
 def _method(kind: Extreme, columns: Sequence[SliceMeans]) -> str:
@@ -148,7 +140,7 @@ def _method(kind: Extreme, columns: Sequence[SliceMeans]) -> str:
     return SCORE if all(column.is_counted for column in columns) else GAFFKE
 
 
-def _needed(kind: Extreme, values: Array, lower: Array, upper: Array, limit: float | None) -> float | None:
+def _needed_samples(kind: Extreme, values: Array, lower: Array, upper: Array, limit: float | None) -> float | None:
     """Return how many times as many samples would decide: distances to a bound shrink with the root of the samples."""
     if limit is None or not np.isfinite(values).all() or np.isnan(lower).any() or np.isnan(upper).any():
         return None

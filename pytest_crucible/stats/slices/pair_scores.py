@@ -1,19 +1,14 @@
 """Bounds of many pairs of proportions at once: score bounds, exact ones, and melded ones of small slices.
 
-The exact lower bound of a ratio of two independent proportions, as `proportions.two_exact` has it of their difference.
-Outcomes are in the order of the score limits, and the second arm's rate is the nuisance of `proportions.unconditional`.
-
-One-sided bounds of pairs with a slice that is small, all right or all wrong: melded from Clopper and Pearson's distributions.
-A score bound takes a slice of ten right answers for more than it shows: at a true rate of .8 that happens in 11 % of runs, and a
-gap of .2 would then be "proven" absent. Melded bounds (Fay, Proschan & Brittain 2015, Biometrics 71:146) do not err that way.
-
-Score bounds of many pairs of independent proportions at once: differences and ratios, corrected for skewness.
-The same statistics as `proportions.score` and `proportions.score_ratios`, on arrays: a target over 60 slices has 1,770 pairs.
+Score bounds of differences and ratios are those of `proportions.score`, on arrays: a target over 60 slices has 1,770 pairs. A score
+bound takes a slice of ten right answers for more than it shows: at a true rate of .8 that happens in 11 % of runs, and a gap of .2
+would then be "proven" absent. Bounds melded from Clopper and Pearson's distributions (Fay, Proschan & Brittain 2015, Biometrics
+71:146) do not err that way. The exact lower bound of a ratio has outcomes in the order of the score limits, and the second arm's
+rate as nuisance, as `proportions.exact`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import lru_cache
 
@@ -21,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import betainc, betaincinv, ndtri
 
-from pytest_crucible.stats.arrays import Array, Range
+from pytest_crucible.stats.arrays import Array
 from pytest_crucible.stats.proportions.exact import TIED, Region, least_counts, lower_bound, outer_counts
-from pytest_crucible.stats.proportions.score import NEGLIGIBLE
+from pytest_crucible.stats.proportions.score import difference_statistics, standardise
 
 
 @lru_cache(maxsize=4096)
@@ -31,9 +26,6 @@ def exact_lower_ratio(x1: int, n1: int, x2: int, n2: int, alpha: float) -> float
     """Return the lower bound of (x1 / n1) / (x2 / n2). It errs in at most a share alpha of experiments, which is below 0.5.
 
     0 without successes in the first arm. Source: Buehler 1957, JASA 52:482.
-
-    >>> round(exact_lower_ratio(25, 50, 59, 92, 0.05), 4)
-    0.5835
     """
     if not x1:
         return 0.0
@@ -61,22 +53,14 @@ def _region(n1: int, x2: int, n2: int, limit: float, z: float) -> Region:
         counts=seconds,
         sizes=sizes,
         least=least_counts(sizes, reaches),
-        range_of=_second_rates,
-        rates_of=_first_rates,
+        range_of=lambda contrast: (0.0, min(1.0, (1 - contrast) / (1 + contrast)) if contrast > -1 else 1.0),
+        rates_of=lambda contrast, rates: np.clip(rates * _ratio(contrast), 0.0, 1.0),
     )
 
 
 def _ratio(contrast: float) -> float:
     """Return the ratio that (ratio - 1) / (ratio + 1) is of: like a difference, it lies between -1 and 1."""
     return (1 + contrast) / (1 - contrast)
-
-
-def _second_rates(contrast: float) -> Range:
-    return 0.0, min(1.0, (1 - contrast) / (1 + contrast)) if contrast > -1 else 1.0
-
-
-def _first_rates(contrast: float, rates: Array) -> Array:
-    return np.clip(rates * _ratio(contrast), 0.0, 1.0)
 
 
 # Nodes of Gauss and Legendre's rule over the quantiles of one rate: 64 give five digits.
@@ -87,12 +71,7 @@ _QUANTILES, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2
 
 
 def melded_upper(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Array:
-    """Return the upper bound of each x1 / n1 - x2 / n2 at a one-sided alpha.
-
-    >>> arms = [np.array([float(count)]) for count in (10, 10, 10, 10)]
-    >>> melded_upper(*arms, 0.05).round(4)
-    array([0.2589])
-    """
+    """Return the upper bound of each x1 / n1 - x2 / n2 at a one-sided alpha."""
     highest = _upper_quantiles(x1, n1)
 
     def beyond(difference: Array) -> Array:
@@ -104,12 +83,7 @@ def melded_upper(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Ar
 
 
 def melded_lower_ratio(x1: Array, n1: Array, x2: Array, n2: Array, alpha: float) -> Array:
-    """Return the lower bound of each (x1 / n1) / (x2 / n2) at a one-sided alpha.
-
-    >>> arms = [np.array([float(count)]) for count in (10, 10, 10, 10)]
-    >>> melded_lower_ratio(*arms, 0.05).round(4)
-    array([0.7411])
-    """
+    """Return the lower bound of each (x1 / n1) / (x2 / n2) at a one-sided alpha."""
     highest = _upper_quantiles(x2, n2)
 
     def above(share: Array) -> Array:
@@ -159,7 +133,7 @@ def difference_bounds(x1: Array, n1: Array, x2: Array, n2: Array, z: float, *, u
     if not upper:
         # Swapping the arms negates the interval.
         return -difference_bounds(x2, n2, x1, n1, z, upper=True)
-    return bisect(lambda at: _difference_statistic(x1, n1, x2, n2, at), -z, x1 / n1 - x2 / n2, np.ones_like(x1))
+    return bisect(lambda at: difference_statistics(x1, n1, x2, n2, at), -z, x1 / n1 - x2 / n2, np.ones_like(x1))
 
 
 def ratio_bounds(x1: Array, n1: Array, x2: Array, n2: Array, z: float, *, upper: bool) -> Array:
@@ -199,20 +173,6 @@ def bisect(statistic: Statistic, level: float | Array, low: Array, high: Array, 
     return high
 
 
-def _difference_statistic(x1: Array, n1: Array, x2: Array, n2: Array, difference: Array) -> Array:
-    """Return `proportions.score.difference_statistic` of each pair at a difference of its own."""
-    is_negative = difference < 0
-    x, n = np.where(is_negative, x2, x1), np.where(is_negative, n2, n1)
-    y, m = np.where(is_negative, x1, x2), np.where(is_negative, n1, n2)
-    delta = np.abs(difference)
-    second = _constrained_rates(x, n, y, m, delta)
-    first = np.minimum(second + delta, 1.0)
-    spread1, spread2 = first * (1 - first) / n, second * (1 - second) / m
-    variance = (spread1 + spread2) * (n + m) / (n + m - 1)
-    third = spread1 * (1 - 2 * first) / n - spread2 * (1 - 2 * second) / m
-    return np.where(is_negative, -1.0, 1.0) * standardise(x / n - y / m - delta, variance, third)
-
-
 def ratio_statistic(x1: Array, n1: Array, x2: Array, n2: Array, ratio: Array) -> Array:
     """Return the score z for "the true ratio is `ratio`" of each pair (Miettinen & Nurminen 1985, equation 10).
 
@@ -227,32 +187,3 @@ def ratio_statistic(x1: Array, n1: Array, x2: Array, n2: Array, ratio: Array) ->
     third = spread1 * (1 - 2 * first) / n1 - spread2 * ratio * (1 - 2 * second) / n2
     n = n1 + n2
     return standardise(x1 / n1 - ratio * x2 / n2, (spread1 + spread2) * n / (n - 1), third)
-
-
-def standardise(distance: Array, variance: Array, third: Array) -> Array:
-    """Return distances in standard errors, without their skewness (Cornish & Fisher; Laud 2017).
-
-    >>> standardise(np.array([1.0]), np.array([0.25]), np.array([0.0]))
-    array([2.])
-    """
-    with np.errstate(divide="ignore", invalid="ignore"):
-        z = distance / np.sqrt(variance)
-        skew = third / (6 * variance * np.sqrt(variance))
-        root = 1 + 4 * skew * (z + skew)
-        linear = z + skew - 1 / (4 * skew)
-        corrected = np.where(root < 0, linear, 2 * (z + skew) / (1 + np.sqrt(np.maximum(root, 0.0))))
-    without_variance = np.where(distance == 0, 0.0, np.copysign(math.inf, distance))
-    return np.where(variance > 0, corrected, without_variance)
-
-
-def _constrained_rates(x1: Array, n1: Array, x2: Array, n2: Array, difference: Array) -> Array:
-    """Return the most likely second rate of each pair if the first is larger by `difference` >= 0."""
-    n, successes = n1 + n2, x1 + x2
-    b = ((n1 + 2 * n2) * difference - n - successes) / (3 * n)
-    c = ((n2 * difference - n - 2 * x2) * difference + successes) / n
-    half = b * b * b - b * c / 2 + x2 * difference * (1 - difference) / n / 2
-    radius = np.copysign(np.sqrt(np.maximum(b * b - c / 3, 0.0)), half)
-    cube = radius * radius * radius
-    cosine = np.divide(half, cube, out=np.zeros_like(half), where=cube != 0)
-    root = 2 * radius * np.cos((math.pi + np.arccos(np.clip(cosine, -1.0, 1.0))) / 3) - b
-    return np.where(difference < NEGLIGIBLE, successes / n, np.clip(root, 0.0, 1.0 - difference))

@@ -72,10 +72,6 @@ def search_slices(
 
     `differences` has one entry a sample, `members` is samples x slices. Slices with fewer than FEWEST samples inside or outside are
     left out by the caller. p = (1 + permutations whose largest |t| is at least as large) / (1 + permutations).
-
-    >>> flags = np.arange(60)[:, None] < 30
-    >>> search_slices(np.r_[np.ones(30), np.tile([0.0, 1.0, 0.0], 10)], flags).slices[0].p_adjusted < 0.05
-    True
     """
     permutations = permutations or (PERMUTATIONS if groups is None else GROUPED_PERMUTATIONS)
     generate, seed = generator(rng)
@@ -83,9 +79,10 @@ def search_slices(
     if not count or len(differences) < 2:
         return SliceSearch(slices=(), permutations=permutations, seed=seed, n=len(differences), groups=None)
     inside = members.astype(np.float32)
-    blocks = None if groups is None else _blocks(groups)
-    if blocks is not None:
-        order = np.concatenate(blocks)
+    blocks = None
+    if groups is not None:
+        order = np.argsort(groups, kind="stable")
+        blocks = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
         differences, inside = differences[order], inside[order]
     # In single precision the squares of 1e20 are infinite, and those of 1e-23 are 0: t has no unit.
     scale = float(np.abs(differences - differences.mean()).max()) or 1.0
@@ -119,11 +116,6 @@ def search_slices(
         n=len(differences),
         groups=None if sizes is None else len(sizes),
     )
-
-
-def _blocks(groups: Codes) -> list[Codes]:
-    order = np.argsort(groups, kind="stable")
-    return np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
 
 
 def _null_maxima(

@@ -228,23 +228,18 @@ def _joint(sizes: Array, totals: Array, means: Array, bounds: Range) -> JointErr
 def slice_means(
     values: Array, slicing: Slicing, *, clusters: Codes | None = None, is_binary: bool, bounds: Range
 ) -> SliceMeans:
-    """Return the means of `values` by slice. NaN values, and samples without a slice, are left out.
-
-    >>> slicing = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"))
-    >>> slice_means(np.array([1.0, 0.0, 1.0, 1.0]), slicing, is_binary=True, bounds=(0, 1)).means
-    array([0.5, 1. ])
-    """
+    """Return the means of `values` by slice. NaN values, and samples without a slice, are left out."""
     there = ~np.isnan(values) & (slicing.codes != NO_SLICE)
     if slicing.strata is not None:
         there &= slicing.strata != NO_SLICE
-    kept, inside = slicing.choose(there), values[there]
+    part, inside = slicing.choose(there), values[there]
     binary = is_binary and bool(np.isin(inside, (0.0, 1.0)).all())
     if clusters is not None:
         # All metrics of an arm, and both arms, have the same rows: clusters that a metric does not apply to are empty.
-        return clustered_means(inside, kept, clusters[there], int(clusters.max(initial=-1)) + 1, bounds, binary)
-    if kept.strata is not None:
-        return standardised_means(inside, kept, bounds)
-    return _independent(inside, kept, binary, bounds)
+        return clustered_means(inside, part, clusters[there], int(clusters.max(initial=-1)) + 1, bounds, binary)
+    if part.strata is not None:
+        return standardised_means(inside, part, bounds)
+    return _independent(inside, part, binary, bounds)
 
 
 def _independent(values: Array, slicing: Slicing, counted: bool, bounds: Range) -> SliceMeans:

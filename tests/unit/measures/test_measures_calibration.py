@@ -27,22 +27,26 @@ answers = st.lists(
 
 def observations(confidence, accuracy, clusters=None) -> Observations:
     """None is lost."""
-    columns = [np.array([math.nan if one is None else one for one in values]) for values in (confidence, accuracy)]
+    columns = [
+        np.array([math.nan if single is None else single for single in values]) for values in (confidence, accuracy)
+    ]
     return Observations(
         measure=MEASURE,
         facts=FACTS,
-        columns=tuple(Column(one, np.nan_to_num(one, nan=0.0), np.nan_to_num(one, nan=1.0)) for one in columns),
+        columns=tuple(
+            Column(single, np.nan_to_num(single, nan=0.0), np.nan_to_num(single, nan=1.0)) for single in columns
+        ),
         lost=np.isnan(columns[0]) | np.isnan(columns[1]),
         clusters=None if clusters is None else np.array(clusters),
     )
 
 
-def prepared(confidence, accuracy, end="observed", clusters=None) -> Prepared:
+def prepare(confidence, accuracy, end="observed", clusters=None) -> Prepared:
     return calibration.prepare(observations(confidence, accuracy, clusters), end)
 
 
 def value(*arguments, **options) -> float:
-    return calibration.bound(prepared(*arguments, **options), 0.05)[0].value
+    return calibration.bound(prepare(*arguments, **options), 0.05)[0].value
 
 
 @pytest.mark.slow
@@ -60,7 +64,7 @@ def test_a_value_by_hand():
 
 @given(answers, st.floats(0.001, 0.4))
 def test_the_bounds_hold_the_value_between_them(pairs, alpha):
-    reading, method = calibration.bound(prepared(*zip(*pairs, strict=True)), alpha)
+    reading, method = calibration.bound(prepare(*zip(*pairs, strict=True)), alpha)
 
     assert 0 <= reading.lower <= reading.value <= reading.upper <= 1
     assert method == "ece of 10 bins, all signs"
@@ -69,7 +73,7 @@ def test_the_bounds_hold_the_value_between_them(pairs, alpha):
 def test_the_upper_bound_is_that_of_the_signed_gaps():
     confidence, accuracy = [0.9, 0.9, 0.8, 0.7, 0.2, 0.3], [1, 0, 0, 1, 0, 1]
     gaps = np.array([0.1, -0.9, -0.8, 0.3, -0.2, 0.7]) * np.array([-1, -1, -1, 1, -1, 1])
-    reading, _ = calibration.bound(prepared(confidence, accuracy), 0.05)
+    reading, _ = calibration.bound(prepare(confidence, accuracy), 0.05)
 
     shape = {"kind": "bounded", "bounds": (-1.0, 1.0)}
     assert reading.upper == stats.mean_bound(gaps, alpha=0.05, side="upper", **shape).value
@@ -78,7 +82,7 @@ def test_the_upper_bound_is_that_of_the_signed_gaps():
 
 
 def test_the_interval_is_two_one_sided_bounds():
-    values = prepared([0.9] * 30 + [0.8] * 30, [1] * 30 + [0] * 30)
+    values = prepare([0.9] * 30 + [0.8] * 30, [1] * 30 + [0] * 30)
     interval = calibration.estimate(values, 0.9).interval
     reading, _ = calibration.bound(values, 0.05)
 
@@ -89,8 +93,8 @@ def test_the_interval_is_two_one_sided_bounds():
 def test_groups_widen_the_bounds():
     rng = np.random.default_rng(1)
     accuracy, clusters = np.repeat(rng.integers(0, 2, 20), 5), np.repeat(np.arange(20), 5)
-    alone = calibration.bound(prepared([0.8] * 100, accuracy), 0.05)[0]
-    grouped = calibration.bound(prepared([0.8] * 100, accuracy, clusters=clusters), 0.05)[0]
+    alone = calibration.bound(prepare([0.8] * 100, accuracy), 0.05)[0]
+    grouped = calibration.bound(prepare([0.8] * 100, accuracy, clusters=clusters), 0.05)[0]
 
     assert grouped.value == alone.value
     assert grouped.upper > alone.upper
@@ -100,7 +104,7 @@ def test_groups_widen_the_bounds():
 def test_a_confidence_outside_0_to_1_has_no_error(confidence):
     problem = "a confidence or an accuracy lies outside 0 to 1"
 
-    assert calibration.estimate(prepared([confidence, 0.5], [1, 0]), 0.95).method == problem
+    assert calibration.estimate(prepare([confidence, 0.5], [1, 0]), 0.95).method == problem
 
 
 def test_metrics_that_are_declared_outside_0_to_1_are_refused():
@@ -124,7 +128,7 @@ def test_no_lost_sample_can_make_the_value_lie_outside_its_extremes(pairs, lost)
     confidence, accuracy = map(list, zip(*pairs, strict=True))
     holes = [None] * len(lost)
     low, high = (value([*confidence, *holes], [*accuracy, *holes], end=end) for end in ("low", "high"))
-    filled = value([*confidence, *(one for one, _ in lost)], [*accuracy, *(one for _, one in lost)])
+    filled = value([*confidence, *(single for single, _ in lost)], [*accuracy, *(single for _, single in lost)])
 
     assert low - 1e-12 <= filled <= high + 1e-12
 
@@ -135,17 +139,17 @@ def test_no_lost_sample_can_make_the_value_lie_outside_its_extremes(pairs, lost)
 def arms(n=60, seed=1):
     rng = np.random.default_rng(seed)
     accuracy = rng.integers(0, 2, n).astype(float)
-    return prepared(np.full(n, 0.95), accuracy), prepared(np.full(n, 0.55), accuracy)
+    return prepare(np.full(n, 0.95), accuracy), prepare(np.full(n, 0.55), accuracy)
 
 
 def test_a_difference_is_the_mean_difference_of_the_signed_gaps():
     ours, theirs = arms()
-    found = calibration.compare(ours, theirs, 0.05)
+    result = calibration.compare(ours, theirs, 0.05)
 
-    assert found.value == pytest.approx(value_of(ours) - value_of(theirs))
-    assert found.interval.low <= found.value <= found.interval.high
-    assert found.lower >= found.interval.low
-    assert (found.method, found.deviation) == ("ece of 10 bins, all signs", None)
+    assert result.value == pytest.approx(value_of(ours) - value_of(theirs))
+    assert result.interval.low <= result.value <= result.interval.high
+    assert result.lower >= result.interval.low
+    assert (result.method, result.deviation) == ("ece of 10 bins, all signs", None)
 
 
 def value_of(values: Prepared) -> float:
@@ -158,30 +162,30 @@ def value_of(values: Prepared) -> float:
 )
 def test_interval_and_p_value_agree(rows, alpha):
     first, second, accuracy = zip(*rows, strict=True)
-    found = calibration.compare(prepared(first, accuracy), prepared(second, accuracy), alpha)
+    result = calibration.compare(prepare(first, accuracy), prepare(second, accuracy), alpha)
 
-    if abs(found.p_value - alpha) > 1e-9:
-        assert (found.p_value < alpha) == (not found.interval.low <= 0 <= found.interval.high)
+    if abs(result.p_value - alpha) > 1e-9:
+        assert (result.p_value < alpha) == (not result.interval.low <= 0 <= result.interval.high)
 
 
 def test_a_clear_difference_has_a_small_p_value():
     ours, theirs = arms(400)
-    found = calibration.compare(ours, theirs, 0.05)
+    result = calibration.compare(ours, theirs, 0.05)
 
-    assert found.p_value < 1e-6
-    assert found.lower > 0.2
+    assert result.p_value < 1e-6
+    assert result.lower > 0.2
 
 
 def test_equal_arms_differ_by_nothing():
     ours, _ = arms()
-    found = calibration.compare(ours, ours, 0.05)
+    result = calibration.compare(ours, ours, 0.05)
 
-    assert (found.value, found.p_value) == (0.0, 1.0)
-    assert found.interval.low < 0 < found.interval.high
+    assert (result.value, result.p_value) == (0.0, 1.0)
+    assert result.interval.low < 0 < result.interval.high
 
 
 def test_one_pair_has_a_difference_and_a_reason():
-    found = calibration.compare(prepared([0.9], [1]), prepared([0.6], [1]), 0.05)
+    result = calibration.compare(prepare([0.9], [1]), prepare([0.6], [1]), 0.05)
 
-    assert (found.value, found.interval, found.p_value) == (pytest.approx(-0.3), None, None)
-    assert found.note == "too few samples or clusters to compare"
+    assert (result.value, result.interval, result.p_value) == (pytest.approx(-0.3), None, None)
+    assert result.note == "too few samples or clusters to compare"

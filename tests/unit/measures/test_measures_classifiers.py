@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from pytest_crucible.measures import auroc, average_precision, pooled
+from pytest_crucible.measures import auroc, pooled
 from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.stats import classifiers
@@ -49,9 +49,7 @@ def average_precision_by_hand(scores, labels):
 def test_average_precision_is_its_definition(rows):
     scores, labels = table(rows)
 
-    assert average_precision.average_precision(scores, labels) == pytest.approx(
-        average_precision_by_hand(scores, labels)
-    )
+    assert pooled.average_precision(scores, labels) == pytest.approx(average_precision_by_hand(scores, labels))
 
 
 @given(SCORES)
@@ -71,7 +69,7 @@ def test_curves_rise_from_one_corner_to_the_other(rows):
 
 def test_perfect_separation_has_an_interval():
     prepared = Prepared(values=np.r_[np.ones(10), np.zeros(20)], strata=np.r_[np.ones(10), np.zeros(20)])
-    measured = average_precision.estimate(prepared, 0.95)
+    measured = pooled.estimate_average_precision(prepared, 0.95)
     of_counts = pooled.estimate(counts([2] * 20, [2] * 20), 0.95)
 
     assert measured.value == 1
@@ -84,15 +82,15 @@ def test_equal_data_have_equal_intervals():
     rng = np.random.default_rng(1)
     prepared = Prepared(values=rng.normal(size=60), strata=(rng.random(60) < 0.4).astype(float))
 
-    assert average_precision.estimate(prepared, 0.95) == average_precision.estimate(prepared, 0.95)
+    assert pooled.estimate_average_precision(prepared, 0.95) == pooled.estimate_average_precision(prepared, 0.95)
 
 
 @given(SCORES, st.integers(1, 5))
 def test_intervals_hold_the_estimate(rows, groups):
     scores, labels = table(rows)
     prepared = Prepared(values=scores, strata=labels, clusters=np.arange(len(scores)) // groups)
-    measured = average_precision.estimate(prepared, 0.95)
-    bounds, _ = average_precision.bound_area(prepared, 0.05)
+    measured = pooled.estimate_average_precision(prepared, 0.95)
+    bounds, _ = pooled.bound_average_precision(prepared, 0.05)
 
     assert measured.interval.low <= measured.value <= measured.interval.high
     assert measured.interval.low <= bounds.lower <= bounds.value <= bounds.upper <= measured.interval.high
@@ -102,8 +100,8 @@ def test_a_better_arm_is_better():
     rng = np.random.default_rng(3)
     labels = np.r_[np.ones(80), np.zeros(120)]
     good, bad = labels + rng.normal(size=200) * 0.5, labels + rng.normal(size=200) * 3
-    better = average_precision.compare(*(Prepared(values=scores, strata=labels) for scores in (good, bad)), 0.05)
-    same = average_precision.compare(*(Prepared(values=good, strata=labels) for _ in range(2)), 0.05)
+    better = pooled.compare_average_precision(*(Prepared(values=scores, strata=labels) for scores in (good, bad)), 0.05)
+    same = pooled.compare_average_precision(*(Prepared(values=good, strata=labels) for _ in range(2)), 0.05)
 
     assert better.p_value < 0.001
     assert better.interval.low > 0
@@ -141,7 +139,7 @@ def test_groups_widen_the_interval():
 )
 def test_f1_is_the_harmonic_mean(rows):
     flagged, positive = (np.array([float(row[k]) for row in rows]) for k in (0, 1))
-    prepared = pooled.prepare_f1(observed(flagged, expected=[bool(label) for label in positive]), "observed")
+    prepared = pooled.prepare_f1(prepare_decisions(flagged, expected=[bool(label) for label in positive]), "observed")
     right = float((flagged * positive).sum())
     precision, recall = right / max(flagged.sum(), 1), right / max(positive.sum(), 1)
     harmonic = 2 * precision * recall / (precision + recall) if right else 0.0
@@ -149,7 +147,7 @@ def test_f1_is_the_harmonic_mean(rows):
     assert pooled._ratio(prepared) == pytest.approx(harmonic)
 
 
-def observed(values, low=None, high=None, expected=(), further=()):
+def prepare_decisions(values, low=None, high=None, expected=(), further=()):
     columns = tuple(
         Column(
             np.asarray(column, dtype=float),
@@ -168,10 +166,10 @@ def observed(values, low=None, high=None, expected=(), further=()):
 
 def test_lost_flags_make_f1_as_low_or_as_high_as_it_can_be():
     values = np.array([1.0, math.nan, 0.0, math.nan])
-    given = observed(values, expected=[True, True, False, False])
+    decisions = prepare_decisions(values, expected=[True, True, False, False])
 
-    assert pooled._ratio(pooled.prepare_f1(given, "low")) == pytest.approx(0.5)
-    assert pooled._ratio(pooled.prepare_f1(given, "high")) == 1
+    assert pooled._ratio(pooled.prepare_f1(decisions, "low")) == pytest.approx(0.5)
+    assert pooled._ratio(pooled.prepare_f1(decisions, "high")) == 1
 
 
 def test_f1_is_of_flags():
@@ -183,9 +181,9 @@ def test_f1_is_of_flags():
 
 
 def test_a_lost_text_has_as_many_spans_as_the_average():
-    given = observed(np.array([1.0, 3.0, math.nan]), further=(np.array([2.0, 3.0, math.nan]),))
+    decisions = prepare_decisions(np.array([1.0, 3.0, math.nan]), further=(np.array([2.0, 3.0, math.nan]),))
 
-    low, high = (pooled.prepare_counts(given, end) for end in ("low", "high"))
+    low, high = (pooled.prepare_counts(decisions, end) for end in ("low", "high"))
     assert (low.values.tolist(), low.strata.tolist()) == ([1, 3, 0], [2, 3, 3])
     assert (high.values.tolist(), high.strata.tolist()) == ([1, 3, 3], [2, 3, 3])
 

@@ -12,7 +12,7 @@ def by(*names, within=None, cuts=()):
     return By(tuple(Field(name, cuts) for name in names), None if within is None else Field(within))
 
 
-def sliced(fields, metadata):
+def slice_by(fields, metadata):
     slicing = slice_samples(fields, [None] * len(metadata), metadata)
     return slicing.names, slicing.codes.tolist()
 
@@ -38,11 +38,11 @@ def test_a_field_is_a_key_of_metadata_or_of_expected(name, expected, metadata, v
 def test_samples_without_a_value_are_in_no_slice():
     metadata = [{"sex": "m"}, {}, {"sex": None}, {"sex": ""}, {"sex": "f"}]
 
-    assert sliced(by("sex"), metadata) == (("f", "m"), [1, -1, -1, -1, 0])
+    assert slice_by(by("sex"), metadata) == (("f", "m"), [1, -1, -1, -1, 0])
 
 
 def test_numbers_are_cut_from_each_limit_upwards():
-    names, codes = sliced(
+    names, codes = slice_by(
         by("age", cuts=(25.0, 45.0)), [{"age": value} for value in (24, 25, 44.5, 45, "60", None, "old")]
     )
 
@@ -53,13 +53,13 @@ def test_numbers_are_cut_from_each_limit_upwards():
 def test_crossed_fields_have_the_combinations_that_exist():
     metadata = [{"sex": "f", "race": "a"}, {"sex": "m", "race": "b"}, {"sex": "m"}, {"sex": "f", "race": "b"}]
 
-    assert sliced(by("sex", "race"), metadata) == (("f & a", "f & b", "m & b"), [0, 2, -1, 1])
+    assert slice_by(by("sex", "race"), metadata) == (("f & a", "f & b", "m & b"), [0, 2, -1, 1])
 
 
 def test_two_combinations_never_have_one_name():
     metadata = [{"a": "x & y", "b": "z"}, {"a": "x", "b": "y & z"}, {"a": '"x', "b": "y"}]
 
-    names, codes = sliced(by("a", "b"), metadata)
+    names, codes = slice_by(by("a", "b"), metadata)
 
     assert names == ('"\\"x" & y', 'x & "y & z"', '"x & y" & z')
     assert sorted(codes) == [0, 1, 2]
@@ -73,11 +73,11 @@ def test_names_that_only_look_alike_are_told_apart():
 
 
 def test_a_number_too_large_for_a_float_is_a_name():
-    assert sliced(by("a"), [{"a": 10**400}, {"a": 1}]) == (("1", str(10**400)), [1, 0])
+    assert slice_by(by("a"), [{"a": 10**400}, {"a": 1}]) == (("1", str(10**400)), [1, 0])
 
 
 def test_values_of_other_types_have_names():
-    names, _ = sliced(by("x"), [{"x": value} for value in (True, 2, 10, 1.5, ["a"], "z\n1")])
+    names, _ = slice_by(by("x"), [{"x": value} for value in (True, 2, 10, 1.5, ["a"], "z\n1")])
 
     assert names == ("1.5", "2", "10", '["a"]', "true", "z\n1")
 
@@ -110,10 +110,10 @@ def test_values_of_other_types_have_names():
     ],
 )
 def test_fields_that_do_not_divide_the_samples_are_explained(fields, metadata, problem):
-    found = field_problem(fields, [None] * len(metadata), metadata)
+    result = field_problem(fields, [None] * len(metadata), metadata)
 
-    assert found.startswith(problem)
-    assert bool(found) == bool(problem)
+    assert result.startswith(problem)
+    assert bool(result) == bool(problem)
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_fields_that_do_not_divide_the_samples_are_explained(fields, metadata, p
 def test_a_quantity_with_few_samples_at_each_number_is_to_be_cut(fields, values, advice):
     metadata = [{fields.fields[0].name: value, "sex": "f"} for value in values]
 
-    found = advise_cuts(fields, slice_samples(fields, [None] * len(metadata), metadata))
+    result = advise_cuts(fields, slice_samples(fields, [None] * len(metadata), metadata))
 
-    assert found.startswith(advice)
-    assert bool(found) == bool(advice)
+    assert result.startswith(advice)
+    assert bool(result) == bool(advice)

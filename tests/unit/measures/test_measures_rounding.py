@@ -17,7 +17,7 @@ KINDS = {
 }
 
 
-def compared(kind, first, second, clusters=None):
+def compare_arms(kind, first, second, clusters=None):
     compare, facts = KINDS[kind]
     unit = facts.get("bounds", (0, 1))[1]
     unit = unit if np.isfinite(unit) else 1.0
@@ -30,29 +30,29 @@ def compared(kind, first, second, clusters=None):
 @pytest.mark.parametrize("noise", [1e-9, -5e-7, 1e-13])
 def test_a_constant_difference_of_rounding_size_is_none(kind, clusters, noise):
     scores = np.clip(SCORES, 0.6, 0.9)
-    one = compared(kind, scores + noise, scores, clusters)
+    single = compare_arms(kind, scores + noise, scores, clusters)
 
-    assert (one.value, one.p_value) == (0.0, 1.0)
+    assert (single.value, single.p_value) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_single_precision_is_rounding(kind):
     scores = np.clip(SCORES, 0.01, 1)
-    one = compared(kind, scores.astype(np.float32).astype(float), scores)
+    single = compare_arms(kind, scores.astype(np.float32).astype(float), scores)
 
-    assert (one.value, one.p_value) == (0.0, 1.0)
+    assert (single.value, single.p_value) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_small_difference_is_no_rounding(kind):
     scores = np.clip(SCORES, 0.3, 0.9)
-    one = compared(kind, scores + 1e-4, scores)
+    single = compare_arms(kind, scores + 1e-4, scores)
 
-    assert one.value > 1e-5
+    assert single.value > 1e-5
 
 
 def test_a_mean_that_would_be_shown_as_0_favours_no_arm():
     noise = np.random.default_rng(4).normal(0, 5e-6, 400)
-    one = compared("bounded", 0.5 + noise - noise.mean() - 5e-7, np.full(400, 0.5))
+    single = compare_arms("bounded", 0.5 + noise - noise.mean() - 5e-7, np.full(400, 0.5))
 
-    assert (one.value, one.p_value) == (0.0, 1.0)
+    assert (single.value, single.p_value) == (0.0, 1.0)

@@ -8,7 +8,7 @@ import pytest
 from plan_builders import arms_of
 
 from pytest_crucible.datasets import identify
-from pytest_crucible.measures.possible_values import contrast_problem
+from pytest_crucible.measures.table import contrast_problem
 from pytest_crucible.plan.design import PASSED, check_expected, contrasts_with_baselines, group_count, plan_metrics
 from pytest_crucible.plan.targets import parse_contrast, parse_target, with_declarations
 from pytest_crucible.records import Contrast, MetricFacts, NoTwin, Sample, Target, Twin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pickle
 
 import numpy as np
@@ -74,10 +73,6 @@ def test_a_seed_gives_one_answer(seed, alpha):
     assert pickle.loads(pickle.dumps(first)) == first
 
 
-def test_another_seed_deals_anew():
-    assert len({false_alarm_rate(SCORES, alpha=0.3, replicates=200, seed=seed).alarms for seed in range(5)}) > 1
-
-
 def test_repeats_that_agree_raise_no_alarm():
     values = np.repeat(RNG.random((20, 1)), 4, axis=1)
 
@@ -85,15 +80,8 @@ def test_repeats_that_agree_raise_no_alarm():
         assert false_alarm_rate(values, **facts, replicates=50).alarms == 0
 
 
-def test_a_larger_alpha_raises_more_alarms():
-    few, many = (false_alarm_rate(SCORES, alpha=alpha, replicates=300).rate for alpha in (0.05, 0.4))
-
-    assert few < 0.12
-    assert 0.3 < many < 0.5
-
-
 def test_with_an_odd_number_of_repeats_one_sits_out():
-    """Of three repeats two are dealt: values are those of single repeats, not of averages."""
+    """Two of three repeats are dealt: values are those of single repeats, not of averages."""
     result = false_alarm_rate((RNG.random((30, 3)) < 0.5).astype(float), replicates=50)
 
     assert result.method == "exact unconditional"
@@ -133,8 +121,3 @@ def test_it_holds_up_to_chance_and_a_tenth_of_alpha(alarms, holds):
 def test_wrong_input_is_refused(values, facts, message):
     with pytest.raises(ValueError, match=message):
         false_alarm_rate(values, **facts)
-
-
-def test_a_self_test_cannot_be_changed():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        outcome(3).alarms = 0

@@ -21,7 +21,7 @@ UNIT = (0.0, 1.0)
 
 
 @st.composite
-def judged(draw: st.DrawFn):
+def draw_ratings(draw: st.DrawFn):
     """Labels, their predictions, and predictions of others."""
     n = draw(st.integers(2, 20))
     column = st.lists(SCORES, min_size=n, max_size=n)
@@ -35,42 +35,20 @@ def verdicts(draw: st.DrawFn):
     return draw(column), draw(column)
 
 
-def test_plain_ppi_by_hand():
-    result = ppi_mean([1, 0, 1, 1], [1, 0, 0, 0], [1, 1, 0, 0], lam=1.0, distribution="normal")
-    # labels - predictions are 0, 0, 1, 1: mean 1/2, variance 1/4; the other predictions alike
-    assert result.estimate == 1.0
-    assert result.se == pytest.approx(math.sqrt(1 / 4 / 4 + 1 / 4 / 4))
-    assert result.interval.high - result.estimate == pytest.approx(1.959964 * result.se, rel=1e-6)
-    assert result.bias == -0.5
-
-
-@given(judged())
+@given(draw_ratings())
 def test_lambda_nought_is_the_labels_alone(data):
     labels = data[0]
     result, alone = ppi_mean(*data, lam=0.0), mean_interval(labels)
 
     assert result.estimate == pytest.approx(np.mean(labels))
     if alone is None:
-        assert (result.interval, result.labels_only, result.status) == (None, None, "degenerate")
+        assert (result.interval, result.status) == (None, "degenerate")
     else:
         assert (result.interval.low, result.interval.high) == pytest.approx((alone.low, alone.high))
-        assert (result.labels_only.low, result.labels_only.high) == pytest.approx((alone.low, alone.high))
         assert result.effective_labels == pytest.approx(len(labels))
 
 
-@given(judged(), st.sampled_from([None, 0.0, 0.5, 1.0]), st.booleans())
-def test_intervals_are_ordered_contain_the_estimate_and_narrow_with_the_level(data, lam, bounded):
-    bounds = UNIT if bounded else None
-    wide, narrow = (ppi_mean(*data, lam=lam, bounds=bounds, level=level) for level in (0.95, 0.5))
-
-    assert 0 <= wide.tuning <= 1
-    if wide.interval is not None:
-        assert wide.interval.low < narrow.interval.low < narrow.interval.high < wide.interval.high
-        if not bounded:
-            assert wide.interval.low <= wide.estimate <= wide.interval.high
-
-
-@given(judged(), st.integers(-5, 5), st.sampled_from([None, 1.0]))
+@given(draw_ratings(), st.integers(-5, 5), st.sampled_from([None, 1.0]))
 def test_a_constant_bias_of_the_judge_changes_nothing_but_the_bias(data, bias, lam):
     labels, predictions, others = data
     result = ppi_mean(labels, predictions, others, lam=lam)
@@ -79,15 +57,6 @@ def test_a_constant_bias_of_the_judge_changes_nothing_but_the_bias(data, bias, l
     assert shifted.estimate == pytest.approx(result.estimate, abs=1e-9)
     assert shifted.se == pytest.approx(result.se, abs=1e-9)
     assert shifted.bias == pytest.approx(result.bias + bias)
-
-
-@given(judged())
-def test_the_order_of_the_samples_does_not_matter(data):
-    labels, predictions, others = data
-    result, turned = ppi_mean(*data), ppi_mean(labels[::-1], predictions[::-1], others[::-1])
-
-    assert turned.estimate == pytest.approx(result.estimate)
-    assert turned.se == pytest.approx(result.se, abs=1e-12)
 
 
 def test_a_judge_without_errors_makes_every_judgement_a_label():
@@ -111,10 +80,6 @@ def test_a_judge_that_says_nothing_is_not_trusted():
     assert tuned.tuning < 0.3
     assert tuned.effective_labels == pytest.approx(200, rel=0.05)
     assert plain.effective_labels < 120
-
-
-def test_a_constant_judge_has_lambda_nought():
-    assert ppi_mean([0, 1, 1], [1, 1, 1], [1, 1, 1, 1]).tuning == 0
 
 
 @pytest.mark.parametrize(("n", "noted"), [(49, True), (50, False)])
@@ -172,10 +137,10 @@ def two_arms(draw: st.DrawFn):
 
 @given(two_arms(), st.booleans(), st.sampled_from([None, 1.0]))
 def test_swapping_the_arms_flips_the_sign_and_keeps_the_p_value(data, bounded, lam):
-    one, other, judged_one, judged_other = data
+    single, other, judged_one, judged_other = data
     bounds = UNIT if bounded else None
-    result = ppi_difference(one, other, judged_one, judged_other, bounds=bounds, lam=lam)
-    swapped = ppi_difference(other, one, judged_other, judged_one, bounds=bounds, lam=lam)
+    result = ppi_difference(single, other, judged_one, judged_other, bounds=bounds, lam=lam)
+    swapped = ppi_difference(other, single, judged_other, judged_one, bounds=bounds, lam=lam)
 
     assert swapped.estimate == pytest.approx(-result.estimate, abs=1e-12)
     assert swapped.p_value == pytest.approx(result.p_value)
@@ -183,26 +148,14 @@ def test_swapping_the_arms_flips_the_sign_and_keeps_the_p_value(data, bounded, l
         assert swapped.interval.low == pytest.approx(-result.interval.high)
 
 
-@given(two_arms(), st.booleans())
-def test_p_value_and_interval_of_a_difference_agree(data, bounded):
-    result = ppi_difference(*data, bounds=UNIT if bounded else None)
-    if result.interval is None:
-        assert result.p_value is None
-        return
-
-    assert 0 <= result.p_value <= 1
-    if min(abs(result.interval.low), abs(result.interval.high)) > 1e-9:
-        assert (result.p_value < 0.05) == (result.interval.low > 0 or result.interval.high < 0)
-
-
 @given(two_arms())
 def test_a_difference_with_lambda_nought_is_the_paired_t_of_the_labels(data):
-    one, other = ([value for value in labels if value is not None] for labels in data[:2])
+    single, other = ([value for value in labels if value is not None] for labels in data[:2])
     result = ppi_difference(*data, lam=0.0)
 
-    assert result.estimate == pytest.approx(np.mean(one) - np.mean(other), abs=1e-12)
+    assert result.estimate == pytest.approx(np.mean(single) - np.mean(other), abs=1e-12)
     if result.interval is not None:
-        plain = stats.ttest_rel(one, other)
+        plain = stats.ttest_rel(single, other)
         assert result.p_value == pytest.approx(plain.pvalue)
         assert result.interval.low == pytest.approx(plain.confidence_interval().low)
 
@@ -226,30 +179,11 @@ def test_position_bias_by_hand():
 
 
 @given(verdicts())
-def test_swapping_the_answers_mirrors_the_win_rate_and_keeps_the_bias(data):
-    shown_first, shown_second = (np.array(order) for order in data)
-    result, swapped = position_bias(shown_first, shown_second), position_bias(1 - shown_second, 1 - shown_first)
-
-    assert (swapped.towards_first, swapped.p_value) == (result.towards_first, result.p_value)
-    assert swapped.win_rate == pytest.approx(1 - result.win_rate)
-    assert swapped.win_interval.low == pytest.approx(1 - result.win_interval.high)
-
-
-@given(verdicts())
-def test_swapping_the_places_mirrors_the_bias_and_keeps_the_win_rate(data):
-    result, swapped = position_bias(*data), position_bias(*data[::-1])
-
-    assert (swapped.towards_first, swapped.p_value) == (result.towards_second, result.p_value)
-    assert swapped.win_rate == pytest.approx(result.win_rate)
-    assert swapped.consistency == result.consistency
-
-
-@given(verdicts())
 def test_p_value_and_interval_of_the_bias_agree(data):
     result = position_bias(*data)
 
     assert 0 < result.p_value <= 1
-    assert result.win_interval.low <= result.win_rate <= result.win_interval.high
+    assert 0 <= result.win_interval.low <= result.win_rate <= result.win_interval.high <= 1
     if abs(result.p_value - 0.05) > 1e-9:
         assert (result.p_value < 0.05) == (not result.first_interval.low <= 0.5 <= result.first_interval.high)
 
@@ -276,7 +210,7 @@ def test_clusters_of_equal_pairs_widen_the_win_rate():
 
     assert clustered.clusters == 20
     assert clustered.win_rate == alone.win_rate
-    width = [one.win_interval.high - one.win_interval.low for one in (alone, clustered)]
+    width = [single.win_interval.high - single.win_interval.low for single in (alone, clustered)]
     assert width[1] > 2 * width[0]
 
 
@@ -289,26 +223,8 @@ def test_verdicts_are_checked():
         position_bias([1], [0])
 
 
-def test_the_interval_of_a_win_rate_is_one_of_rates():
-    found = position_bias([1, 1, 0, 1], [0, 1, 0, 0])
-
-    assert 0 <= found.win_interval.low <= found.win_rate <= found.win_interval.high <= 1
-
-
-@given(judged())
-def test_a_cluster_for_each_sample_is_no_cluster(data):
-    labels, _, rest = data
-    assume(min(len(labels), len(rest)) >= 5)
-    clusters = range(len(labels)), range(len(labels), len(labels) + len(rest))
-    plain, clustered = (ppi_mean(*data, bounds=UNIT, clusters=chosen) for chosen in (None, clusters))
-
-    assert clustered.estimate == plain.estimate
-    assert (clustered.interval.low, clustered.interval.high) == pytest.approx((plain.interval.low, plain.interval.high))
-    assert clustered.se == pytest.approx(plain.se, abs=1e-12)
-
-
 def test_samples_repeated_in_their_clusters_add_nothing():
-    """Of three copies of each sample the clustered interval is that of the samples, and the plain one is too narrow."""
+    """The clustered interval of three copies of each sample is that of the samples, and the plain one is too narrow."""
     labels, predictions, rest = [1, 0, 1, 1, 0, 1], [1, 0, 0, 1, 0, 1], [1, 1, 0, 0, 1, 0, 1, 1]
     copies = [np.repeat(column, 3) for column in (labels, predictions, rest)]
     clusters = np.repeat(np.arange(6), 3), np.repeat(np.arange(6, 14), 3)

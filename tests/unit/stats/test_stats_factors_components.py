@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats import Source, crossed_mean, expected_half_width, levels_to_halve, variance_components
+from pytest_crucible.stats import Source, expected_half_width, levels_to_halve, variance_components
 from pytest_crucible.stats.factors.crossed import variance_table
 from pytest_crucible.stats.factors.power import with_levels
 
@@ -99,17 +99,3 @@ def test_what_is_expected_of_more_levels_is_what_more_levels_have(levels, n):
     assert then[0].variance == pytest.approx(samples / n + noise / (n * levels))
     assert then[1].variance == pytest.approx(prompts / levels + noise / (n * levels))
     assert then[1].floor == pytest.approx(noise / (n * levels))
-
-
-def test_levels_that_happen_to_be_alike_are_expected_to_differ_by_chance():
-    alike = Source(name="prompts", levels=5, dof=4, variance=0.0, floor=1e-4)
-
-    assert expected_half_width([SAMPLES, alike], 0.05) > expected_half_width([SAMPLES], 0.05)
-
-
-def test_a_mean_of_one_sample_less_has_the_same_components():
-    scores = drawn(30, 4, samples=0.3, prompts=0.1, noise=0.2)
-    with_empty = np.vstack([scores, np.full((1, 4), np.nan)])
-
-    assert variance_table(with_empty, ["prompts"]) == variance_table(scores, ["prompts"])
-    assert crossed_mean(with_empty, ["prompts"]).sources == crossed_mean(scores, ["prompts"]).sources

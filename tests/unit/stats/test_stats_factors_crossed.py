@@ -97,21 +97,9 @@ def test_sources_do_not_depend_on_the_order_of_samples_and_levels(cells, random)
     order = [random.sample(range(size), size) for size in cells.shape]
     shuffled = cells[np.ix_(*order)]
 
-    for one, other in zip(crossed_mean(cells, "pr").sources, crossed_mean(shuffled, "pr").sources, strict=True):
-        assert math.isclose(one.variance, other.variance, rel_tol=1e-9, abs_tol=1e-15)
-        assert math.isclose(one.floor, other.floor, rel_tol=1e-9, abs_tol=1e-15)
-
-
-@given(scores)
-def test_a_shift_of_one_level_changes_the_part_of_its_factor_alone(cells):
-    shifted = cells.copy()
-    shifted[:, 0, :] += 1.0
-
-    before, after = crossed_mean(cells, "pr").sources, crossed_mean(shifted, "pr").sources
-
-    for one, other in zip((before[0], before[2]), (after[0], after[2]), strict=True):
-        assert math.isclose(one.variance, other.variance, rel_tol=1e-9, abs_tol=1e-12)
-    assert math.isclose(before[1].floor, after[1].floor, rel_tol=1e-9, abs_tol=1e-12)
+    for single, other in zip(crossed_mean(cells, "pr").sources, crossed_mean(shuffled, "pr").sources, strict=True):
+        assert math.isclose(single.variance, other.variance, rel_tol=1e-9, abs_tol=1e-15)
+        assert math.isclose(single.floor, other.floor, rel_tol=1e-9, abs_tol=1e-15)
 
 
 def test_a_level_without_scores_does_not_count():
@@ -138,13 +126,6 @@ def test_few_scores_of_a_level_weigh_as_fewer_levels():
     assert level_source(table, "prompts").variance > 1.4 * whole.variance * 0.95
 
 
-def test_levels_that_differ_by_rounding_are_no_source():
-    table = np.repeat(RNG.random((30, 1)), 3, axis=1)
-    table[:, 1] += 1e-17
-
-    assert level_source(table, "prompts").variance == 0.0
-
-
 def test_a_source_that_suits_groups_has_a_larger_floor_by_group():
     groups = np.repeat(np.arange(10), 6)
     table = RNG.normal(0, 0.3, (10, 4))[groups] + RNG.normal(0, 0.05, (60, 4))
@@ -158,31 +139,6 @@ def test_a_source_that_suits_groups_has_a_larger_floor_by_group():
 @given(sources(), st.floats(0.001, 0.4))
 def test_p_value_and_half_width_are_one_procedure(parts, alpha):
     assert math.isclose(p_value(parts, half_width(parts, alpha)), alpha, rel_tol=1e-6)
-
-
-@given(sources(), st.floats(0.001, 0.4))
-def test_a_further_source_never_narrows_the_interval(parts, alpha):
-    assert half_width(parts, alpha) >= half_width(parts[:1], alpha) - 1e-12
-
-
-@given(sources())
-def test_the_interval_narrows_with_alpha(parts):
-    widths = [half_width(parts, alpha) for alpha in (0.001, 0.01, 0.05, 0.2, 0.5)]
-
-    assert widths == sorted(widths, reverse=True)
-
-
-def test_p_values_keep_their_digits_far_out():
-    samples = Source(name="samples", levels=1000, dof=999, variance=1.0)
-
-    assert math.isclose(p_value([samples], 20.0), one_p(20.0, 999), rel_tol=1e-9)
-    assert p_value([samples], 0.0) == 1.0
-
-
-def one_p(t: float, dof: float) -> float:
-    from scipy.special import stdtr
-
-    return float(2 * stdtr(dof, -t))
 
 
 # -- means ----------------------------------------------------------------------------------------------------------
@@ -227,7 +183,7 @@ def test_bounds_add_the_squared_distances_of_samples_and_levels():
 
     for value, side, end in ((bounds.low, "lower", 0.0), (bounds.high, "upper", 1.0)):
         own = [gaffke_bound(cells.mean(axis=axis), end=end, alpha=0.05, side=side) for axis in (0, 1)]
-        assert abs(value - mean.estimate) == pytest.approx(math.hypot(*(mean.estimate - one for one in own)))
+        assert abs(value - mean.estimate) == pytest.approx(math.hypot(*(mean.estimate - single for single in own)))
     assert bounds.method == "gaffke over levels"
 
 
@@ -261,15 +217,6 @@ def test_trainings_of_an_arm_have_the_range_of_a_score():
     ours, theirs = 0.8 * (1 - 0.05 ** (1 / 9)), 0.7 * (1 - 0.05 ** (1 / 12))
 
     assert low == pytest.approx(0.5 - math.hypot(ours, theirs), abs=2e-3)
-
-
-def test_bounds_of_an_unbounded_metric_add_nothing():
-    mean = crossed_mean(RNG.random((25, 4)), ["rounds"])
-
-    half = half_width(mean.sources, 0.1)
-
-    bounds = crossed_bounds(mean, alpha=0.05, bounds=(-math.inf, math.inf))
-    assert (bounds.low, bounds.high) == pytest.approx((mean.estimate - half, mean.estimate + half))
 
 
 @given(scores)
@@ -306,18 +253,10 @@ def test_errors_name_what_was_given():
 # -- differences ----------------------------------------------------------------------------------------------------
 
 
-@given(scores)
-def test_arms_that_answer_alike_do_not_differ(cells):
-    mean = crossed_difference(cells, cells, "pr")
-
-    assert mean.estimate == 0.0
-    assert crossed_p_value(mean) == 1.0
-
-
 def test_scores_computed_in_another_order_do_not_differ():
-    one = np.full((30, 3), 0.1 + 0.2)
+    single = np.full((30, 3), 0.1 + 0.2)
 
-    assert crossed_difference(one, np.full((30, 3), 0.3), ["prompts"]).estimate == 0.0
+    assert crossed_difference(single, np.full((30, 3), 0.3), ["prompts"]).estimate == 0.0
 
 
 def test_what_both_arms_share_cancels():
@@ -354,16 +293,3 @@ def test_trainings_of_the_arms_are_sources_of_their_own():
     ]
     assert mean.sources[2].variance == pytest.approx(0.09 / 3, rel=0.2)
     assert mean.estimate == pytest.approx(float(candidate.mean() - baseline.mean()))
-
-
-@given(st.permutations(range(4)))
-def test_trainings_are_not_paired_with_those_of_the_other_arm(order):
-    rng = np.random.default_rng(3)
-    candidate, baseline = rng.random((20, 4, 2)), rng.random((20, 4, 2))
-    how = {"factors": ["rounds"], "trainings": ("new", "old")}
-
-    one = crossed_difference(candidate, baseline, **how)
-    other = crossed_difference(candidate, baseline[:, order], **how)
-
-    assert one.estimate == pytest.approx(other.estimate)
-    assert [part.variance for part in one.sources] == pytest.approx([part.variance for part in other.sources])

@@ -1,4 +1,4 @@
-"""What a design with random factors shows: against the formulas for one source, and by simulated runs."""
+"""The power of a design with random factors: against the formulas for one source, and by simulated runs."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ def test_with_one_source_of_known_variance_samples_are_those_of_a_t_bound():
 
 @pytest.mark.parametrize("factors", [[PROMPTS], [PROMPTS, Source(name="rounds", levels=3, dof=2, variance=1e-4)]])
 def test_runs_of_this_design_find_the_difference_in_80_percent(factors):
-    """The variances are known to be these; each run measures them anew."""
+    """The variances are known to be these; each run measures them again."""
     sources, rng, runs = [SAMPLES, *factors], np.random.default_rng(5), 1500
     difference = detectable_over_sources(sources, measured=False)
     true = sum(source.variance - source.floor for source in sources)
 
-    found = 0
+    result = 0
     for _ in range(runs):
-        seen = [
+        observed = [
             Source(
-                name=one.name,
-                levels=one.levels,
-                dof=one.dof,
-                variance=one.variance * rng.chisquare(one.dof) / one.dof,
-                floor=one.floor,
+                name=single.name,
+                levels=single.levels,
+                dof=single.dof,
+                variance=single.variance * rng.chisquare(single.dof) / single.dof,
+                floor=single.floor,
             )
-            for one in sources
+            for single in sources
         ]
-        found += difference + rng.normal(0, true**0.5) > half_width(seen, 0.05)
+        result += difference + rng.normal(0, true**0.5) > half_width(observed, 0.05)
 
-    assert found / runs == pytest.approx(0.8, abs=0.035)
+    assert result / runs == pytest.approx(0.8, abs=0.035)
 
 
 def test_a_factor_sets_a_limit_that_no_number_of_samples_passes():

@@ -10,11 +10,9 @@ import pickle
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import compare, difference_bounds, hedges_g, paired_exact_p_value, paired_t, welch_t
+from pytest_crucible.stats import compare, difference_bounds, hedges_g
 from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.means.moments import normal_interval, normal_p_value, t_interval, t_p_value
-from pytest_crucible.stats.means.ratios import geometric_mean_ratio_paired
-from pytest_crucible.stats.proportions.exact import LEFT_OUT, paired_exact_bound
+from pytest_crucible.stats.proportions.exact import LEFT_OUT
 from pytest_crucible.stats.results import Effect
 
 INFINITY = math.inf
@@ -53,14 +51,14 @@ def numbers_of(value):
     if isinstance(value, float):
         yield value
     elif isinstance(value, tuple):
-        for one in value:
-            yield from numbers_of(one)
+        for single in value:
+            yield from numbers_of(single)
     elif dataclasses.is_dataclass(value):
         yield from numbers(value)
 
 
 def check_answer(result):
-    """What holds whatever was asked of whatever data."""
+    """Check everything that holds for any question and any data."""
     assert not any(map(math.isnan, numbers(result)))
     assert pickle.loads(pickle.dumps(result)) == result
     assert isinstance(hash(result), int)
@@ -107,13 +105,6 @@ def test_hardly_any_data_are_answered_with_care(n, estimand, paired):
             assert (result.status, result.p_value) == ("insufficient_data", None)
 
 
-def test_the_ratio_of_one_pair_is_shown_without_an_interval():
-    result = compare([3.0], [2.0], estimand="ratio")
-
-    assert result.estimate == pytest.approx(1.5)
-    assert (result.interval, result.p_value, result.status) == (None, None, "insufficient_data")
-
-
 @pytest.mark.parametrize("groups", [1, 4])
 def test_fewer_than_five_clusters_are_refused_for_every_design(groups):
     for facts in ({"paired": True}, {"paired": False}, {"paired": True, "estimand": "ratio"}):
@@ -132,13 +123,6 @@ def test_six_clusters_of_which_one_arm_has_one_are_too_few():
     assert (result.clusters, result.p_value, result.status) == (6, None, "insufficient_clusters")
 
 
-def test_one_value_in_each_of_two_clustered_arms_is_no_error():
-    result = compare([2.0], [1.0], False, clusters=["a"])
-
-    assert (result.estimate, result.status, result.effect.value) == (1.0, "insufficient_clusters", None)
-    assert result.effect.note
-
-
 def test_one_label_a_pair_is_the_same_as_no_labels():
     plain = compare(CANDIDATE, BASELINE, bounds=UNIT, margin=0.1)
     alone = compare(CANDIDATE, BASELINE, bounds=UNIT, margin=0.1, clusters=range(24))
@@ -146,26 +130,6 @@ def test_one_label_a_pair_is_the_same_as_no_labels():
     assert alone.estimate == plain.estimate
     assert alone.p_value == pytest.approx(plain.p_value)
     assert (alone.ci_low, alone.bounds.high) == pytest.approx((plain.ci_low, plain.bounds.high))
-
-
-def test_neither_arm_varies_and_both_are_equal():
-    baseline, candidate = [0.1 + 0.2] * 5, [0.3] * 4
-
-    result = compare(candidate, baseline, False, kind="bounded", bounds=UNIT)
-
-    assert (result.estimate, result.p_value, result.interval, result.status) == (
-        0.0,
-        1.0,
-        result.interval,
-        "degenerate",
-    )
-
-
-def test_separated_arms_of_0_and_1_are_degenerate_with_an_interval():
-    result = compare([1] * 8, [0] * 8, False)
-
-    assert (result.status, result.estimate, result.interval.high) == ("degenerate", 1.0, 1.0)
-    assert 0 < result.interval.low < 1
 
 
 def test_no_p_value_is_zero_even_where_a_float_cannot_hold_it():
@@ -193,24 +157,6 @@ def test_huge_and_tiny_values_change_nothing_but_the_unit(scale):
 
 
 # -- one-sided questions ------------------------------------------------------------------------------------------
-
-
-def test_a_one_sided_question_is_the_one_sided_test_of_the_library():
-    pairs = compare(CANDIDATE, BASELINE, kind="unbounded", alternative="greater")
-    arms = compare(CANDIDATE, BASELINE, False, kind="unbounded", alternative="less")
-    bits = compare([1, 1, 0, 1, 0, 1, 1], [0, 0, 1, 0, 0, 0, 1], alternative="greater")
-
-    assert pairs.interval.low == paired_t(CANDIDATE, BASELINE, alternative="greater").interval.low
-    assert pairs.interval.high == INFINITY
-    assert arms.interval.high == welch_t(CANDIDATE, BASELINE, alternative="less").interval.high
-    assert arms.interval.low == -INFINITY
-    # Both are nearly the t here; the draws have an error.
-    assert pairs.p_value == pytest.approx(paired_t(CANDIDATE, BASELINE, alternative="greater").p_value, abs=0.02)
-    assert arms.p_value == pytest.approx(welch_t(CANDIDATE, BASELINE, alternative="less").p_value, abs=0.02)
-    assert bits.p_value == paired_exact_p_value(4, 1, 7, alternative="greater")
-    assert bits.interval.low == pytest.approx(paired_exact_bound(4, 1, 7, alpha=0.05, side="lower"))
-    assert bits.interval.high == 1.0
-    assert bits.interval.level == 0.95
 
 
 @pytest.mark.parametrize("clusters", [None, range(30)])
@@ -246,15 +192,8 @@ def test_every_kind_of_positive_values_has_a_ratio(kind, clusters):
 
         assert result.estimate == pytest.approx(2.0)
         assert result.candidate / result.baseline == pytest.approx(result.estimate)
-        assert "ratio of geometric means" not in {one.name for one in (result.effect, *result.effects)}
+        assert "ratio of geometric means" not in {single.name for single in (result.effect, *result.effects)}
         check_answer(result)
-
-
-def test_a_ratio_is_that_of_the_library():
-    result = compare(CANDIDATE + 1, BASELINE + 1, estimand="ratio")
-    known = geometric_mean_ratio_paired(CANDIDATE + 1, BASELINE + 1)
-
-    assert (result.estimate, result.interval, result.p_value) == (known.estimate, known.interval, known.p_value)
 
 
 @pytest.mark.parametrize("paired", [True, False])
@@ -372,7 +311,7 @@ def test_labels_of_two_arms_come_in_any_pair(pack):
 
 
 @pytest.mark.parametrize(
-    ("option", "given", "message"),
+    ("option", "value", "message"),
     [
         ("kind", "binery", "kind must be one of 'auto', 'binary', .*'unbounded', not 'binery'"),
         ("kind", None, "kind must be one of .*, not None"),
@@ -404,28 +343,9 @@ def test_labels_of_two_arms_come_in_any_pair(pack):
         ("clusters", list("ab"), "24 values, 2 cluster labels"),
     ],
 )
-def test_every_wrong_option_is_refused_with_what_is_right(option, given, message):
+def test_every_wrong_option_is_refused_with_what_is_right(option, value, message):
     with pytest.raises(ValueError, match=message):
-        compare(CANDIDATE, BASELINE, **{option: given})
-
-
-@pytest.mark.parametrize(
-    "ask",
-    [
-        lambda wrong: t_p_value(1.0, 5, wrong),
-        lambda wrong: normal_p_value(1.0, wrong),
-        lambda wrong: t_interval(1.0, 0.5, 5, level=0.95, method="t", alternative=wrong),
-        lambda wrong: normal_interval(1.0, 0.5, level=0.95, method="z", alternative=wrong),
-    ],
-)
-def test_no_tail_takes_a_misspelt_alternative_for_another(ask):
-    with pytest.raises(ValueError, match="alternative must be one of 'two-sided', 'greater', 'less', not 'grater'"):
-        ask("grater")
-
-
-def test_an_unknown_option_is_named():
-    with pytest.raises(TypeError, match="alternatve"):
-        compare(CANDIDATE, BASELINE, alternatve="less")
+        compare(CANDIDATE, BASELINE, **{option: value})
 
 
 @pytest.mark.parametrize(("alpha", "facts"), [(0.5, {"alternative": "less"}), (0.7, {"margin": 0.1})])
@@ -481,9 +401,6 @@ def test_a_guarantee_that_no_method_gives_is_refused(facts):
         compare(CANDIDATE + 1, BASELINE + 1, **facts, validity="guaranteed", margin=0.5)
 
 
-# -- second opinions ----------------------------------------------------------------------------------------------
-
-
 # -- sizes of effect ----------------------------------------------------------------------------------------------
 
 
@@ -503,7 +420,10 @@ def test_the_first_size_of_effect_is_the_customary_one(kind, paired):
 
     custom = expected.get(result.kind, "cohen dz" if paired else "hedges g")
     assert result.effect.name == custom
-    assert all(one.interval is None or one.interval.low <= one.value <= one.interval.high for one in result.effects)
+    assert all(
+        single.interval is None or single.interval.low <= single.value <= single.interval.high
+        for single in result.effects
+    )
 
 
 def test_sizes_under_clusters_have_no_interval_that_takes_samples_for_independent():
@@ -515,16 +435,6 @@ def test_sizes_under_clusters_have_no_interval_that_takes_samples_for_independen
 
 
 # -- records ------------------------------------------------------------------------------------------------------
-
-
-def test_a_comparison_cannot_be_changed():
-    result = compare(CANDIDATE, BASELINE)
-
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        result.p_value = 0.0
-    assert (result.ci_low, result.ci_high) == (result.interval.low, result.interval.high)
-    assert compare([2], [1]).ci_low is None
-    assert (result.n, compare(CANDIDATE[:20], BASELINE, False).n) == (24, 44)
 
 
 def test_the_kind_of_a_table_of_repeats_is_that_of_its_entries_not_of_their_means():
@@ -545,7 +455,7 @@ def test_the_lower_end_of_a_ratio_is_never_rounded_over_one_or_to_nothing(low, h
         name="odds ratio", value=(low * high) ** 0.5, interval=Interval(low=low, high=high, level=0.95, method="exact")
     )
 
-    shown = float(str(effect).split("[")[1].split(",")[0])
+    text = float(str(effect).split("[")[1].split(",")[0])
 
-    assert 0 < shown < 1
-    assert shown == pytest.approx(low, rel=0.05)
+    assert 0 < text < 1
+    assert text == pytest.approx(low, rel=0.05)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from functools import partial
 
 import numpy as np
 import pytest
@@ -15,8 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
 
-from pytest_crucible.stats import compare, count_discordant, difference_bounds, estimate
-from pytest_crucible.stats.proportions.exact import paired_exact_bound, two_exact_bound
+from pytest_crucible.stats import compare, estimate
 
 UNIT = (0.0, 1.0)
 ALPHAS = st.sampled_from([0.001, 0.01, 0.05, 0.1, 0.3])
@@ -40,7 +38,7 @@ class Case:
     def compare(self, **options):
         return compare(self.candidate, self.baseline, **{**self.facts, **options})
 
-    def swapped(self, **options):
+    def swap(self, **options):
         clusters = self.facts["clusters"]
         if clusters is not None and not self.facts["paired"]:
             clusters = clusters[::-1]
@@ -133,7 +131,7 @@ def test_an_unanswered_comparison_says_so_in_its_status(case):
 @given(cases(), ALPHAS)
 @FEWER
 def test_swapping_the_arms_turns_the_answer_round_and_keeps_p(case, alpha):
-    result, swapped = case.compare(alpha=alpha), case.swapped(alpha=alpha)
+    result, swapped = case.compare(alpha=alpha), case.swap(alpha=alpha)
     low, high = ends(result.interval)
     turned = (lambda value: 1 / value) if result.estimand == "ratio" else (lambda value: -value)
 
@@ -152,17 +150,6 @@ def test_swapping_the_arms_turns_the_answer_round_and_keeps_p(case, alpha):
     if low is not None:
         assert near(turned(low), swapped.interval.high)
         assert near(turned(high), swapped.interval.low)
-
-
-@given(cases(), ALPHAS)
-@FEWER
-def test_greater_is_less_of_the_swapped_arms(case, alpha):
-    result, swapped = case.compare(alternative="greater", alpha=alpha), case.swapped(alternative="less", alpha=alpha)
-
-    # Random arrangements of one side are not the mirror image of those of the other.
-    is_random = result.alikeness is not None and not result.alikeness.exact
-    assert near(result.p_value, swapped.p_value) or (is_random and abs(result.p_value - swapped.p_value) < 0.03)
-    assert near(result.proof_p, swapped.proof_p)
 
 
 @given(cases())
@@ -189,7 +176,7 @@ def test_one_sided_p_values_add_to_1_and_the_smaller_is_half_of_the_two_sided(ca
 def test_decisions_are_the_same_from_the_other_side(case, margin, direction):
     other = "lower" if direction == "higher" else "higher"
     result = case.compare(margin=margin, direction=direction)
-    swapped = case.swapped(margin=margin, direction=other)
+    swapped = case.swap(margin=margin, direction=other)
 
     assert result.non_inferior == swapped.non_inferior
     assert result.equivalent == swapped.equivalent
@@ -220,18 +207,6 @@ def test_the_order_of_samples_and_the_names_of_clusters_do_not_matter(case, rand
     assert result.status == other.status
 
 
-@given(cases(("unbounded",)), st.integers(1, 500))
-@FEWER
-def test_adding_a_constant_to_both_arms_changes_no_difference(case, shift):
-    assume(case.facts["estimand"] == "difference")
-    result = case.compare()
-    moved = Case(case.candidate + shift, case.baseline + shift, case.facts).compare()
-
-    assert near(result.estimate, moved.estimate)
-    assert near(result.p_value, moved.p_value)
-    assert all(map(near, ends(result.interval), ends(moved.interval)))
-
-
 @given(cases(("unbounded",)), st.sampled_from([0.25, 2.0, 1024.0]))
 @FEWER
 def test_another_unit_scales_a_difference_and_leaves_a_ratio(case, unit):
@@ -243,17 +218,9 @@ def test_another_unit_scales_a_difference_and_leaves_a_ratio(case, unit):
     assert near(result.estimate * factor, scaled.estimate)
     if result.interval is not None:
         assert all(
-            near(one * factor, other) for one, other in zip(*map(ends, (result.interval, scaled.interval)), strict=True)
+            near(single * factor, other)
+            for single, other in zip(*map(ends, (result.interval, scaled.interval)), strict=True)
         )
-
-
-@given(cases(("unbounded",)), st.sampled_from([0.5, 4.0]))
-@FEWER
-def test_a_slower_candidate_has_a_larger_ratio_by_just_that(case, factor):
-    asked = Case(case.candidate, case.baseline, {**case.facts, "estimand": "ratio"})
-    slower = Case(case.candidate * factor, case.baseline, asked.facts)
-
-    assert near(asked.compare().estimate * factor, slower.compare().estimate)
 
 
 @given(st.lists(BITS, min_size=2, max_size=12), st.data())
@@ -263,11 +230,11 @@ def test_the_kind_never_changes_what_is_estimated(baseline, data):
     facts = [{}, *({"kind": kind, "bounds": (0, 9)} for kind in ("ordinal", "bounded", "count", "positive"))]
     facts += [{"kind": "binary"}, {"kind": "unbounded"}, {"bounds": (0, 9)}, {"bounds": UNIT}]
     for paired in (True, False):
-        results = [compare(candidate, baseline, paired, **one) for one in facts]
+        results = [compare(candidate, baseline, paired, **single) for single in facts]
 
-        assert len({one.estimate for one in results}) == 1
-        assert len({(one.baseline, one.candidate) for one in results}) == 1
-    assert len({estimate(candidate, **one).estimate for one in facts}) == 1
+        assert len({single.estimate for single in results}) == 1
+        assert len({(single.baseline, single.candidate) for single in results}) == 1
+    assert len({estimate(candidate, **single).estimate for single in facts}) == 1
 
 
 # -- decisions against a margin -----------------------------------------------------------------------------------
@@ -296,33 +263,14 @@ def test_decisions_follow_from_the_bounds_and_from_nothing_else(case, margin, di
 def test_a_wider_margin_is_never_harder_to_keep(case, direction):
     states = {True: 2, None: 1, False: 0}
     results = [case.compare(margin=margin, direction=direction) for margin in (0.05, 0.3, 0.9)]
-    kept, equal = (
-        [states[one] for one in found] for found in zip(*((r.non_inferior, r.equivalent) for r in results), strict=True)
+    rest, equal = (
+        [states[single] for single in result]
+        for result in zip(*((r.non_inferior, r.equivalent) for r in results), strict=True)
     )
 
-    assert kept == sorted(kept)
+    assert rest == sorted(rest)
     assert equal == sorted(equal)
-    assert all(one.non_inferior for one in results if one.equivalent)
-
-
-def decisions(result):
-    """What tests of one side know: shown, or not shown."""
-    return result.non_inferior is True, result.equivalent is True
-
-
-@given(cases(("binary",), clustered=False, fewest=2), MARGINS, st.sampled_from([0.01, 0.05, 0.1]))
-@FEWER
-def test_decisions_about_rates_are_those_of_their_exact_bounds(case, margin, alpha):
-    if case.facts["paired"]:
-        bound = partial(paired_exact_bound, *count_discordant(case.candidate, case.baseline), case.baseline.size)
-    else:
-        ours, theirs = ((int(arm.sum()), arm.size) for arm in (case.candidate, case.baseline))
-        bound = partial(two_exact_bound, *ours, *theirs)
-    low, high = (bound(alpha=alpha, side=side) for side in ("lower", "upper"))
-    result = case.compare(margin=margin, alpha=alpha)
-
-    assert decisions(result) == (low > -margin, low > -margin and high < margin)
-    assert decisions(case.compare(margin=margin, alpha=alpha, direction="lower"))[0] == (high < margin)
+    assert all(single.non_inferior for single in results if single.equivalent)
 
 
 @pytest.mark.parametrize(
@@ -334,20 +282,10 @@ def test_a_margin_has_three_states(losses, gains, state):
     candidate = [0] * losses + [1] * gains + [1] * (100 - losses - gains)
 
     result = compare(candidate, baseline, margin=0.05)
-    lower = compare([1 - one for one in candidate], [1 - one for one in baseline], margin=0.05, direction="lower")
+    lower = compare(
+        [1 - single for single in candidate], [1 - single for single in baseline], margin=0.05, direction="lower"
+    )
 
     assert result.non_inferior is state
     assert lower.non_inferior is state
     assert compare(candidate, baseline).non_inferior is None
-
-
-@pytest.mark.slow
-@given(cases(("binary", "bounded")), st.sampled_from([0.05, 0.1, 0.3]))
-@FEWER
-def test_bounds_alone_are_those_of_the_comparison(case, alpha):
-    facts = {name: given for name, given in case.facts.items() if name != "estimand"}
-
-    assert (
-        difference_bounds(case.candidate, case.baseline, **facts, alpha=alpha)
-        == case.compare(margin=0.5, alpha=alpha).bounds
-    )

@@ -1,4 +1,4 @@
-"""What the statistics answer can be printed: one line with the estimate, its interval and how much it rests on."""
+"""The answers of the statistics can be printed: one line with the estimate, its interval and how much it rests on."""
 
 from __future__ import annotations
 

@@ -29,13 +29,13 @@ def drop_members(*members: int) -> np.ndarray:
 
 def test_levels_are_averaged_over_the_other_settings():
     result = marginal_means(SCORES, POINTS)
-    means = {(one.setting, one.level): one for one in result.means}
+    means = {(single.setting, single.level): single for single in result.means}
 
     assert list(means) == [("steps", 9), ("steps", 30), ("steps", 90), ("rank", 8), ("rank", 32)]
     assert means["steps", 30].mean == pytest.approx(SCORES[:, 6:12].mean())
     assert (means["steps", 30].trainings, means["steps", 30].cells) == (6, 2)
     assert means["rank", 8].mean == pytest.approx(SCORES[:, [0, 1, 2, 6, 7, 8, 12, 13, 14]].mean())
-    assert [(one.level, one.other) for one in result.differences] == [(30, 9), (90, 9), (90, 30), (32, 8)]
+    assert [(single.level, single.other) for single in result.differences] == [(30, 9), (90, 9), (90, 30), (32, 8)]
     assert result.differences[1].difference == pytest.approx(means["steps", 90].mean - means["steps", 9].mean)
     assert (result.differences[1].trainings, result.n, result.cells, result.incomplete) == (12, 60, 6, 0)
 
@@ -43,25 +43,25 @@ def test_levels_are_averaged_over_the_other_settings():
 def test_a_cell_that_lost_a_member_is_left_out_of_all_levels():
     """Without (9, 32) only rank 8 has all steps, and only 30 and 90 steps have both ranks."""
     result = marginal_means(drop_members(4), POINTS)
-    means = {(one.setting, one.level): one for one in result.means}
+    means = {(single.setting, single.level): single for single in result.means}
 
     assert result.incomplete == 1
     assert means["steps", 90].mean == pytest.approx(SCORES[:, 12:15].mean())
     assert means["rank", 32].mean == pytest.approx(SCORES[:, [9, 10, 11, 15, 16, 17]].mean())
-    differences = {(one.level, one.other): one.cells for one in result.differences}
+    differences = {(single.level, single.other): single.cells for single in result.differences}
     assert differences == {(30, 9): 1, (90, 9): 1, (90, 30): 2, (32, 8): 2}
 
 
 def test_a_level_without_a_whole_cell_is_not_shown():
     result = marginal_means(drop_members(0, 3), POINTS)
 
-    assert {one.level for one in result.means if one.setting == "steps"} == {30, 90}
+    assert {single.level for single in result.means if single.setting == "steps"} == {30, 90}
     assert result.incomplete == 2
 
 
 def test_levels_without_a_common_combination_are_not_compared():
     """(9, 8) and (30, 32) are left of steps x rank."""
-    points = [one for one in POINTS if one["steps"] != 90]
+    points = [single for single in POINTS if single["steps"] != 90]
     result = marginal_means(drop_members(3, 6)[:, :12], points)
 
     assert result.means == ()
@@ -70,7 +70,7 @@ def test_levels_without_a_common_combination_are_not_compared():
 
 
 def test_one_seed_allows_no_claim():
-    single = [k for k, one in enumerate(POINTS) if one["seed"] == 1]
+    single = [k for k, item in enumerate(POINTS) if item["seed"] == 1]
     with pytest.raises(NotEnoughData, match="one training of each setting"):
         marginal_means(SCORES[:, single], [POINTS[k] for k in single])
     with pytest.raises(NotEnoughData, match="one training of each setting"):
@@ -112,16 +112,16 @@ def test_more_trainings_shorten_intervals_and_more_samples_do_not_where_training
     assert _width(longer) == pytest.approx(_width(many), rel=0.02)
 
 
-def _width(one) -> float:
-    return one.interval.high - one.interval.low
+def _width(single) -> float:
+    return single.interval.high - single.interval.low
 
 
 def test_differences_are_adjusted_together():
     result = marginal_means(SCORES, POINTS)
 
-    assert all(one.p_adjusted >= one.p_value for one in result.differences)
-    assert min(one.p_adjusted for one in result.differences) == pytest.approx(
-        4 * min(one.p_value for one in result.differences)
+    assert all(single.p_adjusted >= single.p_value for single in result.differences)
+    assert min(single.p_adjusted for single in result.differences) == pytest.approx(
+        4 * min(single.p_value for single in result.differences)
     )
 
 
@@ -129,7 +129,7 @@ def test_intervals_of_means_stay_within_the_bounds():
     right = (RNG.random((40, 18)) < 0.97).astype(float)
     result = marginal_means(right, POINTS, bounds=(0.0, 1.0))
 
-    assert max(one.interval.high for one in result.means) == 1.0
+    assert max(single.interval.high for single in result.means) == 1.0
 
 
 def test_values_that_do_not_vary_have_no_error():

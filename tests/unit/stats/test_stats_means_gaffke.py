@@ -1,4 +1,4 @@
-"""Gaffke's bound: the laws that define it, and the exact bounds that it equals in special cases."""
+"""Gaffke's bound of a mean and of a contrast: the laws that define it, and the exact bounds that it equals."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from scipy.special import bdtrc
 
 from pytest_crucible.stats import clopper_pearson_bound, gaffke_bound
 from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.differences import MeanContrast, UnitSums, melded_bound, ratio_lower_bound
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
 
 SCORES = st.lists(st.floats(0, 1, allow_subnormal=False), min_size=2, max_size=40)
@@ -77,16 +78,6 @@ def test_it_moves_and_scales_with_the_values(values, alpha, shift, unit):
     assert mirrored == -plain
 
 
-@given(SCORES, st.floats(0.01, 0.99))
-@settings(max_examples=choose_examples(100))
-def test_a_lower_end_and_a_smaller_alpha_move_it_down(values, null):
-    bounds = [gaffke_bound(values, end=-end, alpha=0.05, side="lower") for end in (0.0, 0.5, 5.0)]
-    p_values = [gaffke_p_value(values, null=null * share, end=0.0, side="lower") for share in (0.5, 0.8, 1.0)]
-
-    assert bounds == sorted(bounds, reverse=True)
-    assert p_values == sorted(p_values)
-
-
 def test_clusters_of_one_are_independent_values_and_whole_ones_weigh_as_one():
     values = np.random.default_rng(2).random(30)
     alone = {"end": 0.0, "alpha": 0.05, "side": "lower"}
@@ -111,14 +102,6 @@ def test_values_at_their_end_alone_show_nothing():
     assert gaffke_p_value([0.5] * 50, null=-0.1, end=0.0, side="lower") < 1e-300
 
 
-@pytest.mark.parametrize("values", [[0.1, 0.2], [1e-300, 2e-300], [1e300, 3e300]])
-def test_tiny_and_huge_values_are_no_different(values):
-    unit = values[0]
-    plain = gaffke_bound([1.0, values[1] / unit], end=0.0, alpha=0.05, side="lower")
-
-    assert gaffke_bound(values, end=0.0, alpha=0.05, side="lower") / unit == pytest.approx(plain, rel=1e-6)
-
-
 def test_refusals():
     with pytest.raises(NotEnoughData, match="at least 2"):
         gaffke_bound([0.5], end=0.0, alpha=0.05, side="lower")
@@ -131,3 +114,65 @@ def test_refusals():
         gaffke_bound([0.5, 0.7], end=0.0, alpha=1.0, side="lower")
     with pytest.raises(ValueError, match="side"):
         gaffke_p_value([0.5, 0.7], null=0.0, end=0.0, side="both")
+
+
+# -- gaffke's bound of a contrast of means ------------------------------------------------------------------------
+
+
+TWENTIETHS = st.lists(st.integers(0, 20).map(lambda score: score / 20), min_size=2, max_size=30)
+RNG = np.random.default_rng(1)
+FIRST, SECOND = RNG.random(30), RNG.random(30)
+
+
+def units(values) -> UnitSums:
+    array = np.asarray(values, dtype=float)
+    return UnitSums(array, np.ones_like(array))
+
+
+def difference(first, second, *, shares_units=False) -> MeanContrast:
+    return MeanContrast((units(first), units(second)), (1.0, -1.0), (0.0, 1.0), shares_units)
+
+
+def test_of_one_mean_it_is_gaffkes_bound():
+    bound = MeanContrast((units(FIRST),), (1.0,), (0.0, 1.0), shares_units=True).lower_bound(0.05)
+
+    assert bound == pytest.approx(gaffke_bound(FIRST, end=0.0, alpha=0.05, side="lower"), abs=1e-7)
+
+
+def test_of_matched_values_it_is_gaffkes_bound_of_their_differences():
+    bound = difference(FIRST, SECOND, shares_units=True).lower_bound(0.05)
+
+    assert bound == pytest.approx(gaffke_bound(FIRST - SECOND, end=-1.0, alpha=0.05, side="lower"), abs=1e-7)
+
+
+def test_of_independent_means_it_is_hardly_wider_than_the_melded_bound():
+    bound = difference(FIRST, SECOND).lower_bound(0.05)
+
+    melded = melded_bound(FIRST, SECOND, bounds=(0.0, 1.0), alpha=0.05, side="lower")
+    assert melded - 0.01 <= bound <= melded + 1e-6
+
+
+@given(TWENTIETHS, TWENTIETHS)
+def test_a_limit_is_excluded_exactly_where_its_p_value_is_small(first, second):
+    contrast = difference(first, second)
+
+    bound = contrast.lower_bound(0.05)
+
+    assert contrast.lowest <= bound <= contrast.estimate + 1e-12
+    assert contrast.p_value(bound - 1e-4) <= 0.0501
+    assert bound == contrast.estimate or contrast.p_value(bound + 1e-4) > 0.0499
+
+
+@given(TWENTIETHS, TWENTIETHS, st.floats(0.001, 0.2))
+def test_a_smaller_alpha_never_helps(first, second, alpha):
+    contrast = difference(first, second)
+
+    assert contrast.lower_bound(alpha / 2) <= contrast.lower_bound(alpha) + 1e-6
+
+
+@given(TWENTIETHS, TWENTIETHS)
+def test_the_ratio_bound_excludes_1_where_the_difference_excludes_0(first, second):
+    ratio = ratio_lower_bound(units(first), units(second), bounds=(0.0, 1.0), shares_units=False, alpha=0.05)
+
+    bound = difference(first, second).lower_bound(0.05)
+    assert abs(bound) < 1e-4 or (ratio > 1) == (bound > 0)

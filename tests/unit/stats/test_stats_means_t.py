@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 
 import numpy as np
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats.arrays import is_constant
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.t_tests import mean_interval, one_sample_t, paired_t, student_t, t_bound, welch_t
 
 RNG = np.random.default_rng(3)
 ALTERNATIVES = ["two-sided", "greater", "less"]
 TWO_ARMS = [welch_t, student_t]
-PAIRED = [paired_t]
+
+
 SCORES = st.lists(st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]), min_size=5, max_size=25)
 NUMBERS = st.lists(st.integers(-1000, 1000).map(lambda value: value / 8), min_size=5, max_size=25)
 LEVELS = st.sampled_from([0.5, 0.9, 0.95, 0.999])
 CANDIDATE, BASELINE = RNG.random(14), RNG.random(11)
-
-
-@st.composite
-def pairs(draw: st.DrawFn):
-    x = draw(NUMBERS)
-    return np.array(x), np.array(draw(st.lists(st.sampled_from([-1.0, 0.5, 3.0]), min_size=len(x), max_size=len(x))))
-
-
-# -- by hand and against scipy ------------------------------------------------------------------------------------
-
-
-def test_the_t_of_a_half_and_three_quarters_by_hand():
-    """Mean 5/8, standard error 1/8; with one degree of freedom the tail is arctan(1/t) / pi."""
-    result = one_sample_t([0.5, 0.75], mu=0.25)
-
-    assert (result.estimate, result.se, result.statistic, result.dof, result.n) == (0.625, 0.125, 3.0, (1.0,), (2,))
-    assert result.p_value == pytest.approx(2 * math.atan(1 / 3) / math.pi, rel=1e-13)
-    assert (result.method, result.status) == ("one-sample t", "ok")
 
 
 # -- too few, nothing varies, wrong input -------------------------------------------------------------------------
@@ -53,14 +34,13 @@ def test_an_arm_needs_values(test):
         test([1.0, 2.0], [1.0, math.nan])
 
 
-@pytest.mark.parametrize("test", PAIRED)
-def test_pairs_must_be_pairs(test):
+def test_pairs_must_be_pairs():
     with pytest.raises(ValueError, match="3 candidate values, 2 baseline values"):
-        test([1.0, 2.0, 3.0], [1.0, 2.0])
+        paired_t([1.0, 2.0, 3.0], [1.0, 2.0])
     with pytest.raises(ValueError, match="not 0 of them"):
-        test([], [])
+        paired_t([], [])
     with pytest.raises(NotEnoughData, match=r"^1 "):
-        test([1.0], [2.0])
+        paired_t([1.0], [2.0])
 
 
 @pytest.mark.parametrize("mu", [math.nan, math.inf])
@@ -81,23 +61,14 @@ def test_two_constant_arms_have_the_permutation_p(test):
     assert test([0.3] * 4, [0.1 + 0.2] * 5).p_value == 1.0
 
 
-def test_the_permutation_p_of_constant_arms_is_that_of_counting():
-    pooled, count = [1.0] * 3 + [0.0] * 3, 0
-    for chosen in itertools.combinations(range(6), 3):
-        first = sum(pooled[index] for index in chosen)
-        count += abs(first - (3 - first)) >= 3
-
-    assert welch_t([1.0] * 3, [0.0] * 3).p_value == count / math.comb(6, 3)
-
-
 @pytest.mark.parametrize("noise", [0.0, 1e-17])
 def test_one_constant_arm_is_fine(noise):
     constant = [0.4, 0.4 + noise, 0.4, 0.4]
     result = welch_t([0.5, 0.7, 0.9, 0.6], constant)
-    one = one_sample_t([0.5, 0.7, 0.9, 0.6], mu=0.4)
+    single = one_sample_t([0.5, 0.7, 0.9, 0.6], mu=0.4)
 
     assert (result.dof, result.status) == ((3.0,), "ok")
-    assert result.p_value == pytest.approx(one.p_value, rel=1e-12)
+    assert result.p_value == pytest.approx(single.p_value, rel=1e-12)
 
 
 def test_a_small_p_keeps_its_digits():
@@ -113,26 +84,6 @@ def test_differences_whose_squares_are_zero_have_an_error():
 # -- invariants ---------------------------------------------------------------------------------------------------------
 
 
-@given(NUMBERS, NUMBERS, LEVELS)
-def test_two_arms_swapped_flip_the_sign_and_keep_p(x, y, level):
-    for test in TWO_ARMS:
-        one, other = test(x, y, level=level), test(y, x, level=level)
-
-        assert one.estimate == pytest.approx(-other.estimate, rel=1e-12, abs=1e-12)
-        assert one.p_value == (None if other.p_value is None else pytest.approx(other.p_value, rel=1e-9))
-        if one.interval:
-            assert one.interval.low == pytest.approx(-other.interval.high, rel=1e-9, abs=1e-9)
-
-
-@given(pairs(), LEVELS)
-def test_pairs_swapped_flip_the_sign_and_keep_p(arms, level):
-    for test in PAIRED:
-        one, other = test(*arms, level=level), test(*arms[::-1], level=level)
-
-        assert one.estimate == pytest.approx(-other.estimate, rel=1e-12, abs=1e-12)
-        assert one.p_value == (None if other.p_value is None else pytest.approx(other.p_value, rel=1e-9))
-
-
 @given(NUMBERS, NUMBERS, LEVELS, st.sampled_from(ALTERNATIVES))
 def test_two_arm_intervals_exclude_zero_when_p_is_small(x, y, level, alternative):
     for test in TWO_ARMS:
@@ -142,46 +93,6 @@ def test_two_arm_intervals_exclude_zero_when_p_is_small(x, y, level, alternative
 
         assert result.interval.low <= result.estimate <= result.interval.high
         assert (not result.interval.low <= 0 <= result.interval.high) == (result.p_value < 1 - level)
-
-
-@given(NUMBERS, NUMBERS, st.randoms(use_true_random=False))
-def test_the_order_of_values_and_a_common_shift_change_nothing(x, y, random):
-    shuffled = random.sample(x, len(x))
-    for test in TWO_ARMS:
-        one, moved = test(x, y), test(np.add(shuffled, 64), np.add(y, 64))
-
-        assert (one.status, one.p_value is None) == (moved.status, moved.p_value is None)
-        assert one.estimate == pytest.approx(moved.estimate, abs=1e-9)
-        assert one.p_value is None or one.p_value == pytest.approx(moved.p_value, rel=1e-6, abs=1e-12)
-
-
-@given(pairs(), st.randoms(use_true_random=False))
-def test_the_order_of_pairs_changes_nothing(arms, random):
-    order = random.sample(range(arms[0].size), arms[0].size)
-    for test in PAIRED:
-        one, other = test(*arms), test(arms[0][order], arms[1][order])
-
-        assert one.estimate == pytest.approx(other.estimate, rel=1e-12, abs=1e-12)
-        assert one.p_value == (None if other.p_value is None else pytest.approx(other.p_value, rel=1e-9))
-
-
-@given(NUMBERS)
-def test_one_sided_p_values_add_up_to_one(x):
-    assume(not is_constant(np.array(x)))
-    p = {alternative: one_sample_t(x, alternative=alternative).p_value for alternative in ALTERNATIVES}
-
-    assert p["greater"] + p["less"] == pytest.approx(1)
-    assert p["two-sided"] == pytest.approx(2 * min(p["greater"], p["less"]))
-
-
-@given(NUMBERS, NUMBERS)
-def test_with_equal_sizes_welch_and_student_have_one_statistic(x, y):
-    size = min(len(x), len(y))
-    one, other = welch_t(x[:size], y[:size]), student_t(x[:size], y[:size])
-    assume(one.statistic is not None)
-
-    assert one.statistic == pytest.approx(other.statistic, rel=1e-9)
-    assert size - 1 - 1e-9 <= one.dof[0] <= other.dof[0] + 1e-9
 
 
 @given(SCORES.filter(lambda values: len(set(values)) > 1), LEVELS)

@@ -13,12 +13,11 @@ from run_sizes import choose_examples
 from pytest_crucible.stats import (
     mcnemar_exact,
     paired_exact_p_value,
-    paired_exact_test,
     samples_for_zero,
     tango_interval,
     tango_p_value,
 )
-from pytest_crucible.stats.proportions.exact import LEFT_OUT, MANY, paired_exact_bound
+from pytest_crucible.stats.proportions.exact import LEFT_OUT, MANY, paired_exact_bound, paired_exact_test
 from pytest_crucible.stats.proportions.paired import tango_statistic, tango_statistics
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_sizes import choose_examples
-from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
+from scipy.special import gammaln, ndtr
 
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.planning.designs import (
@@ -64,12 +64,6 @@ def test_the_noncentral_t_is_its_integral_over_the_spread(dof, shift, t):
     assert noncentral_t_above(t, dof, shift) == pytest.approx(expected, rel=1e-8, abs=1e-12)
 
 
-@pytest.mark.parametrize("dof", [1, 3, 30, 1e4, 1e9])
-def test_without_a_shift_the_tails_are_those_of_the_central_laws(dof):
-    for t in (-3.0, 0.0, 1.5, 8.0):
-        assert noncentral_t_above(t, dof, 0.0) == pytest.approx(stdtr(dof, -t), rel=1e-12)
-
-
 def test_far_tails_of_the_noncentral_t_are_neither_nan_nor_negative():
     """scipy's nctdtr(399, 10, -1.966) is NaN."""
     powers = [shifted_t_power(399, shift, 0.05, "two-sided") for shift in np.linspace(0, 200, 81)]
@@ -88,26 +82,16 @@ def test_power_is_alpha_at_no_effect(n, design, alpha, side):
     assert power_t(n, 0.0, design=design, alpha=alpha, alternative=side) == pytest.approx(alpha, rel=1e-11)
 
 
-@given(st.integers(2, 300), st.floats(0.01, 3), DESIGNS, ALPHAS, SIDES)
-def test_power_rises_with_n_and_with_the_effect(n, effect, design, alpha, side):
-    asked = {"design": design, "alpha": alpha, "alternative": side}
-    here = power_t(n, effect, **asked)
-
-    assert alpha * (1 - 1e-11) <= here <= 1
-    assert power_t(n + 1, effect, **asked) >= here - 1e-14
-    assert power_t(n, effect * 1.1, **asked) >= here - 1e-14
-
-
 @given(st.floats(0.02, 2), DESIGNS, ALPHAS, POWERS, SIDES)
 def test_samples_power_and_effect_invert_each_other(effect, design, alpha, power, side):
-    asked = {"design": design, "alpha": alpha, "alternative": side}
-    needed = samples_for_t(effect, power=power, **asked)
+    question = {"design": design, "alpha": alpha, "alternative": side}
+    needed = samples_for_t(effect, power=power, **question)
 
     assert needed.power >= power - 1e-9
-    assert needed.power == power_t(needed.ceiling, effect, **asked)
+    assert needed.power == power_t(needed.ceiling, effect, **question)
     if needed.n > 2:
-        assert power_t(needed.n, effect, **asked) == pytest.approx(power, rel=1e-9)
-        assert detectable_t(needed.n, power=power, **asked) == pytest.approx(effect, rel=1e-8)
+        assert power_t(needed.n, effect, **question) == pytest.approx(power, rel=1e-9)
+        assert detectable_t(needed.n, power=power, **question) == pytest.approx(effect, rel=1e-8)
 
 
 def test_the_effect_on_the_other_side_is_never_found():
@@ -124,26 +108,10 @@ def test_an_effect_that_two_values_show_needs_two():
     assert samples_for_t(100.0, design="two-sample", ratio=0.5).ceiling == 4
 
 
-@given(st.integers(2, 200), st.integers(2, 200), st.floats(0, 2))
-def test_unequal_arms_can_be_exchanged_and_lose_power(first, second, effect):
-    power = power_t(first, effect, design="two-sample", n_baseline=second)
-
-    assert power == pytest.approx(power_t(second, effect, design="two-sample", n_baseline=first), rel=1e-10)
-    assert power <= power_t((first + second) / 2, effect, design="two-sample") + 1e-12
-
-
 def test_unequal_arms_are_planned_by_their_ratio():
     needed = samples_for_t(0.5, design="two-sample", ratio=2.0)
 
     assert power_t(needed.n, 0.5, design="two-sample", n_baseline=2 * needed.n) == pytest.approx(0.8)
-
-
-def test_power_is_the_share_of_simulated_tests_that_reject():
-    rng = np.random.default_rng(4)
-    values = rng.normal(0.5, 1, size=(20_000, 20))
-    t = values.mean(axis=1) / (values.std(axis=1, ddof=1) / math.sqrt(20))
-
-    assert power_t(20, 0.5) == pytest.approx(np.mean(np.abs(t) > -stdtrit(19, 0.025)), abs=0.01)
 
 
 def test_planning_without_data_or_sense_is_refused():
@@ -159,17 +127,6 @@ def test_planning_without_data_or_sense_is_refused():
 
 
 # -- proportions, many arms, clusters, margins ------------------------------------------------------------------------
-
-
-@given(st.floats(0.01, 0.99), st.floats(0.01, 0.99), ALPHAS, POWERS)
-def test_samples_for_proportions_have_the_power_by_either_arm(rate, baseline, alpha, power):
-    if power <= alpha or abs(rate - baseline) < 1e-4:
-        return
-    needed = samples_for_proportions(rate, baseline, alpha=alpha, power=power)
-    swapped = samples_for_proportions(baseline, rate, alpha=alpha, power=power)
-
-    assert swapped.ceiling == needed.ceiling
-    assert needed.power >= power - 1e-9
 
 
 def test_samples_for_proportions_are_those_of_r():
@@ -263,11 +220,3 @@ def test_roots_at_their_ends():
     assert smallest_integer(lambda n: n >= 37, 2) == 37
     assert smallest_integer(lambda n: False, 1) is None
     assert (round_up(2.0000000000001), round_up(2.1), round_up(0.0)) == (2, 3, 1)
-
-
-def test_the_normal_limit_of_samples_is_that_of_the_textbook():
-    """(1.96 + 0.84)^2 / d^2, to which a t test adds z^2 / 2."""
-    z = -float(ndtri(0.025))
-    assert samples_for_t(0.001, alpha=0.025, alternative="greater").n == pytest.approx(
-        (z + float(ndtri(0.8))) ** 2 / 1e-6 + z * z / 2, rel=1e-8
-    )

@@ -27,10 +27,10 @@ def bounds(reach=None, *, kind="bounded", ends=(0, 1), **options):
 def test_changes_of_the_whole_reach_have_the_bounds_of_clopper_and_pearson():
     """Gaffke's bound of two values, at the ends of their range, is that of a proportion: here 5 of 20."""
     candidate = np.array([0.75] * 5 + [0.25] * 15)
-    found = stats.difference_bounds(candidate, np.full(20, 0.5), bounds=(0, 1), reach=0.25, alpha=0.05)
+    result = stats.difference_bounds(candidate, np.full(20, 0.5), bounds=(0, 1), reach=0.25, alpha=0.05)
     share = beta.ppf(0.05, 5, 16), beta.ppf(0.95, 6, 15)
 
-    assert (found.low, found.high) == pytest.approx([0.5 * end - 0.25 for end in share], abs=2e-3)
+    assert (result.low, result.high) == pytest.approx([0.5 * end - 0.25 for end in share], abs=2e-3)
 
 
 def test_a_reach_narrows_bounds_and_gives_unbounded_values_some():

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from pytest_crucible.stats.classical import bootstrap
 from pytest_crucible.stats.interval import NotEnoughData
-from pytest_crucible.stats.resampling.bootstrap import bootstrap
 from pytest_crucible.stats.resampling.draws import generator
 
 NORMAL = np.random.default_rng(11).normal(2.0, 1.0, 80)

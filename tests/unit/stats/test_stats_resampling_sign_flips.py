@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.resampling.sign_flips import draw_sums, find_grid
+from pytest_crucible.stats.resampling.draws import draw_sums
+from pytest_crucible.stats.selection.winner import find_grid
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,9 @@ def test_an_interval_excludes_zero_where_the_difference_is_proven():
 
 def test_more_arms_have_longer_intervals():
     few, many = draw_scores([0.0] * 2), draw_scores([0.0] * 8)
-    lengths = [np.diff(pairwise_intervals(compare_all_arms(one)).high[0, :2] / one.std()) for one in (few, many)]
+    lengths = [
+        np.diff(pairwise_intervals(compare_all_arms(single)).high[0, :2] / single.std()) for single in (few, many)
+    ]
 
     assert lengths[1] > lengths[0]
 

@@ -5,7 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.stats import compare_all_arms, paired_t, rank_arms
+from pytest_crucible.stats import (
+    bound_chosen_arm,
+    clopper_pearson_bound,
+    compare,
+    compare_all_arms,
+    compare_chosen_arm,
+    p_below_best,
+    paired_t,
+    rank_arms,
+)
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.selection.max_t import SPENT_SHARE
 from pytest_crucible.stats.studentized_range import studentized_range_tail
@@ -103,9 +112,11 @@ def test_intervals_grow_with_the_level_and_contain_the_rank():
     scores = draw_scores([0.0, 0.2, 0.4, 0.6, 0.8])
     narrow, wide = rank_arms(scores, level=0.8).ranks, rank_arms(scores, level=0.999).ranks
 
-    assert all(one.best <= one.rank <= one.worst for one in narrow)
-    assert all(other.best <= one.best and one.worst <= other.worst for one, other in zip(narrow, wide, strict=True))
-    assert sum(one.worst - one.best for one in narrow) < sum(one.worst - one.best for one in wide)
+    assert all(single.best <= single.rank <= single.worst for single in narrow)
+    assert all(
+        other.best <= single.best and single.worst <= other.worst for single, other in zip(narrow, wide, strict=True)
+    )
+    assert sum(single.worst - single.best for single in narrow) < sum(single.worst - single.best for single in wide)
 
 
 def test_equal_means_share_the_smaller_rank():
@@ -124,7 +135,7 @@ def test_clusters_prove_less():
 
 
 def test_few_units_are_compared_by_t():
-    """With 5 samples a statistic of 3 is not proven, however many are drawn."""
+    """A statistic of 3 is not proven by 5 samples, however many are drawn."""
     differences = np.array([0.2, 0.5, 0.9, 0.4, 0.1])
     arms = np.column_stack([np.zeros(5), differences])
 
@@ -137,3 +148,81 @@ def test_the_line_shows_all_ranks():
     line = str(rank_arms(draw_scores([0.0, 2.0])))
 
     assert line == "0: rank 2 [2, 2]; 1: rank 1 [1, 1], n=80 (step-down max-t, 10,000 draws)"
+
+
+# -- tests of the arms that are not the best, with an error rate for the best alone -------------------------------
+
+
+BELOW_RNG = np.random.default_rng(0)
+
+
+def test_two_arms_have_the_p_value_of_their_pair():
+    values = BELOW_RNG.normal([0.0, 0.3], 1.0, (40, 2))
+    pair = compare_all_arms(values)
+
+    # One of two arms is the claim of its pair alone, not of both directions.
+    assert p_below_best(values)[0] == pytest.approx(pair.p_adjusted[1, 0] / 2, rel=0.1)
+    assert p_below_best(values)[1] == 1.0
+
+
+def test_it_claims_less_than_all_pairs_together():
+    values = BELOW_RNG.normal([0.0, 0.3, 0.3, 0.5, 0.6], 1.0, (60, 5))
+    pairs = compare_all_arms(values).p_adjusted.min(axis=0)
+
+    assert all(below <= pair for below, pair in zip(p_below_best(values), pairs, strict=True))
+
+
+def test_constant_differences_are_decided_by_sign_flips():
+    few = np.column_stack([np.zeros(3), np.ones(3)])
+    many = np.column_stack([np.zeros(12), np.ones(12)])
+
+    assert p_below_best(few)[0] == 0.5**3
+    assert p_below_best(many)[0] < 0.001
+    assert p_below_best(many)[1] == 1.0
+
+
+def test_groups_are_the_units():
+    values = np.repeat(BELOW_RNG.normal([0.5, 0.7], 0.2, (6, 2)), 10, axis=0)
+    groups = np.repeat(np.arange(6), 10)
+
+    assert p_below_best(values)[0] < 0.001 < p_below_best(values, clusters=groups)[0]
+    with pytest.raises(NotEnoughData):
+        p_below_best(values[:40], clusters=groups[:40])
+
+
+def test_the_best_of_several_arms_is_seldom_taken_for_another():
+    wrong = [p_below_best(BELOW_RNG.normal(0.0, 1.0, (30, 6)), draws=500)[0] <= 0.05 for _ in range(400)]
+
+    # Six equal arms: 5 %, and three standard errors.
+    assert np.mean(wrong) <= 0.05 + 3 * 0.011
+
+
+# -- claims about an arm that the same samples chose --------------------------------------------------------------
+
+
+RNG = np.random.default_rng(4)
+RIGHT, WRONG = (RNG.random((2, 80)) < [[0.8], [0.6]]).astype(float)
+
+
+def test_a_bound_of_one_of_eight_arms_is_exact_at_an_eighth_of_alpha():
+    bound = bound_chosen_arm(RIGHT, arms=8, alpha=0.04)
+
+    assert bound.value == clopper_pearson_bound(int(RIGHT.sum()), 80, alpha=0.005, side="lower")
+    assert bound_chosen_arm(RIGHT, arms=8, side="upper").value > RIGHT.mean()
+
+
+def test_a_comparison_has_the_p_value_of_one_times_the_arms_and_agrees_with_its_interval():
+    alone, chosen = compare(RIGHT, WRONG), compare_chosen_arm(RIGHT, WRONG, arms=8)
+
+    assert chosen.p_value == pytest.approx(8 * alone.p_value)
+    assert chosen.p_exact == pytest.approx(8 * alone.p_exact)
+    assert chosen.interval.level == pytest.approx(1 - 0.05 / 8)
+    for arms in (1, 2, 8, 32, 1000):
+        result = compare_chosen_arm(RIGHT, WRONG, arms=arms)
+        assert (result.p_value < 0.05) == (result.interval.low > 0)
+
+
+def test_one_arm_was_not_chosen():
+    assert compare_chosen_arm(RIGHT, WRONG, arms=1).p_value == compare(RIGHT, WRONG).p_value
+    with pytest.raises(ValueError, match="chosen among 0"):
+        bound_chosen_arm(RIGHT, arms=0)

@@ -18,7 +18,7 @@ ALPHAS = st.sampled_from([0.01, 0.05, 0.2])
 SIDES = ("lower", "upper")
 
 
-def mixed(n, seed=0):
+def mixture(n, seed=0):
     rng = np.random.default_rng(seed)
     return np.where(rng.random(n) < 0.2, 0.0, rng.beta(6, 2, n))
 
@@ -58,7 +58,7 @@ def test_the_mean_over_members_of_unequal_groups_is_rarely_refuted(side):
 
 
 def test_weights_of_1_change_nothing_and_unequal_ones_move_the_mean():
-    values = mixed(60)
+    values = mixture(60)
     sizes = np.where(values > 0.7, 1.0, 0.1)
     weighted = betting_sequence(values, weights=sizes)
 
@@ -100,7 +100,7 @@ def test_no_sequence_of_bits_is_refuted_too_often(p):
 @pytest.mark.parametrize("intersect", [True, False])
 def test_the_ends_lie_between_the_neighbours_of_a_fine_grid(intersect):
     """A grid of 2,000 means brackets each end; the root must lie inside the bracket."""
-    values, alpha = mixed(80), 0.1
+    values, alpha = mixture(80), 0.1
     grid = np.linspace(0.0005, 0.9995, 2000)
     lower = np.array([wealth_by_hand(values, m, alpha / 2) > 2 / alpha for m in grid])
     upper = np.array([wealth_by_hand(1 - values, 1 - m, alpha / 2) > 2 / alpha for m in grid])
@@ -177,24 +177,11 @@ def test_sequences_are_nested_ordered_and_within_the_bounds(values, alpha):
 @settings(max_examples=choose_examples(60))
 @given(SCORES, ALPHAS)
 def test_mirrored_values_mirror_the_ends(values, alpha):
-    one = betting_sequence(values, alpha=alpha)
+    single = betting_sequence(values, alpha=alpha)
     other = betting_sequence([1 - value for value in values], alpha=alpha)
 
-    assert other.lower == pytest.approx(1 - one.upper, abs=1e-8)
-    assert other.upper == pytest.approx(1 - one.lower, abs=1e-8)
-
-
-@settings(max_examples=choose_examples(60))
-@given(SCORES, st.floats(-50, 50), st.floats(0.01, 100))
-def test_scaling_the_bounds_scales_the_answer(values, low, width):
-    scaled = low + width * np.array(values)
-    bounds = (low, low + width)
-
-    one, other = betting_sequence(values), betting_sequence(np.clip(scaled, *bounds), bounds=bounds)
-
-    assert other.lower == pytest.approx(low + width * one.lower, abs=1e-7 * width)
-    assert other.upper == pytest.approx(low + width * one.upper, abs=1e-7 * width)
-    assert other.estimate == pytest.approx(low + width * one.estimate, abs=1e-9 * width + 1e-12)
+    assert other.lower == pytest.approx(1 - single.upper, abs=1e-8)
+    assert other.upper == pytest.approx(1 - single.lower, abs=1e-8)
 
 
 @given(SCORES, ALPHAS)
@@ -209,14 +196,6 @@ def test_each_side_of_a_two_sided_sequence_is_one_sided_at_half_of_alpha(values,
     assert set(less.lower) == {0.0}
 
 
-def test_without_a_trend_the_running_mean_stays_inside():
-    sequence = betting_sequence(mixed(400))
-
-    assert (sequence.lower <= sequence.estimate).all()
-    assert (sequence.estimate <= sequence.upper).all()
-    assert sequence.empty_from is None
-
-
 def test_values_that_drift_leave_no_mean_and_the_sequence_says_so():
     sequence = betting_sequence([0.2] * 300 + [0.8] * 300)
 
@@ -225,12 +204,6 @@ def test_values_that_drift_leave_no_mean_and_the_sequence_says_so():
     assert sequence.lower[-1] > sequence.upper[-1]
     assert all(sequence.first_exclusion(mean) is not None for mean in (0.0, 0.3, 0.5, 1.0))
     assert "every mean is excluded from n=381 on" in str(sequence)
-
-
-def test_a_sequence_prints_as_one_line():
-    shown = str(betting_sequence([1, 1, 0, 1, 1, 1, 1, 0, 1, 1] * 5))
-
-    assert shown == "betting: 0.800 [0.617, 0.936] after 50 values, holds at every n with 95 %"
 
 
 def test_pairs_are_bet_on_as_differences_within_twice_the_range():
@@ -242,19 +215,6 @@ def test_pairs_are_bet_on_as_differences_within_twice_the_range():
     by_hand = betting_sequence((candidate - baseline + 4) / 8, alternative="greater", alpha=0.1)
     assert paired.lower == pytest.approx(8 * by_hand.lower - 4, abs=1e-8)
     assert paired.first_exclusion(-4.0) is not None
-
-
-@given(st.lists(st.tuples(st.sampled_from([0.0, 0.3, 1.0]), st.sampled_from([0.0, 0.3, 1.0])), min_size=1, max_size=40))
-def test_swapping_the_arms_flips_the_sequence(pairs):
-    candidate, baseline = zip(*pairs, strict=True)
-
-    one, other = paired_sequence(candidate, baseline), paired_sequence(baseline, candidate)
-
-    assert other.lower == pytest.approx(-one.upper, abs=1e-8)
-    assert other.first_exclusion(0.0) == one.first_exclusion(0.0)
-
-
-# -- e-values -----------------------------------------------------------------------------------------------------
 
 
 # -- what is refused ----------------------------------------------------------------------------------------------

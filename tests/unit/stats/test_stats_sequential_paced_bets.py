@@ -22,7 +22,7 @@ MEANS = st.floats(0.001, 0.999)
 UNIT = {"bounds": (0.0, 1.0)}
 
 
-def mixed(n: int, seed: int = 1) -> np.ndarray:
+def mixture(n: int, seed: int = 1) -> np.ndarray:
     return np.random.default_rng(seed).beta(2, 1, n)
 
 
@@ -52,16 +52,6 @@ def test_the_smallest_start_is_the_smallest_that_reaches_the_goal(values, mean):
 
 
 @settings(max_examples=choose_examples(200))
-@given(SCORES, MEANS, MEANS)
-def test_a_larger_mean_has_a_larger_p_value(values, one, other):
-    low, high = (
-        betting_p_value(values, null=mean, side="lower", **UNIT) for mean in (min(one, other), max(one, other))
-    )
-
-    assert low <= high * (1 + 1e-12)
-
-
-@settings(max_examples=choose_examples(200))
 @given(SCORES, MEANS, ALPHAS, st.sampled_from(SIDES))
 def test_bound_and_p_value_agree(values, null, alpha, side):
     bound = betting_bound(values, alpha=alpha, side=side, **UNIT)
@@ -80,29 +70,6 @@ def test_bounds_lie_within_the_range_and_mirrored_values_mirror_them(values, alp
     assert min(values) - 1e-8 <= high <= 1
     mirrored = betting_bound([-value for value in values], bounds=(-1.0, 0.0), alpha=alpha, side="upper")
     assert mirrored == pytest.approx(-low, abs=1e-7)
-
-
-@settings(max_examples=choose_examples(100))
-@given(SCORES, st.floats(-50, 50), st.floats(0.01, 100), st.sampled_from(SIDES))
-def test_scaled_values_scale_the_bound(values, low, width, side):
-    scaled = np.clip(low + width * np.array(values), low, low + width)
-
-    bound = betting_bound(scaled, bounds=(low, low + width), alpha=0.05, side=side)
-
-    expected = low + width * betting_bound(values, alpha=0.05, side=side, **UNIT)
-    assert bound == pytest.approx(expected, abs=1e-6 * width)
-
-
-@settings(max_examples=choose_examples(100))
-@given(st.integers(5, 300), st.integers(0, 100), st.sampled_from(["beta", "constant", "two points"]))
-def test_noise_of_a_millionth_moves_the_bound_by_little_more(n, seed, shape):
-    rng = np.random.default_rng(seed)
-    values = {"beta": rng.beta(2, 1, n), "constant": np.full(n, 0.6), "two points": rng.choice([0.2, 0.7], n)}[shape]
-    noisy = np.clip(values + rng.uniform(-1e-6, 1e-6, n), 0, 1)
-
-    one, other = (betting_bound(each, alpha=0.05, side="lower", **UNIT) for each in (values, noisy))
-
-    assert one == pytest.approx(other, abs=2e-5)
 
 
 @pytest.mark.parametrize("p", [0.1, 0.3, 0.5, 0.9])
@@ -125,7 +92,7 @@ def test_values_that_are_all_at_their_end_have_nearly_the_bound_of_clopper_and_p
 
 
 def test_impossible_means_are_excluded_or_never():
-    values = mixed(20)
+    values = mixture(20)
 
     assert betting_p_value(values, null=-0.1, side="lower", **UNIT) == math.ulp(0.0)
     assert betting_p_value(values, null=1.0, side="lower", **UNIT) == 1.0
@@ -133,13 +100,8 @@ def test_impossible_means_are_excluded_or_never():
     assert betting_bound(np.zeros(20), alpha=0.05, side="lower", **UNIT) == 0.0
 
 
-def test_a_bound_of_a_rare_end_is_that_end():
-    """One win in thirty says nothing about rare ones: at a level of 1e-12 no mean above 0 is excluded."""
-    assert betting_bound([1.0] + [0.0] * 29, alpha=1e-12, side="lower", **UNIT) == pytest.approx(0.0, abs=1e-8)
-
-
 def test_the_keys_are_the_order():
-    values, keys = mixed(100), np.random.default_rng(2).permutation(100)
+    values, keys = mixture(100), np.random.default_rng(2).permutation(100)
 
     by_key = betting_bound(values, alpha=0.05, side="lower", keys=keys, **UNIT)
 
@@ -149,7 +111,7 @@ def test_the_keys_are_the_order():
 
 
 def test_many_values_are_joined_and_lose_little():
-    values = mixed(40_000)
+    values = mixture(40_000)
 
     low, high = (betting_bound(values, alpha=0.025, side=side, **UNIT) for side in SIDES)
 
@@ -162,7 +124,7 @@ def test_many_values_are_joined_and_lose_little():
 
 
 def test_groups_of_one_value_are_values():
-    values = mixed(60)
+    values = mixture(60)
 
     for side in SIDES:
         alone = betting_bound(values, alpha=0.05, side=side, **UNIT)
@@ -170,7 +132,7 @@ def test_groups_of_one_value_are_values():
 
 
 def test_a_group_counts_once():
-    values = mixed(40)
+    values = mixture(40)
 
     grouped = betting_bound(
         np.repeat(values, 5), alpha=0.05, side="lower", clusters=np.repeat(np.arange(40), 5), **UNIT
@@ -187,7 +149,7 @@ def _first_keys(count: int, size: int) -> np.ndarray:
 
 
 def test_no_order_of_groups_depends_on_their_sizes():
-    """With the smallest key of its values, the large group would nearly always come first."""
+    """The large group would nearly always come first, by the smallest key of its values."""
     sizes = [1] * 9 + [100]
     clusters = np.repeat(np.arange(10), sizes)
     first = 0
@@ -230,4 +192,4 @@ def test_invalid_input_is_refused():
     with pytest.raises(NotEnoughData):
         betting_bound([], alpha=0.05, side="lower", **UNIT)
     with pytest.raises(NotEnoughData, match="4 clusters"):
-        betting_bound(mixed(8), alpha=0.05, side="lower", clusters=[1, 1, 2, 2, 3, 3, 4, 4], **UNIT)
+        betting_bound(mixture(8), alpha=0.05, side="lower", clusters=[1, 1, 2, 2, 3, 3, 4, 4], **UNIT)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_crucible.stats.slices.decisions import Decisions, difference_from, slice_rates, theil_index
-from pytest_crucible.stats.slices.reliability import reliability
+from pytest_crucible.stats.classifiers import Decisions, difference_from, reliability, slice_rates, theil_index
 
 
-def decided(true_positive, false_negative, false_positive, true_negative):
+def decisions(true_positive, false_negative, false_positive, true_negative):
     counts = true_positive, false_negative, false_positive, true_negative
     return decide(np.repeat([1.0, 0, 1, 0], counts), np.repeat([1.0, 1, 0, 0], counts))
 
@@ -25,7 +24,7 @@ def decide(selected, outcome):
 
 
 # UCI Adult, v1 by sex.
-WOMEN, MEN = decided(610, 569, 1723, 7869), decided(3299, 3363, 2435, 12693)
+WOMEN, MEN = decisions(610, 569, 1723, 7869), decisions(3299, 3363, 2435, 12693)
 
 
 def test_rates_of_adult():
@@ -41,14 +40,14 @@ def test_differences_are_signed_from_the_reference():
     """AIF360: unprivileged minus privileged."""
     men, women = slice_rates("Male", MEN), slice_rates("Female", WOMEN)
 
-    found = difference_from(men, women)
+    result = difference_from(men, women)
 
-    assert found.demographic_parity == pytest.approx(-0.046548, abs=1e-6)
-    assert found.disparate_impact == pytest.approx(0.823111, abs=1e-6)
-    assert found.equal_opportunity == pytest.approx(0.022191, abs=1e-6)
+    assert result.demographic_parity == pytest.approx(-0.046548, abs=1e-6)
+    assert result.disparate_impact == pytest.approx(0.823111, abs=1e-6)
+    assert result.equal_opportunity == pytest.approx(0.022191, abs=1e-6)
     odds = (0.022191 + 1723 / 9592 - 2435 / 15128) / 2
-    assert found.average_odds == pytest.approx(odds, abs=1e-6)
-    assert found.predictive_parity == pytest.approx(-0.313874, abs=1e-6)
+    assert result.average_odds == pytest.approx(odds, abs=1e-6)
+    assert result.predictive_parity == pytest.approx(-0.313874, abs=1e-6)
 
 
 def test_a_rate_without_a_denominator_is_unknown():
@@ -95,16 +94,16 @@ def test_the_calibration_error_of_honest_probabilities_has_no_bias():
     errors, plain = [], []
     for _ in range(200):
         stated = rng.random(100)
-        found = reliability(stated, (rng.random(100) < stated).astype(float))
-        errors.append(found.ece_debiased)
-        plain.append(found.ece)
+        result = reliability(stated, (rng.random(100) < stated).astype(float))
+        errors.append(result.ece_debiased)
+        plain.append(result.ece)
 
     assert np.mean(errors) < 0.7 * np.mean(plain)
 
 
 def test_the_area_counts_ties_half():
-    found = reliability(np.array([0.2, 0.5, 0.5, 0.9]), np.array([0.0, 0.0, 1.0, 1.0]))
+    result = reliability(np.array([0.2, 0.5, 0.5, 0.9]), np.array([0.0, 0.0, 1.0, 1.0]))
 
-    assert found.auroc == pytest.approx(3.5 / 4)
+    assert result.auroc == pytest.approx(3.5 / 4)
     assert reliability(np.array([0.2]), np.array([0.0])).auroc is None
     assert reliability(np.array([]), np.array([])).ece is None

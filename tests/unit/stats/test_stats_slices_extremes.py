@@ -11,6 +11,7 @@ from scipy.stats import binom
 from pytest_crucible import stats
 from pytest_crucible.stats.proportions.exact import two_exact_bound
 from pytest_crucible.stats.proportions.score import risk_ratio_score, score_interval
+from pytest_crucible.stats.slices.changes import arm_means, change_of_extreme
 from pytest_crucible.stats.slices.extremes import bound_extreme
 from pytest_crucible.stats.slices.pair_scores import difference_bounds, exact_lower_ratio, melded_upper, ratio_bounds
 from pytest_crucible.stats.slices.pairs import met_bounds
@@ -58,11 +59,11 @@ def extreme(kind, *means, **options):
 )
 def test_adult_and_german_have_the_reference_values(kind, slices, value, low, high):
     """Values: fairlearn 0.15 and AIF360 0.6.1."""
-    found = extreme(kind, rates(*slices))
+    result = extreme(kind, rates(*slices))
 
-    assert found.value == pytest.approx(value, abs=1e-6)
-    assert (found.lower, found.upper) == (pytest.approx(low, abs=0.003), pytest.approx(high, abs=0.003))
-    assert found.method.startswith("score")
+    assert result.value == pytest.approx(value, abs=1e-6)
+    assert (result.lower, result.upper) == (pytest.approx(low, abs=0.003), pytest.approx(high, abs=0.003))
+    assert result.method.startswith("score")
 
 
 def test_several_metrics_have_the_largest_of_their_gaps_and_share_alpha():
@@ -74,14 +75,14 @@ def test_several_metrics_have_the_largest_of_their_gaps_and_share_alpha():
     assert both.value == pytest.approx(0.283889, abs=1e-6)
     assert both.pair.column == 1
     assert both.lower < extreme("gap", negative).lower
-    assert both.upper == pytest.approx(max(extreme("gap", one).upper for one in (positive, negative)))
+    assert both.upper == pytest.approx(max(extreme("gap", single).upper for single in (positive, negative)))
 
 
 def test_two_slices_have_the_bounds_of_one_pair():
-    found, larger = extreme("gap", rates((70, 56), (80, 48))), extreme("gap", rates((700, 560), (800, 480)))
+    result, larger = extreme("gap", rates((70, 56), (80, 48))), extreme("gap", rates((700, 560), (800, 480)))
 
-    assert found.lower == pytest.approx(score_interval(56, 70, 48, 80, level=0.95).low, abs=1e-9)
-    assert found.upper == pytest.approx(two_exact_bound(56, 70, 48, 80, alpha=0.05, side="upper"))
+    assert result.lower == pytest.approx(score_interval(56, 70, 48, 80, level=0.95).low, abs=1e-9)
+    assert result.upper == pytest.approx(two_exact_bound(56, 70, 48, 80, alpha=0.05, side="upper"))
     assert larger.upper == pytest.approx(score_interval(560, 700, 480, 800, level=0.90).high, abs=1e-9)
 
 
@@ -90,10 +91,10 @@ def counts_of(*pairs):
 
 
 def test_the_melded_bound_is_used_where_it_is_narrower():
-    found = met_bounds("gap", counts_of((8, 10, 160, 200)), 0.05)[0]
+    result = met_bounds("gap", counts_of((8, 10, 160, 200)), 0.05)[0]
 
-    assert found == pytest.approx(melded_upper(*counts_of((8, 10, 160, 200)), 0.05)[0])
-    assert found < two_exact_bound(8, 10, 160, 200, alpha=0.05, side="upper") - 0.02
+    assert result == pytest.approx(melded_upper(*counts_of((8, 10, 160, 200)), 0.05)[0])
+    assert result < two_exact_bound(8, 10, 160, 200, alpha=0.05, side="upper") - 0.02
 
 
 @pytest.mark.parametrize(("kind", "furthest"), [("gap", np.max), ("ratio", np.min)])
@@ -143,10 +144,10 @@ def test_scores_without_bounds_have_no_bounds():
     sizes = [len(group) for group in groups]
     means = slice_means(np.concatenate(groups), slicing(sizes), is_binary=False, bounds=(-np.inf, np.inf))
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
-    assert found.value == pytest.approx(9 - 2.75)
-    assert (found.lower, found.upper, found.method) == (None, None, "none")
+    assert result.value == pytest.approx(9 - 2.75)
+    assert (result.lower, result.upper, result.method) == (None, None, "none")
 
 
 def test_scores_between_bounds_are_no_narrower_and_a_constant_slice_proves_nothing():
@@ -154,28 +155,28 @@ def test_scores_between_bounds_are_no_narrower_and_a_constant_slice_proves_nothi
         np.r_[np.ones(10), np.ones(190), np.zeros(10)], slicing([10, 200]), is_binary=False, bounds=(0, 1)
     )
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
-    assert found.value == pytest.approx(0.05)
-    assert found.lower < 0 < 0.1 < found.upper
+    assert result.value == pytest.approx(0.05)
+    assert result.lower < 0 < 0.1 < result.upper
 
 
 def test_ten_right_answers_do_not_prove_a_small_gap():
     """At a true rate of .8 ten of ten are right in 11 % of runs: Clopper and Pearson's bound is .741."""
-    found = extreme("gap", rates((10, 10), (1000, 1000)))
+    result = extreme("gap", rates((10, 10), (1000, 1000)))
 
-    assert found.upper == pytest.approx(1 - 0.05 ** (1 / 10), abs=0.003)
+    assert result.upper == pytest.approx(1 - 0.05 ** (1 / 10), abs=0.003)
 
 
 def test_a_slice_without_a_rate_cannot_be_proven_fair_but_others_can_be_proven_unfair():
     values = np.r_[np.repeat([1.0, 0.0], [90, 10]), np.repeat([1.0, 0.0], [10, 90]), np.full(5, np.nan)]
     means = slice_means(values, slicing([100, 100, 5]), is_binary=True, bounds=(0, 1))
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
     assert means.has_rate.tolist() == [True, True, False]
-    assert (found.value, found.upper) == (0.8, None)
-    assert found.lower == pytest.approx(extreme("gap", rates((100, 90), (100, 10))).lower)
+    assert (result.value, result.upper) == (0.8, None)
+    assert result.lower == pytest.approx(extreme("gap", rates((100, 90), (100, 10))).lower)
     assert extreme("ratio", means).lower is None
 
 
@@ -190,10 +191,10 @@ def test_a_pair_without_a_bound_is_not_taken_for_one_with_an_infinite_bound():
     standardised = Slicing(codes=np.array([0, 0, 1, 1, 1]), names=("m", "f"), strata=strata)
     means = slice_means(np.array([0.0, 0, 1, 1, 1]), standardised, is_binary=True, bounds=(0, 1))
 
-    found = bound_extreme("ratio", [means], [means], alpha=0.05)
+    result = bound_extreme("ratio", [means], [means], alpha=0.05)
 
-    assert (found.value, found.lower) == (0.0, 0.0)
-    assert 1 < found.upper < np.inf
+    assert (result.value, result.lower) == (0.0, 0.0)
+    assert 1 < result.upper < np.inf
 
 
 def test_twins_that_are_yes_or_no_have_tangos_bounds():
@@ -202,15 +203,15 @@ def test_twins_that_are_yes_or_no_have_tangos_bounds():
     twins = Slicing(codes=np.repeat([0, 1], 50), names=("f", "m"))
     clusters = np.tile(np.arange(50), 2)
 
-    found = extreme("gap", slice_means(np.r_[first, second], twins, clusters=clusters, is_binary=True, bounds=(0, 1)))
+    result = extreme("gap", slice_means(np.r_[first, second], twins, clusters=clusters, is_binary=True, bounds=(0, 1)))
 
-    assert found.lower == pytest.approx(stats.tango_interval(12, 2, 50, level=0.95).low)
-    assert found.upper == pytest.approx(stats.tango_interval(12, 2, 50, level=0.90).high)
-    assert found.method.startswith("tango")
+    assert result.lower == pytest.approx(stats.tango_interval(12, 2, 50, level=0.95).low)
+    assert result.upper == pytest.approx(stats.tango_interval(12, 2, 50, level=0.90).high)
+    assert result.method.startswith("tango")
 
 
 def test_slices_that_are_no_twins_of_each_other_are_compared_too():
-    """By twin and topic: the women of one topic share no cluster with the men of another."""
+    """Twins and topics are crossed: the women of one topic share no cluster with the men of another."""
     n, rng = 40, np.random.default_rng(0)
     names, clusters = (
         ("f law", "m law", "f tax", "m tax"),
@@ -220,10 +221,10 @@ def test_slices_that_are_no_twins_of_each_other_are_compared_too():
     slices = Slicing(codes=np.repeat(np.arange(4), n), names=names)
     means = slice_means(values, slices, clusters=clusters, is_binary=True, bounds=(0, 1))
 
-    found = extreme("gap", means)
+    result = extreme("gap", means)
 
-    assert found.value == pytest.approx(np.ptp(means.means))
-    assert 0 < found.lower < found.value < found.upper < 1
+    assert result.value == pytest.approx(np.ptp(means.means))
+    assert 0 < result.lower < result.value < result.upper < 1
 
 
 @pytest.mark.parametrize("slices", [2, 3, 6])
@@ -233,9 +234,9 @@ def test_a_slice_of_one_cluster_cannot_be_proven_fair(slices):
     parts = Slicing(codes=codes, names=tuple("abcdef"[:slices]))
     values = np.random.default_rng(0).random(10 * slices)
 
-    found = extreme("gap", slice_means(values, parts, clusters=clusters, is_binary=False, bounds=(0, 1)))
+    result = extreme("gap", slice_means(values, parts, clusters=clusters, is_binary=False, bounds=(0, 1)))
 
-    assert found.upper is None or found.upper > 0.5
+    assert result.upper is None or result.upper > 0.5
 
 
 def test_standardised_slices_compare_like_with_like():
@@ -254,9 +255,9 @@ def test_standardised_slices_compare_like_with_like():
 
 
 def test_a_slice_that_lacks_a_stratum_has_no_standardised_rate():
-    one = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"), strata=np.array([0, 1, 0, 0]))
+    single = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"), strata=np.array([0, 1, 0, 0]))
 
-    assert slice_means(np.ones(4), one, is_binary=True, bounds=(0, 1)).has_rate.tolist() == [True, False]
+    assert slice_means(np.ones(4), single, is_binary=True, bounds=(0, 1)).has_rate.tolist() == [True, False]
 
 
 def test_more_samples_would_decide():
@@ -267,3 +268,73 @@ def test_more_samples_would_decide():
 
     assert undecided.lower < 0.80 < undecided.upper
     assert larger.lower > 0.80
+
+
+# -- change of a gap, a ratio and a worst mean --------------------------------------------------------------------
+
+
+# UCI Adult by sex: both selected, only by v1, only by v2, neither.
+WOMEN, MEN = (1778, 555, 144, 8294), (5041, 693, 593, 15463)
+
+
+def paired_slices(*slices):
+    """Both arms' values, candidate first, from the four counts of each slice (both, old only, new only, neither)."""
+    codes = np.repeat(np.arange(len(slices)), [sum(counts) for counts in slices])
+    old = np.concatenate([np.repeat([1.0, 1, 0, 0], counts) for counts in slices])
+    new = np.concatenate([np.repeat([1.0, 0, 1, 0], counts) for counts in slices])
+    slicing = Slicing(codes=codes, names=tuple("abcdef"[: len(slices)]))
+    return [arm_means([arm], [arm], slicing, None, (0.0, 1.0)) for arm in (new, old)]
+
+
+def test_adult_became_less_fair():
+    change = change_of_extreme("gap", *paired_slices(WOMEN, MEN), alpha=0.05)
+
+    assert change.value == pytest.approx(0.033569, abs=1e-6)
+    assert (change.low, change.high) == (pytest.approx(0.028, abs=0.003), pytest.approx(0.039, abs=0.003))
+    assert change.p_value < 1e-20
+
+
+def test_a_gap_that_reverses_at_equal_size_has_not_changed():
+    reversed_gap = (500, 300, 0, 200), (500, 0, 300, 200)
+
+    change = change_of_extreme("gap", *paired_slices(*reversed_gap), alpha=0.05)
+
+    assert change.value == 0
+    assert change.low < 0 < change.high
+    assert change.p_value > 0.9
+
+
+def test_one_slice_that_falls_is_found():
+    change = change_of_extreme("gap", *paired_slices((700, 100, 0, 200), (760, 40, 40, 160)), alpha=0.05)
+
+    assert change.value == pytest.approx(0.1)
+    assert change.low > 0
+
+
+@pytest.mark.parametrize("kind", ["gap", "ratio", "worst"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interval_excludes_0_exactly_where_the_p_value_of_the_bounds_is_small(kind, seed):
+    rng = np.random.default_rng(seed)
+    arms = paired_slices(*[tuple(rng.integers(5, 60, 4)) for _ in range(3)])
+
+    change = change_of_extreme(kind, *arms, alpha=0.05)
+
+    assert (change.proof_p <= 0.05) == (change.low > 0 or change.high < 0)
+    assert change.low <= change.lower <= change.upper <= change.high
+    swapped = change_of_extreme(kind, *reversed(arms), alpha=0.05)
+    assert (swapped.value, swapped.low) == (pytest.approx(-change.value), pytest.approx(-change.high))
+
+
+def test_the_worst_mean_may_be_the_largest():
+    arms = paired_slices((40, 10, 0, 50), (20, 0, 0, 80))
+
+    assert change_of_extreme("worst", *arms, alpha=0.05).value == pytest.approx(0.0)
+    assert change_of_extreme("worst", *arms, alpha=0.05, takes_smallest=False).value == pytest.approx(-0.1)
+
+
+def test_without_a_rate_in_a_slice_there_is_no_change():
+    slicing = Slicing(codes=np.array([0, 0, 1, 1]), names=("a", "b"))
+    values = np.array([1.0, 0.0, np.nan, np.nan])
+    arms = [arm_means([values], [values], slicing, None, (0.0, 1.0)) for _ in range(2)]
+
+    assert change_of_extreme("gap", *arms, alpha=0.05).value is None
