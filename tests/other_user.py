@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from pytest_crucible.records.files import file_lock
+
 _UNPRIVILEGED = 65534
 OTHER = pytest.mark.skipif(
     not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can be two users of one machine"
@@ -23,7 +25,8 @@ def run_as_other_user(code: str, folder: Path) -> str:
     # It imports as root, because the other user may not be able to read this interpreter's libraries.
     become = f"os.setgroups([]); os.setgid({_UNPRIVILEGED}); os.setuid({_UNPRIVILEGED})"
     program = f"import os, sys; sys.path[:] = {sys.path!r}; import pytest_crucible.store.engine; {become}\n{code}"
-    with _parents_open(folder):
+    # Workers of one pytest share these parents: one would close them again while another's code still runs.
+    with file_lock(Path(__file__), wait=str), _parents_open(folder):
         result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert result.returncode == 0, result.stderr
     return result.stdout

@@ -26,9 +26,8 @@ from pytest_crucible.records import (
     TargetResult,
     Verdict,
 )
-from pytest_crucible.sections import cache, losses, usage, worst_samples
-from pytest_crucible.sections.cache import OldAnswers
-from pytest_crucible.sections.losses import Losses
+from pytest_crucible.sections import usage, worst_samples
+from pytest_crucible.sections.replies import CACHE, LOSSES, Losses, OldAnswers
 from pytest_crucible.sections.usage import Usages
 from pytest_crucible.sections.worst_samples import WorstSample
 from pytest_crucible.stats.interval import Interval
@@ -84,8 +83,8 @@ def make_sections(
     old = OldAnswers(plan=plan, reused=reused or {}, cached=from_cache or {})
     simulated = frozenset(arm.name for arm in plan.arms if arm.simulated)
     outcomes = {
-        "losses": outcome_of(losses, counts),
-        "cache": outcome_of(cache, old) if reused or from_cache else None,
+        "losses": outcome_of(LOSSES, counts),
+        "cache": outcome_of(CACHE, old) if reused or from_cache else None,
         "usage": outcome_of(usage, Usages(usages=usages, simulated=simulated, level=0.95)) if usages else None,
         "diversity": outcome_of(diversity, diversities) if diversities else None,
         "worst_samples": outcome_of(worst_samples, worst) if worst else None,

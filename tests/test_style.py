@@ -19,18 +19,8 @@ FILES = [
     for path in sorted((ROOT / folder).rglob("*.py"))
     if path != Path(__file__) and ROOT / "tests" / "data" not in path.parents  # programs for other harnesses
 ]
-_OWNED = tuple(
-    f"tests/unit/{folder}/"
-    for folder in (
-        "commands", "features/judges", "features/registry", "features/slices", "importers", "report", "runs",
-    )
-)  # fmt: skip
-_PACKAGE = tuple(
-    f"pytest_crucible/{folder}/"
-    for folder in (
-        "adapters", "features/factors", "features/registry", "features/slices", "importers", "report", "sections", "session",
-    )
-)  # fmt: skip
+_OWNED = ("tests/unit/features/judges/",)
+_PACKAGE = tuple(f"pytest_crucible/{folder}/" for folder in ("adapters", "features/factors", "session"))
 _STORED = (
     *("pytest_crucible/records/arms.py", "pytest_crucible/records/datasets.py", "pytest_crucible/records/usage.py"),
     *("pytest_crucible/features/robustness/marks.py", "pytest_crucible/features/robustness/records.py"),

@@ -201,12 +201,16 @@ def is_count(value: Any) -> bool:
     return value is None or (is_whole(value) and 0 <= value < MOST_TOKENS)
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
 def _is_amount(value: Any) -> bool:
     return value is None or (isinstance(value, int | float) and 0 <= value < math.inf)
 
 
 _FIELDS = (
-    *((name, lambda value: isinstance(value, str), "a text") for name in ("text", "finish", "model")),
+    *((name, _is_text, "a text") for name in ("text", "finish", "model")),
     *((name, is_count, "a whole number from 0, or None") for name in ("input_tokens", "output_tokens")),
     *((name, _is_amount, "a number from 0, or None") for name in ("latency_s", "first_token_s", "cost_usd")),
 )

@@ -1,27 +1,35 @@
-"""`crucible compare`: compare two stored runs, arms of them, or two files of another harness."""
+"""`crucible compare` and `crucible import`: two stored runs, arms of them, or results of other harnesses."""
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast, get_args
 
 import click
 
-from pytest_crucible.commands.options import json_option, store_option
+from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.show import print_run, verbose_option
 from pytest_crucible.importers.formats import read_results
 from pytest_crucible.importers.metric_facts import Declared
-from pytest_crucible.plan.targets import ALTERNATIVES, parse_contrast
+from pytest_crucible.importers.results import ImportedFile
+from pytest_crucible.plan.targets import ALTERNATIVES, parse_contrast, parse_target
 from pytest_crucible.records import Contrast, Run
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import Direction, parse_amount
 from pytest_crucible.records.settings import DEFAULT_ALPHA
+from pytest_crucible.report.json import run_document
+from pytest_crucible.report.printable import printable
+from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import TAGGED, RunStore
 
 
@@ -56,7 +64,6 @@ def _parse_reach(text: str) -> tuple[str, float]:
 
 
 def _parse_each(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
-    """Return a callback that parses the values of a repeated option as a mapping."""
     return lambda context, option, texts: dict(map(parse, texts))
 
 
@@ -120,10 +127,7 @@ def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def read_claims(
-    metrics: Sequence[str],
-    margin: float | str | None,
-    alternative: str | None,
-    relevant: float | str | None,
+    metrics: Sequence[str], margin: float | str | None, alternative: str | None, relevant: float | str | None
 ) -> tuple[tuple[Contrast, ...], dict[str, Direction]]:
     """Return the named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics.
 
@@ -185,7 +189,7 @@ def compare_arms(
         _check_runs(baseline, tabular)
         run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
     print_run(run, verbose, as_json=as_json, notes=notes)
-    return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
+    return _exit_status(run)
 
 
 Compared = tuple[Run, tuple[str, ...]]
@@ -201,7 +205,6 @@ class Tabular(NamedTuple):
 
 
 def _check_runs(baseline: str, tabular: Tabular) -> None:
-    """Raise SpecError for a comparison of stored runs without a baseline, or with options of files."""
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
     if tabular.columns or tabular.group:
@@ -287,3 +290,87 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
             hint = suggest(missing, metrics, otherwise=f"they share {whole or 'none'}")
             raise SpecError(f"metric {missing!r} was not scored in both arms: {hint}")
     return contrasts
+
+
+@click.command("import", short_help="Store results of another harness as a run.")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option(
+    "--as",
+    "harness",
+    default="",
+    metavar="HARNESS",
+    show_default="detected from their content",
+    help=f"Harness that wrote the files: {', '.join(importers())}.",
+)
+@click.option(
+    "--arm", "arms", multiple=True, metavar="NAME", help="Name of a file's arm; once for each file, in their order."
+)
+@click.option("--candidate", default="", metavar="NAME", show_default="the first arm", help="The arm to evaluate.")
+@click.option("--target", "targets", multiple=True, metavar="TARGET", help="A quality target; may be repeated.")
+@claim_options
+@column_option
+@group_option
+@click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
+@click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
+@range_option
+@reach_option
+@click.option(
+    "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
+)
+@store_option
+@json_option
+def import_results(
+    files: Sequence[Path],
+    harness: str,
+    arms: Sequence[str],
+    candidate: str,
+    targets: Sequence[str],
+    columns: Mapping[str, str],
+    group: str,
+    lower: Sequence[str],
+    higher: Sequence[str],
+    ranges: Mapping[str, tuple[float, float]],
+    reaches: Mapping[str, float],
+    alpha: float,
+    store: str,
+    as_json: bool,
+    **claimed: Any,
+) -> int:
+    """Read the results of other harnesses, sample by sample, and store them as a run with verdicts.
+
+    The first arm of the first FILE is the candidate, and all other arms with the same samples are its baselines. Exits 1 when
+    a verdict is missed, or a target or a margin is impossible.
+    """
+    quality_targets = [parse_target(text) for text in targets]
+    contrasts, directions = read_claims(**claimed)
+    declared = Declared(
+        lower=frozenset(lower), higher=frozenset(higher), ranges=ranges, reaches=reaches
+    ).with_directions(directions)
+    files_read = [
+        file for path in files for file in read_results(path, harness, columns, group=group, readers=importers())
+    ]
+    wishes = ImportOptions(
+        arms=arms, candidate=candidate, targets=quality_targets, contrasts=contrasts, declared=declared, alpha=alpha
+    )
+    adoption = ImportedRun.of(files_read, wishes)
+    with contextlib.closing(RunStore(store)) as opened:
+        run = adoption.enter(opened)
+        # A session's status comes from pytest; an imported run has only its verdicts.
+        run = replace(run, exit_status=_exit_status(run))
+        opened.set_exit_status(run.id, run.exit_status)
+    lines = [line.text for line in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
+    lines_printed = [*_origins(files_read), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
+    print_result(map(printable, lines_printed), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
+    return run.exit_status
+
+
+def _exit_status(run: Run) -> int:
+    return int(any(verdict.state == "missed" or verdict.suite_error for verdict in run.verdicts))
+
+
+def _origins(files: Sequence[ImportedFile]) -> Iterator[str]:
+    for file in files:
+        arms = ", ".join(
+            f"{results.arm} on {results.task} ({quantity(len(results.rows), 'result')})" for results in file.results
+        )
+        yield f"{file.path}: {' '.join((file.harness, file.version)).strip()}, {arms}"

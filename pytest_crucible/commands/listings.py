@@ -17,7 +17,7 @@ from pytest_crucible.commands.options import field_option, json_option, load_dat
 from pytest_crucible.datasets.release import Release, cache_folder
 from pytest_crucible.datasets.selection import Description, describe
 from pytest_crucible.metrics import Metric
-from pytest_crucible.records import Origin, Sample
+from pytest_crucible.records import Origin
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.redaction import hider, redact
@@ -70,16 +70,12 @@ def list_metrics(as_json: bool) -> None:
 
 
 def _metric_facts(metric: Metric) -> dict[str, Any]:
-    facts = metric.facts
-    low, high = (end if math.isfinite(end) else None for end in (facts.low, facts.high))
+    ends = {name: getattr(metric.facts, name) for name in ("low", "high")}
     return {
         "name": metric.name,
-        "kind": facts.kind,
-        "direction": facts.direction,
-        "low": low,
-        "high": high,
-        "reach": facts.reach,
-        "version": facts.version,
+        **pick(metric.facts, "kind direction"),
+        **{name: end if math.isfinite(end) else None for name, end in ends.items()},
+        **pick(metric.facts, "reach version"),
         "says": _sentence(metric),
     }
 
@@ -121,7 +117,12 @@ def list_datasets(name: str, fields: Sequence[str], output: Path | None, as_json
         return
     samples, dataset = load_dataset(name, fields)
     if output is not None:
-        _write_profile(name, samples, output)
+        # Imported here: a description alone needs no report.
+        from pytest_crucible.report.markdown import check_format, write_view
+
+        check_format(output)
+        write_view(program_plugins().hook.pytest_crucible_profile(name=name, samples=samples), output)
+        click.echo(f"wrote {output}")
         return
     described = describe(samples)
     origin = None if dataset is None else dataset.origin()
@@ -144,11 +145,14 @@ def catalogue_lines() -> list[str]:
     ]
 
 
+_OFFICIAL = {True: "yes", False: "no: a file differs from the published one", None: "not known"}
+
+
 def lines_of(name: str, described: Description, origin: Origin | None) -> list[str]:
     """Return the description of one dataset, line by line."""
     rows = [("name", name), ("samples", f"{described.samples:,}")]
     if origin is not None:
-        rows += [("licence", origin.licence), ("source", origin.source), ("official", _official(origin))]
+        rows += [("licence", origin.licence), ("source", origin.source), ("official", _OFFICIAL[origin.official])]
         rows += [("file", f"{file} sha256:{sha256}") for file, sha256 in origin.files.items()]
     rows += [
         ("columns", ", ".join(described.columns)),
@@ -161,14 +165,6 @@ def lines_of(name: str, described: Description, origin: Origin | None) -> list[s
     first = {**to_plain(described.first), **described.first.metadata}
     fields = [(f"first {key}", _look(first[key])) for key in described.columns]
     return aligned_lines([*rows, *fields])
-
-
-def _write_profile(name: str, samples: Sequence[Sample], output: Path) -> None:
-    from pytest_crucible.report.markdown import check_format, write_view
-
-    check_format(output)
-    write_view(program_plugins().hook.pytest_crucible_profile(name=name, samples=samples), output)
-    click.echo(f"wrote {output}")
 
 
 def _facts(dataset: Release) -> dict[str, Any]:
@@ -188,10 +184,6 @@ def _facts(dataset: Release) -> dict[str, Any]:
             for file in dataset.files
         ],
     }
-
-
-def _official(origin: Origin) -> str:
-    return {True: "yes", False: "no: a file differs from the published one", None: "not known"}[origin.official]
 
 
 def _look(value: Any) -> str:

@@ -1,22 +1,36 @@
-"""`crucible runs`: the runs in the run store; `runs tag` makes one a baseline."""
+"""Commands on the run store: `crucible runs list` and `tag`, `export`, `doctor` and `gc`."""
 
 from __future__ import annotations
 
+import datetime
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import click
 
+from pytest_crucible.adapters.config import read_adapters
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.commands.options import json_option, print_result, store_option
+from pytest_crucible.exports import FORMATS as TABLE_FORMATS
+from pytest_crucible.exports import FurtherExport, find_writer, write_file
+from pytest_crucible.features import load_rows
 from pytest_crucible.records import RunSummary
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.report.printable import aligned_lines
-from pytest_crucible.runs.provenance import utc_now
+from pytest_crucible.runs.plugins import program_plugins
+from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_checks, utc_now
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.history import add_tag, check_tag, list_runs
+from pytest_crucible.store.prune import Leftovers, clear, find_prunable, remove_leftovers
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.schema import FORMAT
+from pytest_crucible.store.tables import TABLES
 
 
 @click.command("list", short_help="The runs in the store, newest first.")
@@ -46,7 +60,20 @@ def tag(run: str, name: str, force: bool, why: str, store: str, as_json: bool) -
     A run that is not finished, or has a verdict that is not met, is refused without --force.
     """
     with existing_store(store) as opened:
-        _make_baseline(opened, opened.find_run(run), name, force=force, why=why, as_json=as_json)
+        run = opened.find_run(run)
+        check_tag(name)
+        (summary,) = (summary for summary in list_runs(opened) if summary.id == run)
+        note = rules_note(opened, run)
+        stored = _decide_again(opened, summary) if note else summary
+        # Later runs are measured against a baseline: a broken one would hide their regressions.
+        if not (stored.all_met or force):
+            raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force tags it anyway")
+        add_tag(opened, run, name, at=utc_now(), promoted=True, forced=not stored.all_met, why=why)
+    forced = "" if stored.all_met else f", by force ({_why(stored)})"
+    document = {"run": run, "tag": name, "forced": not stored.all_met, "why": why}
+    reason = f" because {why!r}" if why else ""
+    line = f"run {run} is now {name}{forced}{reason}: compare with --compare=tag:{name}"
+    print_result([line, *note], document, as_json=as_json)
 
 
 def _lines(listed: Sequence[RunSummary]) -> Iterator[str]:
@@ -78,30 +105,11 @@ def verdict_counts(run: RunSummary) -> str:
     return ", ".join([*counts, *ended]) or "none"
 
 
-def _make_baseline(store: RunStore, run: str, name: str, *, force: bool, why: str, as_json: bool) -> None:
-    check_tag(name)
-    (listed,) = (summary for summary in list_runs(store) if summary.id == run)
-    note = rules_note(store, run)
-    stored = _decide_again(store, listed) if note else listed
-    # Later runs are measured against a baseline: a broken one would hide their regressions.
-    if not (stored.all_met or force):
-        raise SpecError(f"run {run} cannot be a baseline, {_why(stored)}: --force tags it anyway")
-    add_tag(store, run, name, at=utc_now(), promoted=True, forced=not stored.all_met, why=why)
-    forced = "" if stored.all_met else f", by force ({_why(stored)})"
-    document = {"run": run, "tag": name, "forced": not stored.all_met, "why": why}
-    reason = f" because {why!r}" if why else ""
-    line = f"run {run} is now {name}{forced}{reason}: compare with --compare=tag:{name}"
-    print_result([line, *note], document, as_json=as_json)
-
-
 def rules_note(store: RunStore, run: str) -> list[str]:
     """Return a line if another version of the rules decided the run's verdicts, which are then decided again."""
     rules = rules_of(store.run(run)["environment"])
-    if rules == RULES_VERSION:
-        return []
-    return [
-        f"its verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {rules}"
-    ]
+    note = f"its verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {rules}"
+    return [] if rules == RULES_VERSION else [note]
 
 
 def _decide_again(store: RunStore, listed: RunSummary) -> RunSummary:
@@ -116,3 +124,194 @@ def _why(run: RunSummary) -> str:
     if run.status != "finished":
         return f"it is {run.status}, not finished"
     return f"its verdicts are {verdict_counts(run)}" if run.verdicts else "it has no verdicts"
+
+
+EXPORTS: Mapping[str, str] = dict(row for _, row in load_rows("exports"))
+"""Tables of features: name -> function of a run store and a run."""
+FURTHER: tuple[FurtherExport, ...] = tuple(row for _, row in load_rows("further_exports"))
+WHAT = (*TABLES, *EXPORTS, *(name for row in FURTHER for name in row.names))
+
+
+def _with_further_options(command: Callable[..., None]) -> Callable[..., None]:
+    for option in (option for row in reversed(FURTHER) for option in reversed(row.options)):
+        command = option(command)
+    return command
+
+
+@click.command("export", short_help="Write a table or a training set of stored runs into a file.")
+@click.argument("runs", nargs=-1)
+@store_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help=f"FILE.{{{','.join(TABLE_FORMATS)}}} for a table; JSON Lines for a training set, which without it is only counted.",
+)
+@click.option("--what", type=click.Choice(WHAT), default="observations", help="Which table, or which training set.")
+@_with_further_options
+@json_option
+def export(runs: tuple[str, ...], store: str, output: Path | None, what: str, as_json: bool, **settings: Any) -> None:
+    """Write a table of a stored run into a file: one row for each observation, reply, repeat, event, finding or variant.
+
+    With --what sft, dpo or kto: write a training set from the practice samples of one or several runs. With --what adversarial
+    its rows are the attacked prompts whose replies failed.
+
+    RUN is a run's id, or its beginning; by default the latest.
+    """
+    chosen = {name: value for name, value in settings.items() if value is not None}
+    further = next((row for row in FURTHER if what in row.names), None)
+    if further is None:
+        _export_table(runs, store, output, what, chosen, as_json=as_json)
+    else:
+        print_result(*further.write(runs, store, output, what, chosen), as_json=as_json)
+
+
+def _export_table(
+    runs: tuple[str, ...], store: str, output: Path | None, what: str, chosen: Mapping[str, Any], *, as_json: bool
+) -> None:
+    if chosen:
+        name = min(chosen).replace("file_format", "format").replace("arm", "of").replace("_", "-")
+        owner = next(row for row in FURTHER)
+        raise SpecError(
+            f"--{name} is for {owner.noun}s, and --what {what} is a table: add --what {', '.join(owner.tasks)}"
+        )
+    if output is None:
+        raise SpecError(f"--what {what} needs -o FILE: name a file that ends in .{', .'.join(TABLE_FORMATS)}")
+    if len(runs) > 1:
+        raise SpecError(f"--what {what} is a table of one run, not of {len(runs)}: export each into a file of its own")
+    # Checked before the store is opened: an unknown format needs no table.
+    find_writer(output.suffix.removeprefix("."))
+    with existing_store(store) as opened:
+        run = opened.find_run(*runs)
+        table = TABLES[what] if what in TABLES else load_object(EXPORTS[what])
+        rows = write_file(table(opened, run), output)
+    sentence = f"{quantity(rows, _row_name(what))} of run {run} written to {output}"
+    print_result([sentence], {"run": run, "what": what, "rows": rows, "file": str(output)}, as_json=as_json)
+
+
+def _row_name(what: str) -> str:
+    """Return what one row of a table is called.
+
+    >>> _row_name("replies"), _row_name("observations")
+    ('reply', 'observation')
+    """
+    return f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
+
+
+@click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
+@click.argument("run", default="")
+@store_option
+@json_option
+def doctor(run: str, store: str, as_json: bool) -> int:
+    """Check the run store and adapters; with RUN, whether that run can be reproduced here, and what differs.
+
+    Tests are collected as that run collected them, and no model is called. Exits 1 when something is wrong or differs.
+    """
+    checks = list(_check_run(store, run) if run else _check_place(store))
+    print_result(map(_line, checks), checks, as_json=as_json)
+    return int(any(not check.matches for check in checks))
+
+
+def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
+    # Imported here: it imports pytest, which the other commands do without.
+    from pytest_crucible.session.pytest_project import collect_plans
+
+    with existing_store(where) as opened:
+        run = opened.find_run(named)
+        facts, plans = opened.run(run), [plan for _, plan, _ in opened.experiments(run)]
+    yield from reproduction_checks(facts, plans, Path.cwd(), collect_plans)
+
+
+def _check_place(where: str) -> Iterator[ReproductionCheck]:
+    try:
+        with existing_store(where) as opened:
+            runs, further = list_runs(opened), _check_features(opened, where)
+        cut = sum(run.status != "finished" for run in runs)
+        yield ReproductionCheck(
+            "run store", True, f"format {FORMAT}, {quantity(len(runs), 'run')}, {cut} of them cut short"
+        )
+        yield from further
+    except CrucibleError as error:
+        yield ReproductionCheck("run store", False, str(error))
+    try:
+        yield ReproductionCheck(
+            "adapters", True, ", ".join(sorted(read_adapters(Path.cwd()))) or "none are configured here"
+        )
+    except CrucibleError as error:
+        yield ReproductionCheck("adapters", False, str(error))
+
+
+def _check_features(store: RunStore, where: str) -> list[ReproductionCheck]:
+    checks = program_plugins().hook.pytest_crucible_check_store(store=store, location=where)
+    return [check for each in reversed(checks) for check in each]
+
+
+def _line(check: ReproductionCheck) -> str:
+    return f"{'ok     ' if check.matches else 'differs'}  {check.subject}: {check.detail}"
+
+
+@click.command("gc", short_help="Remove old runs, cached replies and unfinished trainings.")
+@click.option("--keep-runs", type=click.IntRange(min=0), default=20, metavar="N", help="Keep the N newest runs.")
+@click.option(
+    "--keep-days",
+    type=click.FloatRange(min=0),
+    default=90.0,
+    metavar="D",
+    help="Also keep runs, and states of unfinished trainings, younger than D days.",
+)
+@click.option(
+    "--cache-days",
+    type=click.FloatRange(min=0),
+    metavar="D",
+    show_default="keep all",
+    help="Keep cached replies younger than D days.",
+)
+@click.option("--delete", is_flag=True, help="Delete. Without it, only list what would be deleted.")
+@store_option
+@json_option
+def gc(keep_runs: int, keep_days: float, cache_days: float | None, delete: bool, store: str, as_json: bool) -> None:
+    """Remove old runs, with all their answers, old cached replies, and trainings that were interrupted and not continued.
+
+    Runs with a tag, promoted runs, those that the registry's log names as proof, and running ones are kept. Without --delete
+    nothing is removed, only listed. A dataset is removed with the last run that used it. A training that runs is kept.
+    """
+    # Taken once, so that all runs and replies are compared with one moment.
+    at = datetime.datetime.now(datetime.UTC)
+    with existing_store(store) as opened:
+        needed = {run for runs in program_plugins().hook.pytest_crucible_kept_runs(store=opened) for run in runs}
+        prunable = find_prunable(
+            opened, at=at, keep_runs=keep_runs, keep_days=keep_days, cache_days=cache_days, needed=needed
+        )
+        freed = clear(opened, prunable) if delete else 0
+    oldest = (at - datetime.timedelta(days=keep_days)).timestamp()
+    folder = files_folder(Path(), store)
+    leftovers: list[Leftovers] = program_plugins().hook.pytest_crucible_leftovers(folder=folder, before=oldest)[::-1]
+    if delete:
+        freed += sum(remove_leftovers(each) for each in leftovers)
+    what = f"{quantity(len(prunable.runs), 'run')} and {prunable.replies:,} cached replies"
+    size = f" ({freed / 2**20:,.1f} MiB)" if freed else ""
+    lines = [f"removed {what}{size}" if delete else f"would remove {what}: --delete does", *prunable.runs]
+    print_result(
+        [*lines, *(line for each in leftovers for line in _leftover_lines(each, deleted=delete))],
+        {
+            "runs": prunable.runs,
+            "cached_replies": prunable.replies,
+            **{
+                each.key: [{"path": str(path), "bytes": size} for path, size in each.folders.items()]
+                for each in leftovers
+            },
+            "deleted": delete,
+            "freed": freed,
+        },
+        as_json=as_json,
+    )
+
+
+def _leftover_lines(leftovers: Leftovers, *, deleted: bool) -> list[str]:
+    if not leftovers.folders:
+        return []
+    total = sum(leftovers.folders.values())
+    what = quantity(len(leftovers.folders), leftovers.noun)
+    head = f"{'removed' if deleted else 'would remove'} {what} ({total:,} bytes)"
+    return [head, *(f"{path}  {size:,} bytes" for path, size in leftovers.folders.items())]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +12,140 @@ import click
 
 from pytest_crucible import builtin
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.commands.pages import WithPages
-from pytest_crucible.records import Run
+from pytest_crucible.records import Conversation, Run, StoredCall
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.report.conversation import conversation_lines
+from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.report.json import run_document
-from pytest_crucible.report.printable import printable
+from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.plugins import commands, pages_of
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, load_sample
+
+
+class WithPages(click.Command):
+    """A command whose help also has the options that show a page."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command, and those that show a page with options of its own."""
+        super().format_options(ctx, formatter)
+        pages = pages_of(ctx.command_path.partition(" ")[2])
+        options = [
+            option.get_help_record(ctx)
+            for name, page in pages.items()
+            for option in load_object(commands()[page]).params
+            if name in option.opts
+        ]
+        if options:
+            with formatter.section("Pages, each with a --help of its own"):
+                formatter.write_dl([record for record in options if record])
+
+
+_INDENT, _ROLE = "  ", 10
+
+
+def conversation_lines(
+    nodeid: str, sample: Mapping[str, Any], conversations: Sequence[Conversation], *, reasoning: bool
+) -> Iterator[str]:
+    """Yield the lines of a conversation. Reasoning is one line with its length, unless `reasoning` is True."""
+    yield f"{nodeid}, sample {printable(sample['sample_id'], AN_ID)}"
+    for name in ("expected", "metadata"):
+        if sample[name] is not None:
+            yield from _block(name, sample[name])
+    for conversation in conversations:
+        yield ""
+        yield _head(conversation)
+        sent = sample["input"] if conversation.input is None else conversation.input
+        yield from _turns(conversation, sent, reasoning)
+
+
+def _head(conversation: Conversation) -> str:
+    draw = f", {conversation.draw}" if conversation.draw else ""
+    scores = ", ".join(f"{name} = {_score_text(value)}" for name, value in conversation.scores.items())
+    details = "; ".join(part for part in (conversation.detail.partition("\n")[0], scores) if part)
+    return f"{conversation.arm}{draw}: {conversation.state}{f' ({details})' if details else ''}"
+
+
+def _score_text(value: bool | float | str | None) -> str:
+    if value is None:
+        return "not applicable"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> Iterator[str]:
+    if not conversation.calls:
+        yield f"{_INDENT}(the messages of this reply were not recorded; this is the sample's input)"
+        yield from _block("input", sample_input)
+        yield from _block("reply", conversation.reply)
+    before: list[Any] = []
+    several = max((call.call for call in conversation.calls if not call.is_judge), default=0) > 1
+    for call in conversation.calls:
+        if call.is_judge:
+            yield f"{_INDENT}{call.member}{_about(call)}"
+            for message in _as_list(call.messages):
+                yield from _message(message)
+        if not call.member:
+            messages = _as_list(call.messages)
+            if several or call.parameters or call.paid_by is not None:
+                yield f"{_INDENT}call {call.call}{_about(call)}"
+            # Each call sends the whole conversation again: only its new messages are printed.
+            new = messages[len(before) :] if messages[: len(before)] == before else messages
+            for message in new:
+                yield from _message(message)
+            before = messages
+            # The next call repeats this reply as an assistant message, which is printed below already.
+            if call.text is not None:
+                before = [*messages, {"role": "assistant", "content": call.text}]
+        yield from _reply(call, reasoning)
+
+
+def _about(call: StoredCall) -> str:
+    parts = [f"{name}={value}" for name, value in (call.parameters or {}).items()]
+    if call.paid_by is not None:
+        parts.append(f"paid by run {call.paid_by}" if call.paid_by else "paid by an earlier run")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _as_list(messages: Any) -> list[Any]:
+    if isinstance(messages, list) and all(isinstance(message, Mapping) for message in messages):
+        return messages
+    return [{"role": "user", "content": messages}]
+
+
+def _message(message: Mapping[str, Any]) -> Iterator[str]:
+    content = message.get("content")
+    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+    role = str(message.get("role", "message"))
+    if content is not None or not rest:
+        yield from _block(role, content)
+    if rest:
+        yield from _block(role, rest)
+
+
+def _reply(call: StoredCall, reasoning: bool) -> Iterator[str]:
+    name = "assistant" if call.is_judge or not call.member else call.member
+    if call.text is None:
+        yield from _block("no reply", call.error or "cancelled")
+        return
+    if call.reasoning and reasoning:
+        yield from _block("reasoning", call.reasoning)
+    elif call.reasoning:
+        yield from _block("reasoning", f"({quantity(len(call.reasoning), 'character')}; --reasoning prints them)")
+    yield from _block(name, call.text[call.think :].lstrip() if call.reasoning else call.text)
+
+
+def _block(name: str, value: Any) -> Iterator[str]:
+    """Yield a value behind its name, further lines below the first."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    first, *more = text.splitlines() or [""]
+    yield f"{_INDENT}{name:<{_ROLE}} {first}"
+    for line in more:
+        yield f"{_INDENT}{'':<{_ROLE}} {line}"
+
 
 # Characters of one line of a conversation: a reply is printed whole, and a file that a test sent by mistake is not.
 LONGEST_LINE = 100_000
@@ -59,7 +182,6 @@ def print_run(run: Run, verbose: int, *, as_json: bool, notes: Sequence[str] = (
 
 
 def _origins(run: Run) -> Iterator[str]:
-    """Yield a line for each file of another harness that the run was imported from."""
     for file in run.environment.get("imported", ()):
         yield f"imported from {file['file']} ({' '.join((file['harness'], file['version'])).strip()})"
 
@@ -87,14 +209,8 @@ def _print_sample(store: RunStore, run: str, sample: str, *, reasoning: bool, as
 
 def _document(stored: Any) -> dict[str, Any]:
     # The names of columns are the store's own; programs read these keys.
-    names = {
-        "id": "sample_id",
-        "group": "sample_group",
-        "input": "input",
-        "expected": "expected",
-        "metadata": "metadata",
-    }
-    return {name: stored[column] for name, column in names.items()}
+    names = {"id": "sample_id", "group": "sample_group"}
+    return {name: stored[names.get(name, name)] for name in ("id", "group", "input", "expected", "metadata")}
 
 
 def _hint(store: RunStore, run: str, sample: str) -> str:

@@ -80,20 +80,20 @@ def plan_samples(
             raise SpecError(f"{option}={amount:g} is not a positive number: write a number above 0, such as 0.05")
     variabilities, per_sample = _read_run(store, run) if run else (ASSUMED, {"": PerSample(2, None, None)})
     _check_shares(variabilities, difference, margin)
+    level = alpha / family_size
     needs = [
         _need(
             spread,
             per_sample[spread.nodeid],
-            difference=difference,
-            margin=margin,
-            power=power,
-            alpha=alpha / family_size,
+            samples_to_prove(margin or 0.0, spread, alpha=level, power=power)
+            if difference is None
+            else samples_to_detect(difference, spread, alpha=level, power=power),
         )
         for spread in variabilities
     ]
     goal = f"to detect a difference of {difference:g}" if difference is not None else f"to prove a margin of {margin:g}"
     basis = f"spread and cost from run {run}" if run else "spread assumed, cost unknown"
-    head = f"{goal}: alpha {alpha / family_size:.3g}, power {power:g}, {basis}"
+    head = f"{goal}: alpha {level:.3g}, power {power:g}, {basis}"
     print_result([head, "", *_lines(needs)], needs, as_json=as_json)
 
 
@@ -118,7 +118,6 @@ def _read_run(store: str, run: str) -> tuple[Sequence[PairVariability], Mapping[
 
 
 def _per_sample(analysis: Analysis) -> PerSample:
-    """Return the cost of one sample in all arms, from the usage of the arms that this run queried."""
     # A baseline whose answers were stored has no usage of its own: it is assumed to cost as much as the queried arms.
     usage: Usages | None = analysis.sections["usage"].result if "usage" in analysis.sections else None
     queried = [arm_usage for arm_usage in usage.usages if arm_usage.answered] if usage else []
@@ -138,19 +137,7 @@ def _per_sample(analysis: Analysis) -> PerSample:
     )
 
 
-def _need(
-    spread: PairVariability,
-    each: PerSample,
-    *,
-    difference: float | None,
-    margin: float | None,
-    power: float,
-    alpha: float,
-) -> Need:
-    if difference is not None:
-        samples = samples_to_detect(difference, spread, alpha=alpha, power=power)
-    else:
-        samples = samples_to_prove(margin or 0.0, spread, alpha=alpha, power=power)
+def _need(spread: PairVariability, each: PerSample, samples: int | None) -> Need:
     amounts = [
         None if samples is None or amount is None else samples * amount
         for amount in (each.replies, each.tokens, each.cost_usd)
@@ -164,8 +151,11 @@ def _lines(needs: Sequence[Need]) -> Iterator[str]:
             need.spread.metric,
             need.spread.baseline,
             _differ(need.spread),
-            *map(_amount, (need.samples, need.replies, need.tokens)),
-            _cost(need),
+            *(
+                "unknown" if amount is None else f"{amount:,.0f}"
+                for amount in (need.samples, need.replies, need.tokens)
+            ),
+            "unknown" if need.cost_usd is None else f"{need.cost_usd:,.2f} USD",
         )
         for need in needs
     ]
@@ -176,14 +166,6 @@ def _differ(spread: PairVariability) -> str:
     if spread.discordance is not None:
         return f"on {spread.discordance * 100:.3g} % of samples"
     return f"by a spread of {spread.deviation:.3g}"
-
-
-def _amount(value: float | None) -> str:
-    return "unknown" if value is None else f"{value:,.0f}"
-
-
-def _cost(need: Need) -> str:
-    return "unknown" if need.cost_usd is None else f"{need.cost_usd:,.2f} USD"
 
 
 @click.command("calibrate", short_help="The suite's false alarm rate: an A/A test on a stored run.")
@@ -300,7 +282,6 @@ def print_trend(metric: str, suite: str, adapter: str, last: int, alpha: float, 
 
 
 def _number(inputs: AnalysisInputs, metric: str, adapter: str) -> int | None:
-    """Return the number of the arm; None if it has no scores of the metric."""
     names = [arm.name for arm in inputs.plan.arms]
     number = 0 if not adapter else names.index(adapter) if adapter in names else None
     return number if number is not None and metric in inputs.answers[number].scores else None

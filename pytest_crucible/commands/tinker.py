@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -70,9 +70,9 @@ def checkpoints(run: str, limit: int, service: str | None, as_json: bool) -> Non
         (
             checkpoint.tinker_path,
             _time(checkpoint.time),
-            _size(checkpoint.size_bytes),
+            "" if checkpoint.size_bytes is None else f"{checkpoint.size_bytes:,}",
             "yes" if checkpoint.public else "no",
-            _expiry(checkpoint.expires_at),
+            NEVER if checkpoint.expires_at is None else _time(checkpoint.expires_at),
         )
         for checkpoint in listed.checkpoints
     ]
@@ -121,7 +121,9 @@ def publish(path: str, off: bool, yes: bool, service: str | None, as_json: bool)
 @json_option
 def ttl(path: str, seconds: str, yes: bool, service: str | None, as_json: bool) -> None:
     """Let the service delete the checkpoint PATH after SECONDS, from an hour to ten years, or `never`."""
-    lasts = None if seconds == NEVER else _whole(seconds)
+    if seconds != NEVER and not seconds.isdecimal():
+        raise SpecError(f"{seconds!r} is not a time to live: expected seconds, from 3600 on, or {NEVER}")
+    lasts = None if seconds == NEVER else int(seconds)
     with open_service(service, path) as opened:
         if lasts is not None:
             confirm(f"let {path} be deleted in {lasts:,} seconds", opened, yes=yes)
@@ -203,27 +205,8 @@ def _time(time: Any) -> str:
     return f"{time:%Y-%m-%d %H:%M}"
 
 
-def _expiry(time: Any) -> str:
-    return NEVER if time is None else _time(time)
-
-
-def _size(size: int | None) -> str:
-    return "" if size is None else f"{size:,}"
-
-
-def _whole(seconds: str) -> int:
-    if not seconds.isdecimal():
-        raise SpecError(f"{seconds!r} is not a time to live: expected seconds, from 3600 on, or {NEVER}")
-    return int(seconds)
-
-
 # The longest wait for a hosted model, which may have to be loaded first.
 WAIT_S = 300.0
-
-
-def configured_service(configuration: Mapping[str, Any]) -> str:
-    """Return crucible_tinker of pytest's configuration: local or hosted."""
-    return str(configuration.get("crucible_tinker") or "local")
 
 
 def project_services(root: Path, *, service: str = "", secrets: Iterable[str] = ()) -> TinkerServices:
@@ -236,7 +219,7 @@ def project_services(root: Path, *, service: str = "", secrets: Iterable[str] = 
     configuration = find_configuration(root)[1]
     return TinkerServices(
         root,
-        is_local=(service or configured_service(configuration)) != "hosted",
+        is_local=(service or configuration.get("crucible_tinker")) != "hosted",
         base=configuration.get("crucible_tinker_base") or os.environ.get("CRUCIBLE_TINKER_BASE"),
         seed=0,
         wait_s=WAIT_S,

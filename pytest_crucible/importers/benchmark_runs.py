@@ -7,9 +7,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pytest_crucible.importers.cells import as_text
-from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Row, one_arm, split_values
-from pytest_crucible.importers.source import Source, read_beside
+from pytest_crucible.importers.results import (
+    NoSampleScoresError,
+    ParsedFile,
+    Row,
+    Source,
+    as_text,
+    one_arm,
+    read_beside,
+    split_values,
+)
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 
@@ -96,7 +103,6 @@ def _states(document: Record) -> Iterator[tuple[Unit, Record]]:
 
 
 def _read_request(state: Record) -> dict[str, Any]:
-    """Return the input, the right answers and the reply of a request."""
     if not state:
         return {}
     references = state["instance"].get("references") or ()
@@ -145,7 +151,6 @@ def read_opencompass(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 
 def _examples(details: Any) -> Iterator[tuple[str, Mapping[str, Sequence[Any]]]]:
-    """Yield the id of each sample, and its fields with a value for each repeat."""
     if isinstance(details, list):
         for example in details:
             yield example["example_abbr"], {name: cell for name, cell in example.items() if isinstance(cell, list)}
@@ -190,11 +195,8 @@ def recognises_evalplus(source: Source) -> bool:
     if not (isinstance(document, dict) and "hash" in document and isinstance(document.get("eval"), dict)):
         return False
     first = next(iter(document["eval"].values()), None)
-    return isinstance(first, list) and bool(first) and _is_completion(first[0])
-
-
-def _is_completion(value: Any) -> bool:
-    return isinstance(value, dict) and {"solution", "base_status"} <= set(value)
+    completion = first[0] if isinstance(first, list) and first else None
+    return isinstance(completion, dict) and {"solution", "base_status"} <= set(completion)
 
 
 def read_evalplus(source: Source, columns: Mapping[str, str]) -> ParsedFile:

@@ -10,19 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.importers import (
-    benchmark_runs,
-    inspect_ai,
-    lm_eval,
-    platforms,
-    promptfoo,
-    pydantic_evals,
-    reports,
-    tables,
-)
-from pytest_crucible.importers.cells import with_text_lost
+from pytest_crucible.importers import benchmark_runs, logs, platforms, reports, suites, tables
 from pytest_crucible.importers.metric_facts import with_our_names
-from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.results import (
     FormatReader,
     ImportedFile,
@@ -31,19 +20,22 @@ from pytest_crucible.importers.results import (
     Reader,
     Results,
     Row,
+    Source,
+    open_source,
+    with_text_lost,
 )
-from pytest_crucible.importers.source import Source, open_source
+from pytest_crucible.importers.tables import PytestBags
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.stats.number_format import quantity
 
 # Tried in this order: any file with rows is a table, so that tables come last.
 READERS: Mapping[str, Reader] = {
-    "inspect": inspect_ai,
-    "lm-eval": lm_eval,
+    "inspect": FormatReader(logs.recognises_inspect, logs.read_inspect),
+    "lm-eval": FormatReader(logs.recognises_lm_eval, logs.read_lm_eval),
     "deepeval": FormatReader(reports.recognises_deepeval, reports.read_deepeval),
-    "promptfoo": promptfoo,
+    "promptfoo": FormatReader(suites.recognises_promptfoo, suites.read_promptfoo),
     "openai-evals": FormatReader(reports.recognises_openai, reports.read_openai),
-    "pydantic-evals": pydantic_evals,
+    "pydantic-evals": FormatReader(suites.recognises_pydantic, suites.read_pydantic),
     "mlflow": FormatReader(platforms.recognises_mlflow, platforms.read_mlflow),
     "helm": FormatReader(benchmark_runs.recognises_helm, benchmark_runs.read_helm),
     "ragas": FormatReader(reports.recognises_ragas, reports.read_ragas),
@@ -55,7 +47,7 @@ READERS: Mapping[str, Reader] = {
     "garak": FormatReader(reports.recognises_garak, reports.read_garak),
     "pytest-evals": PytestBags(named=True),
     "pytest-harvest": PytestBags(named=False),
-    "table": tables,
+    "table": FormatReader(tables.recognises_table, tables.read_table),
 }
 # Formats whose columns the user can name.
 TABULAR = ("pytest-evals", "pytest-harvest", "table")
@@ -74,34 +66,29 @@ def read(
     `group` is a key of the samples' metadata, or a column: samples with one value of it are a group. Raises SpecError.
     """
     if not harness and path.is_file():
-        promptfoo.refuse_other_outputs(path)
+        suites.refuse_other_outputs(path)
     source = open_source(path)
-    name = harness or detect_harness(source, readers)
-    _check_harness(path, name, columns, readers)
-    parsed = _parse(source, name, {**(columns or {}), **({"group": group} if group else {})}, readers)
-    grouped = with_groups(parsed.results, group) if group and name != "table" else parsed.results
-    _check(path, grouped)
-    numeric = with_text_lost(grouped)
-    results = [with_our_names(arm_results) for arm_results in numeric if _has_scores(arm_results)]
-    return ImportedFile(
-        path=str(path),
-        sha256=source.sha256,
-        harness=name,
-        version=parsed.version,
-        results=[
-            replace(arm_results, identity=f"{source.sha256}:{arm_results.task}:{arm_results.arm}")
-            for arm_results in results
-        ],
-        notes=parsed.notes,
-    )
-
-
-def _check_harness(path: Path, name: str, columns: Mapping[str, str] | None, readers: Mapping[str, Reader]) -> None:
+    name = harness or find_harness(source, readers)
+    if not name:
+        raise SpecError(
+            f"the format of {path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
+        )
     if name not in readers:
         hint = suggest(name, readers, otherwise=f"there are {', '.join(readers)}")
         raise SpecError(f"harness {name!r} is not known: {hint}")
     if columns and name in READERS and name not in TABULAR:
         raise SpecError(f"{path}: --column applies to tables; {name} files name their own fields")
+    parsed = _parse(source, name, {**(columns or {}), **({"group": group} if group else {})}, readers)
+    grouped = with_groups(parsed.results, group) if group and name != "table" else parsed.results
+    _check(path, grouped)
+    results = [
+        replace(with_our_names(arm), identity=f"{source.sha256}:{arm.task}:{arm.arm}")
+        for arm in with_text_lost(grouped)
+        if _has_scores(arm)
+    ]
+    return ImportedFile(
+        path=str(path), sha256=source.sha256, harness=name, version=parsed.version, results=results, notes=parsed.notes
+    )
 
 
 def _parse(source: Source, name: str, columns: Mapping[str, str], readers: Mapping[str, Reader]) -> ParsedFile:
@@ -125,15 +112,6 @@ _NO_TEXT = frozenset(map(chr, (0, *range(0xD800, 0xE000))))
 def find_harness(source: Source, readers: Mapping[str, Reader]) -> str:
     """Return the name of the first reader that recognises the content; empty for none. Raises SpecError for a broken one."""
     return next((name for name, reader in readers.items() if _recognises(name, reader, source)), "")
-
-
-def detect_harness(source: Source, readers: Mapping[str, Reader]) -> str:
-    """Return the name of the first reader that recognises the content. Raises SpecError."""
-    if name := find_harness(source, readers):
-        return name
-    raise SpecError(
-        f"the format of {source.path} was not recognised: name the harness that wrote it with --as ({', '.join(readers)})"
-    )
 
 
 def _recognises(name: str, reader: Reader, source: Source) -> bool:
@@ -235,10 +213,7 @@ def read_results(
     group: str = "",
     readers: Mapping[str, Reader] = READERS,
 ) -> list[ImportedFile]:
-    """Return the results of a file, or of all files of a directory. See `read` for the other arguments.
-
-    Raises SpecError.
-    """
+    """Return the results of a file, or of all files of a directory; arguments as of `read`. Raises SpecError."""
     if not path.is_dir():
         return [read(path, harness, columns, group=group, readers=readers)]
     named = [(file, harness) for file in _files(path)] if harness else _recognise_files(_files(path), readers)
@@ -260,13 +235,9 @@ def read_results(
 def _files(folder: Path) -> list[Path]:
     """Return the files that may have results, without hidden ones and samples that a results file next to them reads."""
     files = [file for file in sorted(folder.rglob("*")) if file.suffix.lower() in _ENDINGS and file.is_file()]
-    shown = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
-    return [file for file in shown if not _is_read_with_its_results(file)]
-
-
-def _is_read_with_its_results(file: Path) -> bool:
-    match = _SAMPLES.fullmatch(file.name)
-    return match is not None and file.with_name(f"results_{match['date']}.json").is_file()
+    visible = [file for file in files if not any(part.startswith(".") for part in file.relative_to(folder).parts)]
+    dates = ((file, _SAMPLES.fullmatch(file.name)) for file in visible)
+    return [file for file, match in dates if not (match and file.with_name(f"results_{match['date']}.json").is_file())]
 
 
 def _recognise_files(files: Sequence[Path], readers: Mapping[str, Reader]) -> list[tuple[Path, str]]:

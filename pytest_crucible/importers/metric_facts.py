@@ -87,7 +87,6 @@ def metric_facts(of: Sequence[Results], declared: Declared) -> tuple[tuple[Metri
 
 
 def _values(of: Iterable[Results]) -> dict[str, list[Value]]:
-    """Return all values of each metric; an empty list for one that has only losses."""
     values: dict[str, list[Value]] = {}
     for row in (row for arm in of for row in arm.rows):
         for name, value in row.scores.items():
@@ -118,10 +117,9 @@ def _facts(
     resolved = replace(assumed, kind=kind, low=low, high=high, reach=reach)
     if declared_facts or is_known(name) or name in declared.shaped:
         return resolved, ""
-    return (
-        resolved,
-        f"metric {name!r} is not known: it is taken as {_shape(resolved)} (crucible import --range says otherwise)",
-    )
+    shapes = {"binary": "yes or no", "bounded": f"a score from {resolved.low:g} to {resolved.high:g}"}
+    shape = shapes.get(str(resolved.kind), "a number without bounds")
+    return resolved, f"metric {name!r} is not known: it is taken as {shape} (crucible import --range says otherwise)"
 
 
 def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, float]:
@@ -140,11 +138,6 @@ def _kind(facts: MetricFacts, numbers: Sequence[float]) -> tuple[Kind, float, fl
     return ("positive", 0.0, high) if low == 0 else ("unbounded", low, high)
 
 
-def _shape(facts: MetricFacts) -> str:
-    shape = {"binary": "yes or no", "bounded": f"a score from {facts.low:g} to {facts.high:g}"}
-    return shape.get(str(facts.kind), "a number without bounds")
-
-
 Item = TypeVar("Item")
 _NAME = re.compile(r"[A-Za-z_][\w.\-]*")
 _OTHER = re.compile(r"[^\w.\-]+")
@@ -154,9 +147,12 @@ def with_our_names(results: Results) -> Results:
     """Return the results with other characters in metric names replaced by `_`. Raises SpecError if two names become one."""
     names = {name for row in results.rows for name in (*row.scores, *row.lost)} | set(results.facts)
     ours = {name: spelling(name) for name in names}
-    if all(name == facts_of_metric for name, facts_of_metric in ours.items()):
+    if all(name == our_name for name, our_name in ours.items()):
         return results
-    _check_names(ours)
+    twice = [our_name for our_name, count in Counter(ours.values()).items() if count > 1]
+    if twice:
+        same = " and ".join(sorted(repr(name) for name, our_name in ours.items() if our_name == twice[0]))
+        raise SpecError(f"metrics {same} both become {twice[0]!r}: rename one of them in the file")
     rows = [
         replace(row, scores=_rename_keys(row.scores, ours), lost=_rename_keys(row.lost, ours)) for row in results.rows
     ]
@@ -174,15 +170,6 @@ def spelling(name: str) -> str:
         return name
     name_part = _OTHER.sub("_", name).strip("_")
     return name_part if _NAME.fullmatch(name_part) else f"_{name_part}"
-
-
-def _check_names(ours: Mapping[str, str]) -> None:
-    twice = [our_name for our_name, count in Counter(ours.values()).items() if count > 1]
-    if twice:
-        same = sorted(name for name, our_name in ours.items() if our_name == twice[0])
-        raise SpecError(
-            f"metrics {' and '.join(map(repr, same))} both become {twice[0]!r}: rename one of them in the file"
-        )
 
 
 def _rename_keys(of: Mapping[str, Item], ours: Mapping[str, str]) -> dict[str, Item]:

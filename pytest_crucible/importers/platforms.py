@@ -6,9 +6,17 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.importers.cells import amount, as_text, cell_value
-from pytest_crucible.importers.results import ParsedFile, Row, number_repeats, one_arm, split_values
-from pytest_crucible.importers.source import Source
+from pytest_crucible.importers.results import (
+    ParsedFile,
+    Row,
+    Source,
+    amount,
+    as_text,
+    cell_value,
+    number_repeats,
+    one_arm,
+    split_values,
+)
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
@@ -53,8 +61,8 @@ def _assessments(trace: Record) -> Sequence[Record]:
 
 def _metrics(records: Sequence[Record], traces: Sequence[Record]) -> tuple[list[str], list[str]]:
     """Return the scorers, and those whose values are lists or mappings. Expectations are columns too, but measure nothing."""
-    assessments = [one for trace in traces for one in _assessments(trace)]
-    expected = {one["assessment_name"] for one in assessments if "expectation" in one}
+    assessments = [assessment for trace in traces for assessment in _assessments(trace)]
+    expected = {assessment["assessment_name"] for assessment in assessments if "expectation" in assessment}
     columns = dict.fromkeys(column for record in records for column in record if _is_value(column))
     names = [name for column in columns if (name := column.removesuffix(_VALUE)) not in expected]
     nested = [name for name in names if any(isinstance(record.get(name + _VALUE), list | dict) for record in records)]
@@ -65,7 +73,9 @@ def _mlflow_row(record: Record, trace: Record, metrics: Sequence[str]) -> Row:
     """Return the row of a trace. Scorers run after a failed prediction, too: their scores without an output are lost."""
     root: Record = next((span for span in trace["data"]["spans"] if not span.get("parent_span_id")), {})
     inputs = json.loads(root.get("attributes", {}).get("mlflow.spanInputs", "null"))
-    error = _mlflow_error(root) if record["state"] == "ERROR" else ""
+    error = ""
+    if record["state"] == "ERROR":
+        error = str((root.get("status") or {}).get("message") or "the prediction failed").partition("\n")[0]
     return Row(
         sample=_mlflow_name(inputs),
         input=inputs,
@@ -85,22 +95,20 @@ def _mlflow_name(inputs: Any) -> str:
     return only if isinstance(only, str) and only else canonical(only)
 
 
-def _mlflow_error(root: Record) -> str:
-    return str((root.get("status") or {}).get("message") or "the prediction failed").partition("\n")[0]
-
-
 def _read_expected(trace: Record) -> Any:
     values = {
-        one["assessment_name"]: one["expectation"].get("value") for one in _assessments(trace) if "expectation" in one
+        assessment["assessment_name"]: assessment["expectation"].get("value")
+        for assessment in _assessments(trace)
+        if "expectation" in assessment
     }
     return values or None
 
 
 def _scores(record: Record, trace: Record, metrics: Sequence[str]) -> dict[str, Any]:
     """Return values and losses. A scorer that gave no feedback does not apply; one whose feedback has no value lost it."""
-    given = {one["assessment_name"] for one in _assessments(trace) if "feedback" in one}
+    answered = {assessment["assessment_name"] for assessment in _assessments(trace) if "feedback" in assessment}
     values = {name: cell_value(record.get(name + _VALUE)) for name in metrics}
-    lost = {name: record.get(name + _ERROR) for name, value in values.items() if name in given and value is None}
+    lost = {name: record.get(name + _ERROR) for name, value in values.items() if name in answered and value is None}
     return {
         "scores": {name: value for name, value in values.items() if name not in lost},
         "lost": {name: error if isinstance(error, str) else "the scorer gave no value" for name, error in lost.items()},
@@ -195,7 +203,7 @@ def recognises_phoenix(source: Source) -> bool:
 def read_phoenix(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the file: an export does not name its experiment. An annotation's name is a metric."""
     records = source.records if source.rows is None else [_parse_csv(record) for record in source.records]
-    metrics = tuple(dict.fromkeys(one["name"] for record in records for one in record["annotations"]))
+    metrics = tuple(dict.fromkeys(annotation["name"] for record in records for annotation in record["annotations"]))
     if not metrics:
         raise SpecError(
             f"{source.path} is an experiment without annotations: run Phoenix's evaluators, and export it again"
@@ -225,14 +233,18 @@ def _parse_csv(record: Record) -> Record:
 def _phoenix_row(record: Record, metrics: tuple[str, ...]) -> Row:
     """Return the row of a run. Evaluators see failed runs, too: their scores without an output are lost."""
     error = str(record["error"] or "").partition("\n")[0]
-    annotations = {} if error else {one["name"]: one for one in record["annotations"]}
+    annotations = {} if error else {annotation["name"]: annotation for annotation in record["annotations"]}
     values = {name: _phoenix_value(annotations.get(name, {})) for name in ([] if error else metrics)}
     return Row(
         sample=record["example_id"],
         repeat=int(record["repetition_number"]) - 1,
         error=error,
         scores={name: value for name, value in values.items() if value is not None},
-        lost={name: _reason(annotations.get(name, {})) for name, value in values.items() if value is None},
+        lost={
+            name: str(annotations.get(name, {}).get("error") or "the evaluator gave no value").partition("\n")[0]
+            for name, value in values.items()
+            if value is None
+        },
         reply=None if error else _phoenix_reply(record),
         input=record["input"],
         expected=record["reference_output"],
@@ -244,10 +256,6 @@ def _phoenix_value(annotation: Record) -> Value | None:
     """Return the score of an annotation, or else its label; None for an evaluator that failed or did not run."""
     score, label = amount(annotation.get("score")), annotation.get("label")
     return None if annotation.get("error") else (label or None) if score is None else score
-
-
-def _reason(annotation: Record) -> str:
-    return str(annotation.get("error") or "the evaluator gave no value").partition("\n")[0]
 
 
 def _phoenix_reply(record: Record) -> Reply:
@@ -287,9 +295,8 @@ def read_braintrust(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         )
     summary, records = source.document["summary"], source.document["results"]
     metrics = tuple(dict.fromkeys(name for record in records for name in record["scores"]))
-    rows = number_repeats(
-        [_braintrust_row(record, name, metrics) for record, name in zip(records, _names(records), strict=True)]
-    )
+    named = zip(records, _names(records), strict=True)
+    rows = number_repeats([_braintrust_row(record, name, metrics) for record, name in named])
     classified = any(record.get("classifications") for record in records)
     return one_arm(
         task=summary["project_name"],
@@ -302,9 +309,8 @@ def read_braintrust(source: Source, columns: Mapping[str, str]) -> ParsedFile:
 
 
 def _is_result(document: Any) -> bool:
-    if not (isinstance(document, dict) and {"summary", "results"} <= set(document)):
-        return False
-    return isinstance(document["summary"], dict) and _is_summary(document["summary"])
+    is_whole = isinstance(document, dict) and {"summary", "results"} <= set(document)
+    return is_whole and isinstance(document["summary"], dict) and _is_summary(document["summary"])
 
 
 def _is_summary(record: Record) -> bool:
@@ -335,20 +341,18 @@ def _names(records: Sequence[Record]) -> list[str]:
     expected: dict[str, set[str]] = {}
     for record in records:
         expected.setdefault(as_text(record["input"]), set()).add(canonical(record["expected"]))
-    return [_braintrust_name(record, has_twins=len(expected[as_text(record["input"])]) > 1) for record in records]
-
-
-def _braintrust_name(record: Record, *, has_twins: bool) -> str:
-    origin = record.get("origin") or {}
-    return origin.get("id") or (
-        canonical([record["input"], record["expected"]]) if has_twins else as_text(record["input"])
-    )
+    names = []
+    for record in records:
+        name = as_text(record["input"])
+        own = canonical([record["input"], record["expected"]]) if len(expected[name]) > 1 else name
+        names.append((record.get("origin") or {}).get("id") or own)
+    return names
 
 
 def _braintrust_row(record: Record, sample: str, metrics: Sequence[str]) -> Row:
     """Return the row of a trial. A score that is None does not apply. Failed scorers may count 0: their scores are lost."""
     metadata = record.get("metadata") or {}
-    error = _braintrust_error(record)
+    error = "" if record["error"] is None else str(record["error"]).partition("\n")[0] or "error"
     lost = {} if error else _lost(record["scores"], metadata.get("scorer_errors", {}), metrics)
     return Row(
         sample=sample,
@@ -368,7 +372,3 @@ def _lost(scores: Record, tracebacks: Record, metrics: Sequence[str]) -> dict[st
     unnamed = next((error for name, error in errors.items() if name not in metrics), "")
     missing = [name for name in metrics if name not in scores and unnamed]
     return {**dict.fromkeys(missing, unnamed), **{name: errors[name] for name in metrics if name in errors}}
-
-
-def _braintrust_error(record: Record) -> str:
-    return "" if record["error"] is None else str(record["error"]).partition("\n")[0] or "error"

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from pytest_crucible.importers.cells import as_text, cell_value
-from pytest_crucible.importers.results import ParsedFile, Row, number_repeats, one_arm, split_values
-from pytest_crucible.importers.source import Source
+from pytest_crucible.importers.results import (
+    ParsedFile,
+    Row,
+    Source,
+    as_text,
+    cell_value,
+    number_repeats,
+    one_arm,
+    split_values,
+)
 from pytest_crucible.importers.tables import USUAL
 from pytest_crucible.records import Direction, MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
@@ -207,25 +216,10 @@ def _name(attempt: Mapping[str, Any]) -> str:
 
 # Ragas: the table of `evaluate(...).to_pandas()` as JSON lines, JSON, CSV or Parquet (https://docs.ragas.io)
 
-# The columns of a sample, of one turn or of several: all others are metrics.
-_SAMPLE = frozenset(
-    {"user_input", "response", "multi_responses", "reference", "retrieved_contexts", "reference_contexts", "rubrics"}
-    | {"retrieved_context_ids", "reference_context_ids", "persona_name", "query_style", "query_length"}
-    | {"reference_tool_calls", "reference_topics"}
-)
+_RAGAS = tomllib.loads(Path(__file__).with_name("ragas_columns.toml").read_text(encoding="utf-8"))
+_SAMPLE = frozenset(_RAGAS["sample"])
 # The columns of other tables that have a user's input, too.
 _OF_OTHERS = {*USUAL["sample"], *USUAL["arm"], *USUAL["metric"], *USUAL["repeat"], *USUAL["task"]} - _SAMPLE
-# Metrics of Ragas itself from 0 to 1, where more is better; and its only one where less is.
-_SHARES = frozenset(
-    {"agent_goal_accuracy", "answer_correctness", "answer_relevancy", "answer_similarity", "bleu_score", "chrf_score"}
-    | {"context_entity_recall", "context_precision", "context_recall", "context_utilization", "exact_match"}
-    | {"factual_correctness", "faithfulness", "id_based_context_precision", "id_based_context_recall"}
-    | {"llm_context_precision_with_reference", "llm_context_precision_without_reference", "rouge_score"}
-    | {"non_llm_context_precision_with_reference", "non_llm_context_recall", "non_llm_string_similarity"}
-    | {"nv_accuracy", "nv_context_relevance", "nv_response_groundedness", "semantic_similarity", "string_present"}
-    | {"summary_score", "tool_call_accuracy", "tool_call_f1", "topic_adherence"}
-)
-_FAULTS = frozenset({"noise_sensitivity"})
 
 
 def recognises_ragas(source: Source) -> bool:
@@ -278,7 +272,7 @@ def _ragas_facts(metrics: Iterable[str]) -> dict[str, MetricFacts]:
     facts: dict[str, MetricFacts] = {}
     for name in metrics:
         plain = name.partition("(")[0]
-        if plain in _SHARES | _FAULTS:
-            direction: Direction = "lower" if plain in _FAULTS else "higher"
+        if plain in (*_RAGAS["shares"], *_RAGAS["faults"]):
+            direction: Direction = "lower" if plain in _RAGAS["faults"] else "higher"
             facts[name] = MetricFacts(name=name, direction=direction, low=0.0, high=1.0)
     return facts

@@ -1,15 +1,154 @@
-"""Records of imported files: arms, the scores of each sample, and what is lost."""
+"""Files of results: what is read of one, its arms with the scores of each sample, and cells as scores."""
 
 from __future__ import annotations
 
+import hashlib
+import json
+import math
+import sys
+import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_crucible.importers.source import Source
 from pytest_crucible.records import MetricFacts, Reply, Value
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.row_files import FORMATS, read_parquet, text_lines
+from pytest_crucible.records.serialize import TooDeep, canonical, parse
+
+_LINES = (".jsonl", ".ndjson")
+_DELIMITED = (".csv", ".tsv")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Exactly one of `archive`, `document` and `rows` is there."""
+
+    path: Path
+    sha256: str
+    archive: Any = None
+    """A ZipFile."""
+    document: Any = None
+    rows: Sequence[tuple[int, Mapping[str, Any]]] | None = None
+    """(line, row)."""
+
+    @property
+    def records(self) -> Sequence[Mapping[str, Any]]:
+        """Rows of a table, or the objects of a JSON list; empty for anything else."""
+        if self.rows is not None:
+            return [row for _, row in self.rows]
+        is_list = isinstance(self.document, list) and all(isinstance(row, dict) for row in self.document)
+        return self.document if is_list else ()
+
+    def member(self, name: str) -> Any:
+        """Return a JSON file of the archive. Raises SpecError for one that is damaged or packed in a way that is not known."""
+        assert self.archive is not None
+        try:
+            return parse(json.loads, self.archive.read(name))
+        except Exception as error:
+            # zlib, zstd and zipfile each have their own
+            raise SpecError(f"{self.path}: {name} in it cannot be read ({error}): write the log again") from error
+
+
+def open_source(path: Path) -> Source:
+    """Raises SpecError for a file that is missing, cut short or none of the three."""
+    if not path.is_file():
+        raise SpecError(f"{str(path)!r} is not a file: give the path of a log, or of a table of results")
+    digest = sha256(path)
+    try:
+        # By signature, not by name: a renamed archive is still an archive.
+        if _begins(path, b"PK"):
+            return Source(path=path, sha256=digest, archive=_archive(path))
+        if _begins(path, b"PAR1"):
+            return Source(path=path, sha256=digest, rows=list(read_parquet(path)))
+        if path.suffix in _DELIMITED:
+            return Source(path=path, sha256=digest, rows=list(FORMATS[path.suffix].read(path)))
+        return _json(path, digest)
+    except DatasetError as error:
+        raise SpecError(str(error)) from error
+
+
+def read_beside(path: Path) -> Mapping[str, Any]:
+    """Return a JSON document that is next to an imported file; empty if there is none. Raises SpecError for a damaged one."""
+    if not path.is_file():
+        return {}
+    try:
+        document: Mapping[str, Any] = parse(json.loads, path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise SpecError(
+            f"{path} is not JSON ({error}): copy the folder of the run again, or remove the file"
+        ) from error
+    return document
+
+
+def sha256(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _begins(path: Path, with_bytes: bytes) -> bool:
+    with path.open("rb") as file:
+        return file.read(len(with_bytes)) == with_bytes
+
+
+def _archive(path: Path) -> Any:
+    """Inspect packs with Zstandard, which Python's own zipfile reads from 3.14 on."""
+    if sys.version_info >= (3, 14):
+        reader: Any = zipfile
+    else:
+        from backports.zstd import zipfile as reader
+    try:
+        archive: Any = reader.ZipFile(path)
+    except reader.BadZipFile as error:
+        raise SpecError(f"{path} is a damaged archive ({error}): copy it again after its run has ended") from error
+    return archive
+
+
+def _json(path: Path, digest: str) -> Source:
+    text = "".join(line for _, line in text_lines(path))
+    if not text.strip():
+        raise SpecError(f"{path} is empty: there is nothing to import")
+    try:
+        document = parse(json.loads, text)
+    except TooDeep as error:
+        raise SpecError(f"{path} {error}: flatten its values") from None
+    except ValueError as error:
+        rows = _rows(path, text)
+        if rows is None:
+            raise SpecError(
+                f"{path} is neither JSON nor JSON lines ({error}): it may be incomplete: write it again"
+            ) from error
+        return Source(path=path, sha256=digest, rows=rows)
+    # Of one line only.
+    if path.suffix in _LINES and isinstance(document, dict):
+        return Source(path=path, sha256=digest, rows=[(1, document)])
+    return Source(path=path, sha256=digest, document=document)
+
+
+def _rows(path: Path, text: str) -> list[tuple[int, Mapping[str, Any]]] | None:
+    """Return the objects of a text with one on each line; None if its first line is not a whole object."""
+    rows: list[tuple[int, Mapping[str, Any]]] = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            row = parse(json.loads, line)
+        except TooDeep as error:
+            raise SpecError(f"line {number} of {path} {error}: flatten its values") from None
+        except ValueError as error:
+            # Nothing shows yet that the file has one object per line, so the caller reports it as neither.
+            if not rows:
+                return None
+            raise SpecError(
+                f"line {number} of {path} is not JSON ({error}): the file may be incomplete: write it again"
+            ) from error
+        if not isinstance(row, dict):
+            return None
+        rows.append((number, row))
+    return rows
 
 
 class NoSampleScoresError(SpecError):
@@ -144,15 +283,15 @@ def number_repeats(rows: Sequence[Row]) -> list[Row]:
     # Of two equally frequent numbers the larger: repeats rather than more samples.
     repeats = max(counts, key=lambda count: (counts[count], count), default=1)
     has_twins = max(counts, default=0) > repeats
-    seen: Counter[str] = Counter()
+    counts_so_far: Counter[str] = Counter()
     numbered = []
     for row in rows:
-        twin, repeat = divmod(seen[row.sample], repeats)
+        twin, repeat = divmod(counts_so_far[row.sample], repeats)
         name = f"{row.sample} ({twin + 1})" if twin else row.sample
         # The name that samples without a known group have as their group in a plan.
         group = row.group or (f"sample {row.sample}" if has_twins else None)
         numbered.append(replace(row, sample=name, repeat=repeat, group=group))
-        seen[row.sample] += 1
+        counts_so_far[row.sample] += 1
     return numbered
 
 
@@ -162,3 +301,87 @@ def by_arm(rows: Iterable[tuple[str, Row]]) -> dict[str, list[Row]]:
     for arm, row in rows:
         arms.setdefault(arm, []).append(row)
     return arms
+
+
+_WORDS = {"true": True, "false": False, "yes": True, "no": False, "pass": True, "fail": False}
+# Spellings of a missing value by pandas, R, JSON and spreadsheets.
+_NOTHING = frozenset({"", "nan", "none", "null", "n/a", "na", "-"})
+
+
+def number(value: Any) -> bool | float | None:
+    """Return a cell's value as a number; None for other text, NaN for an empty cell.
+
+    >>> number("True"), number("0.5"), number("a reply"), number("")
+    (True, 0.5, None, nan)
+    """
+    if isinstance(value, bool | int | float):
+        return value if isinstance(value, bool) or math.isfinite(value) else math.nan
+    word = "" if value is None else value.strip().lower() if isinstance(value, str) else "text"
+    if word in _NOTHING:
+        return math.nan
+    if word in _WORDS:
+        return _WORDS[word]
+    try:
+        parsed = float(word)
+    except ValueError:
+        return None
+    return parsed if math.isfinite(parsed) else math.nan
+
+
+def cell_value(cell: Any) -> Value | None:
+    """Return a cell's value as a number, or else as text; None for an empty cell."""
+    parsed = number(cell)
+    if parsed is None:
+        return str(cell)
+    return None if math.isnan(parsed) else parsed
+
+
+def amount(cell: Any) -> float | None:
+    """Return a cell's number; None for text and an empty cell."""
+    value = number(cell)
+    return None if value is None or math.isnan(value) else float(value)
+
+
+def as_text(value: Any) -> str:
+    """Return a text as it is, and any other value as JSON."""
+    return value if isinstance(value, str) else canonical(value)
+
+
+def mostly_numbers(cells: Iterable[Any]) -> bool:
+    """Return whether more cells are numbers than text: the text of the others, such as `ERROR`, is then a lost value.
+
+    >>> mostly_numbers([1, "", "ERROR", 0.5]), mostly_numbers(["four", "5", "six"]), mostly_numbers([""])
+    (True, False, False)
+    """
+    values = [number(cell) for cell in cells]
+    texts = values.count(None)
+    return sum(value is not None and not math.isnan(value) for value in values) > texts
+
+
+def not_a_number(cell: Any) -> str:
+    """Return why the value of a cell with text is lost."""
+    return f"the value {str(cell)!r:.60} is not a number"
+
+
+def with_text_lost(results: Sequence[Results]) -> list[Results]:
+    """Return the results of a file; of its metrics that are mostly numbers, text is a lost value."""
+    values = values_by_metric(row for arm in results for row in arm.rows)
+    with_text = {name for name, cells in values.items() if any(isinstance(cell, str) for cell in cells)}
+    numeric = {name for name in with_text if mostly_numbers(values[name])}
+    return [replace(arm, rows=[_row(row, numeric) for row in arm.rows]) for arm in results] if numeric else [*results]
+
+
+def values_by_metric(rows: Iterable[Row]) -> dict[str, list[Value | None]]:
+    """Return the scores of all rows by the name of the metric."""
+    values: dict[str, list[Value | None]] = {}
+    for name, value in (item for row in rows for item in row.scores.items()):
+        values.setdefault(name, []).append(value)
+    return values
+
+
+def _row(row: Row, numeric: Set[str]) -> Row:
+    texts = {name: value for name, value in row.scores.items() if name in numeric and isinstance(value, str)}
+    if not texts:
+        return row
+    scores = {name: value for name, value in row.scores.items() if name not in texts}
+    return replace(row, scores=scores, lost={**row.lost, **{name: not_a_number(text) for name, text in texts.items()}})

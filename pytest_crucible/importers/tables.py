@@ -1,4 +1,4 @@
-"""The roles of a table's columns: as the user names them, or else by their usual names."""
+"""Tables, by the roles of their columns; and the bags of pytest-evals and pytest-harvest."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pytest_crucible.importers.cells import cell_value, mostly_numbers
-from pytest_crucible.importers.results import ParsedFile, Results, Row
-from pytest_crucible.importers.source import Source
-from pytest_crucible.records import Reply
+from pytest_crucible.importers.results import (
+    ParsedFile,
+    Results,
+    Row,
+    Source,
+    cell_value,
+    mostly_numbers,
+    not_a_number,
+    number,
+)
+from pytest_crucible.records import Reply, Value
 from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.serialize import canonical
 
 ARMS = ("arm", "model", "adapter", "variant", "provider", "model_name", "version", "system")
 # Role -> usual column names. Only the user can name `metrics`, `metadata` and `arms`, which are lists. In a long table `lost`
@@ -87,12 +95,12 @@ _OPAQUE = "completion_id"
 Unit = tuple[str, str, str, int]
 
 
-def recognises(source: Source) -> bool:
+def recognises_table(source: Source) -> bool:
     """Return whether the source is any table."""
     return source.rows is not None or bool(_rows(source))
 
 
-def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
+def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return the arms of a table. Raises SpecError for a table without a column of sample ids or of scores."""
     rows = _rows(source)
     has = list(dict.fromkeys(name for _, row in rows for name in row))
@@ -100,7 +108,7 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     if "arms" in role:
         rows, role = _by_arm(rows, role)
     # Only for the ambiguous column: text in any other column of repeats is an error of the file.
-    if not all(map(_is_whole_number, _cells(rows, role.get("repeat", "")))) and role["repeat"] == _OPAQUE:
+    if role.get("repeat") == _OPAQUE and not all(_is_whole_number(str(row.get(_OPAQUE) or "")) for _, row in rows):
         del role["repeat"]
     if "sample" not in role:
         raise SpecError(
@@ -108,18 +116,14 @@ def read(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         )
     table = _Table(source, role)
     is_long = {"metric", "value"} <= set(role) and "metrics" not in role
-    metrics = () if is_long else _metrics(rows, role, has)
+    metrics = () if is_long else _metric_columns(rows, role, has)
     if not (is_long or metrics):
         raise SpecError(
             f"{source.path} has no column of numbers beside {', '.join(role.values())}: name the scores with --column metrics=A,B"
         )
     units = table.long(rows) if is_long else table.wide(rows, metrics)
-    guessed = (
-        ()
-        if is_long or "metrics" in columns
-        else (f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}",)
-    )
-    return ParsedFile(version="", results=list(_arms(units)), notes=guessed)
+    guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
+    return ParsedFile(version="", results=list(_arms(units)), notes=() if is_long or "metrics" in columns else (guess,))
 
 
 def _by_arm(
@@ -134,10 +138,6 @@ def _by_arm(
     ]
     others = {name: column for name, column in role.items() if name not in ("arms", "metric", "value")}
     return split, {**others, "arm": _ARM, "metrics": _SCORE}
-
-
-def _cells(rows: Sequence[tuple[int, Mapping[str, Any]]], column: str) -> Iterator[str]:
-    return (str(row.get(column) or "") for _, row in rows)
 
 
 def _is_whole_number(cell: str) -> bool:
@@ -210,11 +210,12 @@ class _Table:
             error=error if not scored else "",
             reply=Reply(text=reply) if reply else None,
             group=self._cell(row, "group") or None,
-            metadata={name: row[name] for name in self._metadata() if row.get(name) is not None},
+            metadata={
+                name: row[name]
+                for name in split_names(self.role.get("metadata", ""))
+                if name and row.get(name) is not None
+            },
         )
-
-    def _metadata(self) -> list[str]:
-        return [name for name in split_names(self.role.get("metadata", "")) if name]
 
     def _twice(self, line: int, unit: Unit) -> SpecError:
         _, arm, sample, repeat = unit
@@ -224,16 +225,15 @@ class _Table:
         )
 
 
-def _metrics(rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], has: Sequence[str]) -> list[str]:
+def _metric_columns(
+    rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], has: Sequence[str]
+) -> list[str]:
     """Return the columns of metrics: those that the user names, or else all other columns that are mostly numbers."""
     if "metrics" in role:
         return split_names(role["metrics"])
-    metrics = []
     with_role = {name for columns in role.values() for name in split_names(columns)} | set(role.values())
-    for name in (name for name in has if name not in with_role):
-        if mostly_numbers(row.get(name) for _, row in rows):
-            metrics.append(name)
-    return metrics
+    others = (name for name in has if name not in with_role)
+    return [name for name in others if mostly_numbers(row.get(name) for _, row in rows)]
 
 
 def _arms(units: Mapping[Unit, Row]) -> Iterator[Results]:
@@ -247,17 +247,131 @@ def _arms(units: Mapping[Unit, Row]) -> Iterator[Results]:
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:
-    """Return the rows with their line, or their number in JSON."""
     document = source.document
     if source.rows is not None:
         return source.rows
-    if (
-        isinstance(document, dict)
-        and isinstance(document.get("columns"), list)
-        and isinstance(document.get("data"), list)
-    ):
-        lists = all(isinstance(row, list) for row in document["data"])
-        lists = lists and all(isinstance(name, str) for name in document["columns"])
-        document = [dict(zip(document["columns"], row, strict=False)) for row in document["data"]] if lists else None
+    names, data = (document.get(part) for part in ("columns", "data")) if isinstance(document, dict) else (None, None)
+    if isinstance(names, list) and isinstance(data, list):
+        lists = all(isinstance(row, list) for row in data) and all(isinstance(name, str) for name in names)
+        document = [dict(zip(names, row, strict=False)) for row in data] if lists else None
     is_list = isinstance(document, list) and all(isinstance(row, dict) for row in document)
     return list(enumerate(document, start=1)) if is_list else []
+
+
+_OF_HARNESS = frozenset({"test_id", "pytest_obj", "pytest_obj_name", "status", "duration_ms", "eval_name"})
+_REPLIES = ("reply", "output", "answer", "completion", "prediction", "response")
+PASSED = "passed"
+
+
+@dataclass(frozen=True, slots=True)
+class PytestBags:
+    """The reader for one of the two formats; files of pytest-evals name an eval, those of pytest-harvest do not."""
+
+    named: bool
+
+    def recognises(self, source: Source) -> bool:
+        """Return whether every test has a status and a duration."""
+        first = next(iter(_read_tests(source)), None)
+        return first is not None and ("eval_name" in first) == self.named
+
+    def read(self, source: Source, columns: Mapping[str, str]) -> ParsedFile:
+        """Return arms by task. A test is a sample; its parameter with the name of an arm distinguishes the arms."""
+        tests = [_split_test(test) for test in _read_tests(source) if test["status"] != "skipped"]
+        arm = _arm_parameter(tests, columns.get("arm", ""), source)
+        metrics = _recorded_metrics(tests)
+        tasks: dict[str, dict[str, list[Row]]] = {}
+        for test in tests:
+            name = str(test.parameters.get(arm, source.path.stem))
+            tasks.setdefault(test.task, {}).setdefault(name, []).append(_bag_row(test, arm, metrics))
+        results = [
+            Results(task=task, arm=name, rows=rows) for task, arms in tasks.items() for name, rows in arms.items()
+        ]
+        return ParsedFile(version="", results=results)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Test:
+    """One test: its parameters apart from what it recorded."""
+
+    task: str
+    status: str
+    parameters: Mapping[str, Any]
+    bag: Mapping[str, Any]
+
+
+def _read_tests(source: Source) -> Iterator[Mapping[str, Any]]:
+    """Yield the tests of a file: JSON values or CSV rows. Yields none for other files."""
+    if source.rows is not None:
+        yield from (row for _, row in source.rows if {"test_id", "status", "duration_ms"} <= set(row))
+    elif isinstance(source.document, dict):
+        for test_id, test in source.document.items():
+            if isinstance(test, dict) and {"status", "duration_ms", "params", "fixtures"} <= set(test):
+                yield {"test_id": test_id, **test}
+
+
+def _split_test(record: Mapping[str, Any]) -> _Test:
+    test_id = record["test_id"]
+    name, _, case = test_id.partition("::")[2].partition("[")
+    parameters, bag = (
+        _split_fixtures(record) if "fixtures" in record else _split_columns(record, case.removesuffix("]"))
+    )
+    return _Test(task=record.get("eval_name") or name, status=record["status"], parameters=parameters, bag=bag)
+
+
+def _split_fixtures(test: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return parameters and bag of a JSON test. A fixture that is a mapping is a bag; others are ignored."""
+    bags = (bag for bag in test["fixtures"].values() if isinstance(bag, dict))
+    return test["params"], {name: value for bag in bags for name, value in bag.items()}
+
+
+def _split_columns(row: Mapping[str, Any], case: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return parameters and bag of a CSV row. pytest-evals marks parameters; otherwise the brackets of the test's id name them."""
+    parts = set(case.split("-"))
+    parameters: dict[str, Any] = {}
+    bag: dict[str, Any] = {}
+    for column, cell in row.items():
+        kind, _, name = column.partition(".")
+        if kind in ("params", "eval_bag") and name:
+            (parameters if kind == "params" else bag)[name] = cell
+        elif column not in _OF_HARNESS:
+            (parameters if str(cell) in parts else bag)[column] = cell
+    return parameters, bag
+
+
+def _arm_parameter(tests: list[_Test], chosen: str, source: Source) -> str:
+    """Return the parameter whose values are the arms; empty if the session had only one. Raises SpecError."""
+    parameters = dict.fromkeys(name for test in tests for name in test.parameters)
+    if chosen and chosen not in parameters:
+        raise SpecError(
+            f"{source.path} has no parameter {chosen!r} to tell arms apart: there are {', '.join(parameters)}"
+        )
+    return chosen or next((name for name in parameters if name.lower() in ARMS), "")
+
+
+def _recorded_metrics(tests: list[_Test]) -> list[str]:
+    names = dict.fromkeys(name for test in tests for name in test.bag if name not in _REPLIES)
+    return [name for name in names if mostly_numbers(test.bag.get(name) for test in tests)]
+
+
+def _bag_row(test: _Test, arm: str, metrics: list[str]) -> Row:
+    """Return a test's result as a row; lost if it failed before it recorded anything, which may have any reason."""
+    others = {name: value for name, value in test.parameters.items() if name != arm}
+    values = {name: number(test.bag.get(name)) for name in metrics}
+    # NaN, which is not equal to itself, stands for a missing value.
+    items = (item for item in values.items() if item[1] is not None and item[1] == item[1])
+    scores: dict[str, Value | None] = dict(items)
+    reply = next((str(test.bag[name]) for name in _REPLIES if name in test.bag), None)
+    return Row(
+        sample="-".join(map(str, others.values())) or test.task,
+        scores={PASSED: test.status == "passed", **scores},
+        lost={
+            name: not_a_number(test.bag.get(name))
+            if number(test.bag.get(name)) is None
+            else f"the test {test.status} and recorded none"
+            for name in metrics
+            if name not in scores
+        },
+        error=f"the test {test.status} before it recorded anything" if metrics and not test.bag else "",
+        reply=None if reply is None else Reply(text=reply),
+        input=canonical({name: str(value) for name, value in others.items()}),
+    )

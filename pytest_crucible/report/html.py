@@ -3,25 +3,250 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
+import json
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import groupby, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pytest_crucible.records import Row, State, Table, View, experiment_name
+from pytest_crucible.records import Exchange, Row, State, Table, View, experiment_name
+from pytest_crucible.records.datasets import question_text
+from pytest_crucible.records.outcomes import fold_reasoning
 from pytest_crucible.report.model import Chapter, Report
-from pytest_crucible.report.page_samples import ROOM, Archive, SamplePanel, archive_samples, excerpt_panels, slowest
 from pytest_crucible.report.pictures import chart_forest, differences, distribution, draw_curves, levels, pairs, waiting
-from pytest_crucible.report.printable import LONGEST_ESCAPE, printable
-from pytest_crucible.report.sections import worst_states
-from pytest_crucible.report.tables import DIGIT, POINT, align_estimates, typeset
+from pytest_crucible.report.printable import AN_ID, LONGEST_ESCAPE, printable
+from pytest_crucible.report.sections import section_excerpts, worst_states
+from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates, typeset
+from pytest_crucible.stats.number_format import seconds
+
+# Samples whose texts are compressed together.
+PART = 200
+# Characters of a prompt or a reply that a page has; the run store has all.
+A_TEXT = 20_000
+# Characters of packed texts in a page. A larger page still opens, but is too large to send to somebody.
+ROOM = 30_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Archive:
+    """The samples of one experiment, packed."""
+
+    columns: str
+    """Numbers of all samples."""
+    parts: tuple[str, ...]
+    """Texts, `PART` samples each."""
+    note: str
+    """The sentence about samples whose texts are left out, if there are any."""
+
+
+def archive_samples(chapter: Chapter, *, room: int, seed: int) -> Archive:
+    """Return the archive of an experiment, with as many texts as `room` characters hold.
+
+    If not all fit, the worst and slowest samples have their texts, and some drawn by `seed`.
+    """
+    every = range(len(chapter.columns.ids))
+    parts, positions = _fill_parts(chapter, every, room)
+    if len(positions) == len(every):
+        return Archive(columns=_columns(chapter, None), parts=parts, note="")
+    rankings = orders(chapter, seed)
+    parts, positions = _fill_parts(chapter, in_turns(rankings), room)
+    note = (
+        f"{len(positions):,} of {len(every):,} samples have their prompts and replies in this page: {', '.join(rankings)}. "
+        "Of the others there are the numbers."
+    )
+    return Archive(columns=_columns(chapter, positions), parts=parts, note=note)
+
+
+def _fill_parts(chapter: Chapter, order: Iterable[int], room: int) -> tuple[tuple[str, ...], list[int]]:
+    """Return the packed texts of the first samples, and the positions of these samples.
+
+    There are as many as there is room for, but at least one part.
+    """
+    parts: list[str] = []
+    positions: list[int] = []
+    places = iter(order)
+    while some := list(islice(places, PART)):
+        part = pack_json([_exchange(exchange) for exchange in chapter.read(some)])
+        room -= len(part)
+        if room < 0 and parts:
+            break
+        parts.append(part)
+        positions += some
+    return tuple(parts), positions
+
+
+def _columns(chapter: Chapter, positions: Sequence[int] | None) -> str:
+    plan, columns = chapter.analysis.plan, chapter.columns
+    lower = {facts.name for facts in plan.facts.values() if facts.direction == "lower"}
+    return pack_json(
+        {
+            "name": chapter.name,
+            "arms": chapter.arms,
+            "part": PART,
+            "kept": positions,
+            "ids": [printable(entry, AN_ID) for entry in columns.ids],
+            "groups": [entry and printable(entry, AN_ID) for entry in columns.groups],
+            "became": [[entry[0] for entry in arm] for arm in columns.states],
+            "latency": [_numbers(arm) for arm in columns.latency_s],
+            "metrics": [
+                {"name": name, "lower": name in lower, "scores": [_numbers(arm) for arm in scores]}
+                for name, scores in columns.scores.items()
+            ],
+            "metric": chapter.metric,
+        }
+    )
+
+
+def pack_json(value: Any) -> str:
+    """Return a value as compressed JSON in letters that need no escape."""
+    plain = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+    # gzip writes the time into its header: without a fixed one, equal values would give different bytes.
+    return base64.b64encode(gzip.compress(plain, compresslevel=6, mtime=0)).decode("ascii")
+
+
+def text_of(value: Any) -> str:
+    """Return a prompt, an expected value or a reply as a reader sees it."""
+    if value is None:
+        return ""
+    return printable(value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False), A_TEXT)
+
+
+def _exchange(exchange: Exchange) -> list[Any]:
+    replies = [
+        [
+            (reply.state, text_of(fold_reasoning(reply.text)), text_of(reply.detail), _round_number(reply.latency_s),
+             reply.output_tokens)
+            for reply in arm
+        ]
+        for arm in exchange.replies
+    ]  # fmt: skip
+    return [text_of(exchange.input), text_of(exchange.expected), replies]
+
+
+def _numbers(values: Sequence[float]) -> list[float | None]:
+    return [_round_number(value) for value in values]
+
+
+def _round_number(value: float | None) -> float | None:
+    """Return a number rounded to six digits; None if it is not finite."""
+    if value is None or not math.isfinite(value):
+        return None
+    short = float(f"{value:.6g}")
+    return int(short) if short.is_integer() else short
+
+
+Order = npt.NDArray[np.int64]
+
+
+def orders(chapter: Chapter, seed: int) -> dict[str, Order]:
+    """Return all positions in each order, by the name of what comes first. Unknown values come last."""
+    rankings = {"the worst": _worst(chapter), "the slowest": _slowest(chapter)}
+    drawn = np.random.default_rng(seed).permutation(len(chapter.columns.ids))
+    return {**{name: order for name, order in rankings.items() if order is not None}, f"a draw with seed {seed}": drawn}
+
+
+def in_turns(orders: dict[str, Order]) -> Iterator[int]:
+    """Yield the first position of each order, then the second of each; every position once."""
+    placed = set()
+    for places in zip(*(order.tolist() for order in orders.values()), strict=True):
+        for place in places:
+            if place not in placed:
+                placed.add(place)
+                yield place
+
+
+def _worst(chapter: Chapter) -> Order | None:
+    """Furthest behind the first baseline, and lowest among those that are equally far."""
+    if chapter.metric is None:
+        return None
+    sign = 1.0 if chapter.facts[chapter.metric].direction == "higher" else -1.0
+    scores = [sign * np.asarray(arm, dtype=float) for arm in chapter.columns.scores[chapter.metric]]
+    behind = scores[0] - scores[1] if len(scores) > 1 else np.zeros_like(scores[0])
+    # lexsort takes its first key last.
+    return np.lexsort((scores[0], behind))
+
+
+def _slowest(chapter: Chapter) -> Order | None:
+    took = np.asarray(chapter.columns.latency_s[0], dtype=float)
+    return None if np.isnan(took).all() else np.argsort(-took, kind="stable")
+
+
+# Panels of each kind: a reader opens a few, and the archive has all samples.
+HOW_MANY = 5
+# Characters of a text in a panel; the sample's row in the archive has more.
+A_REPLY = 4_000
+# Characters of an input beside the id of its sample, about a line.
+AN_EXCERPT = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplePanel:
+    """One sample: the reason it is shown, its input, and the first reply of each arm."""
+
+    sample: str
+    why: str
+    input: str
+    expected: str
+    replies: tuple[tuple[str, str], ...]
+    """Arm, and its reply or the state of its sample."""
+    excerpt: str
+    """The beginning of its question, on one line."""
+
+
+def excerpt_panels(chapter: Chapter) -> dict[str, tuple[SamplePanel, ...]]:
+    """Return the samples that sections show, by the title of the section."""
+    place = {name: k for k, name in enumerate(chapter.columns.ids)}
+    panels: dict[str, tuple[SamplePanel, ...]] = {}
+    for title, excerpt in section_excerpts(chapter.analysis):
+        if excerpt.sample in place:
+            panels[title] = (*panels.get(title, ()), _panel(chapter, place[excerpt.sample], excerpt.reason))
+    return panels
+
+
+def slowest(chapter: Chapter) -> tuple[SamplePanel, ...]:
+    """Return the samples for which the candidate's answer took longest."""
+    took = np.nan_to_num(np.asarray(chapter.columns.latency_s[0], dtype=float), nan=-1.0)
+    order = np.argsort(-took, kind="stable")[:HOW_MANY]
+    return tuple(_panel(chapter, int(k), f"answered in {seconds(float(took[k]))}") for k in order if took[k] > 0)
+
+
+def _panel(chapter: Chapter, position: int, why: str) -> SamplePanel:
+    [exchange] = chapter.read([position])
+    return SamplePanel(
+        sample=printable(chapter.columns.ids[position], AN_ID),
+        why=why,
+        input=_short(text_of(exchange.input)),
+        expected=_short(text_of(exchange.expected)),
+        replies=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
+        excerpt=_excerpt(question_text(exchange.input)),
+    )
+
+
+def _answers(exchange: Exchange) -> Sequence[str]:
+    return [
+        _short(text_of(fold_reasoning(arm[0].text) or f"({arm[0].state}: {arm[0].detail})")) if arm else "(no reply)"
+        for arm in exchange.replies
+    ]
+
+
+def _excerpt(text: str) -> str:
+    line = " ".join(text[: 10 * AN_EXCERPT].split())
+    return printable(line if len(line) <= AN_EXCERPT else f"{line[: AN_EXCERPT - 1]}\u2026")
+
+
+def _short(text: str) -> str:
+    return printable(text, A_REPLY)
+
 
 HERE = Path(__file__).parent / "page"
 # A mark is added to the word, and colour only repeats it.
@@ -53,12 +278,21 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     template = _environment().get_template("page.html.j2")
     states = worst_states(report.run)
+    scenes = [
+        Scene(
+            chapter=chapter,
+            state=states.get(chapter.analysis.plan.nodeid),
+            pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
+            agreements=tuple(_agreements(chapter)),
+            excerpts=tuple(excerpt_panels(chapter).items()),
+            slowest=slowest(chapter),
+            archive=archive_samples(chapter, room=ROOM // len(chapters), seed=report.run.seed),
+        )
+        for chapter in chapters
+    ]
     return template.render(
         report=report,
-        scenes=[
-            _scene(chapter, states.get(chapter.analysis.plan.nodeid), ROOM // len(chapters), report.run.seed)
-            for chapter in chapters
-        ],
+        scenes=scenes,
         few=FEW,
         forests=list(differences(report.run)),
         levels=list(levels(report.run)),
@@ -102,18 +336,6 @@ def _show_text(value: Any) -> Any:
     return printable(value, len(value) * LONGEST_ESCAPE) if type(value) is str else value
 
 
-def _scene(chapter: Chapter, state: State | None, room: int, seed: int) -> Scene:
-    return Scene(
-        chapter=chapter,
-        state=state,
-        pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
-        agreements=tuple(_agreements(chapter)),
-        excerpts=tuple(excerpt_panels(chapter).items()),
-        slowest=slowest(chapter),
-        archive=archive_samples(chapter, room=room, seed=seed),
-    )
-
-
 def _pictures(chapter: Chapter) -> Iterator[str]:
     arms, columns = chapter.arms, chapter.columns
     for metric in chapter.judged:
@@ -140,7 +362,6 @@ def _agreements(chapter: Chapter) -> Iterator[tuple[str, Agreement]]:
 
 
 def _is_binary(chapter: Chapter, metric: str) -> bool:
-    """Return whether each score of a metric is right or wrong."""
     # With repeats a sample's mean may lie between right and wrong.
     return chapter.analysis.plan.draws(0).size == 1 and chapter.analysis.kinds[metric] == "binary"
 

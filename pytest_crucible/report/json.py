@@ -6,16 +6,7 @@ import json
 import math
 from typing import Any
 
-from pytest_crucible.records import (
-    Analysis,
-    Arm,
-    Comparison,
-    Estimate,
-    MetricFacts,
-    Plan,
-    Run,
-    Verdict,
-)
+from pytest_crucible.records import Analysis, Comparison, Estimate, MetricFacts, Plan, Run, Verdict
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.sections import section_views
@@ -48,9 +39,22 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
     return {
         "nodeid": plan.nodeid,
         "finished": analysis.finished,
-        "dataset": _dataset(plan),
+        "dataset": {
+            "name": plan.dataset,
+            "sha256": plan.dataset_sha256,
+            "n": plan.planned,
+            "groups": plan.groups,
+            "origin": to_plain(plan.origin),
+            "selection": to_plain(plan.selection),
+        },
         "repeats": plan.repeats,
-        "arms": [_arm(arm) for arm in plan.arms],
+        "arms": [
+            {
+                **pick(arm, "name role adapter identity parameters simulated members"),
+                "seeds": [training.seed for training in arm.trainings],
+            }
+            for arm in plan.arms
+        ],
         "metrics": [_metric(plan, name, kind) for name, kind in analysis.kinds.items()],
         "estimates": [_estimate(estimate) for estimate in (*analysis.estimates, *extra)],
         "exclusions": [
@@ -63,24 +67,6 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
             for verdict in verdicts
             if verdict.nodeid == plan.nodeid
         ],
-    }
-
-
-def _dataset(plan: Plan) -> dict[str, Any]:
-    return {
-        "name": plan.dataset,
-        "sha256": plan.dataset_sha256,
-        "n": plan.planned,
-        "groups": plan.groups,
-        "origin": to_plain(plan.origin),
-        "selection": to_plain(plan.selection),
-    }
-
-
-def _arm(arm: Arm) -> dict[str, Any]:
-    return {
-        **pick(arm, "name role adapter identity parameters simulated members"),
-        "seeds": [training.seed for training in arm.trainings],
     }
 
 
@@ -106,11 +92,8 @@ def _comparison(comparison: Comparison) -> dict[str, Any]:
         "metric": contrast.metric,
         "statistic": contrast.label,
         "candidate": comparison.candidate,
-        "baseline": contrast.baseline,
-        "alternative": contrast.alternative,
-        "pairs": comparison.pairs,
-        "lost": comparison.lost,
-        "clusters": comparison.clusters,
+        **pick(contrast, "baseline alternative"),
+        **pick(comparison, "pairs lost clusters"),
         **_difference(comparison),
         "level": comparison.interval.level if comparison.interval else None,
         **pick(comparison, "p_value p_exact p_adjusted proof_p proof_adjusted arrangements method"),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pytest_crucible.records import Run, Statement, Table, experiment_name
 from pytest_crucible.report.model import Report, build_report
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.tables import DIGIT, POINT, align_estimates, typeset
+from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates, typeset
 
 _PREAMBLE = r"""\documentclass{article}
 \usepackage[T1]{fontenc}
@@ -74,13 +74,9 @@ def escape_latex(text: str) -> str:
 
 def _numbers(text: str) -> str:
     """Return our own text as LaTeX. It may have the blanks of aligned numbers, which `printable` would escape."""
-    return "".join(map(_character, text))
-
-
-def _character(character: str) -> str:
-    if character in _SPECIAL:
-        return _SPECIAL[character]
-    return character if character <= _LAST_LATIN else f"[U+{ord(character):04X}]"
+    return "".join(
+        _SPECIAL.get(letter, letter if letter <= _LAST_LATIN else f"[U+{ord(letter):04X}]") for letter in text
+    )
 
 
 def _entries(report: Report) -> str:
@@ -101,9 +97,8 @@ def _body(report: Report) -> Iterator[str]:
 
 
 def _sentence(statement: Statement) -> str:
-    return escape_latex(statement.text.removesuffix(".")) + (
-        f"~\\cite{{{','.join(statement.cites)}}}." if statement.cites else "."
-    )
+    cites = f"~\\cite{{{','.join(statement.cites)}}}" if statement.cites else ""
+    return f"{escape_latex(statement.text.removesuffix('.'))}{cites}."
 
 
 def _table(grid: Table, caption: str, *, many: bool) -> Iterator[str]:
@@ -137,13 +132,11 @@ def _set(grid: Table, k: int) -> tuple[str, list[str]]:
         return "l", [_numbers(f"{number} {interval}") for number, interval in align_estimates(cells)]
     longest = max(map(len, cells))
     width = f"{min(0.3, longest / 100):.2f}{_LINE}"
-    return ("l" if longest <= A_WORD else f">{{\\raggedright\\arraybackslash}}p{{{width}}}"), list(
-        map(escape_latex, cells)
-    )
+    kind = "l" if longest <= A_WORD else f">{{\\raggedright\\arraybackslash}}p{{{width}}}"
+    return kind, list(map(escape_latex, cells))
 
 
 def _across(columns: int, text: str, shape: str) -> str:
-    """Return a row of one text across all columns."""
     # The box has no width: LaTeX would add it to the width of the last column.
     box = f"\\makebox[0pt][l]{{\\parbox[t]{{0.95{_LINE}}}{{\\raggedright\\strut{shape} {escape_latex(text)}\\strut}}}}"
     return f"\\multicolumn{{{columns}}}{{@{{}}l@{{}}}}{{{box}}} \\\\"

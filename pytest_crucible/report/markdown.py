@@ -52,8 +52,8 @@ def _lines(report: Report, parts: Sequence[Folded], left_out: Sequence[str]) -> 
     if report.remarks:
         yield ""
         yield from (f"- {plain(remark.strip())}" for remark in report.remarks)
-    for part in parts:
-        yield from _fold_part(*part)
+    for title, lines in parts:
+        yield from ("", f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
     yield ""
     if left_out:
         yield f"Left out, to be short enough: {', '.join(left_out)}. Other formats have them."
@@ -72,11 +72,10 @@ def _details(report: Report) -> Iterator[Folded]:
     for title, lines in _excerpts(report.run):
         excerpts.setdefault(title, []).extend(lines)
     yield from excerpts.items()
-    sentences = [f"- {plain(statement.text)}{_citation(statement.cites)}" for statement in report.methods]
-    yield (
-        "Methods",
-        [*sentences, "", *(f"- {reference.key}: {plain(reference.plain())}" for reference in report.references)],
-    )
+    cites = [f" ({', '.join(statement.cites)})" if statement.cites else "" for statement in report.methods]
+    sentences = [f"- {plain(method.text)}{keys}" for method, keys in zip(report.methods, cites, strict=True)]
+    references = [f"- {reference.key}: {plain(reference.plain())}" for reference in report.references]
+    yield "Methods", [*sentences, "", *references]
     yield "Environment", [f"- {plain(name)}: {plain(value)}" for name, value in report.facts.items()]
 
 
@@ -102,12 +101,7 @@ def _row(cells: Iterable[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _fold_part(title: str, lines: Iterable[str]) -> Iterator[str]:
-    yield from ("", f"<details><summary>{title}</summary>", "", *lines, "", "</details>")
-
-
 def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
-    """Return the title of a section and the lines of one sample that it shows."""
     many = len(run.experiments) > 1
     for analysis in run.experiments:
         owner = f"{plain(experiment_name(analysis.plan.nodeid))}, " if many else ""
@@ -119,13 +113,10 @@ def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
 
 
 def _named_text(name: str, text: str) -> Iterator[str]:
-    yield from (f"{name}:", "", *_fence_text(printable(text, A_REPLY)), "")
-
-
-def _fence_text(text: str) -> Iterator[str]:
-    """Yield a text as a code block, in a fence that nothing in the text can close."""
-    fence = "`" * (1 + max((len(ticks) for ticks in re.findall("`+", text)), default=2))
-    yield from (f"{fence}text", text, fence)
+    """Yield a text as a code block below its name, in a fence that nothing in the text can close."""
+    block = printable(text, A_REPLY)
+    fence = "`" * (1 + max((len(ticks) for ticks in re.findall("`+", block)), default=2))
+    yield from (f"{name}:", "", f"{fence}text", block, fence, "")
 
 
 def code(text: str) -> str:
@@ -151,10 +142,6 @@ def plain(text: str) -> str:
     escaped = marked.replace("&", "&amp;").replace("<", "&lt;")
     # GitHub makes links of mentions and addresses even where they are escaped: an empty comment parts them.
     return re.sub(r"(?<=[@#])(?=\w)|(?<=:)(?=//)|(?<=\bwww)(?=\.)", "<!-- -->", escaped)
-
-
-def _citation(keys: Sequence[str]) -> str:
-    return f" ({', '.join(keys)})" if keys else ""
 
 
 FORMATS = (".html", ".md", ".json")

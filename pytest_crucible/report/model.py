@@ -1,9 +1,12 @@
-"""A report as its formats lay it out: headline, tables, remarks, methods; and each experiment with its samples."""
+"""A report as its formats lay it out: headline, tables, remarks, methods with references, and each experiment with its samples."""
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ import numpy.typing as npt
 
 from pytest_crucible.records import (
     Analysis,
-    Arm,
+    Comparison,
     Exchange,
     MetricFacts,
     Note,
@@ -22,12 +25,163 @@ from pytest_crucible.records import (
     Table,
     experiment_name,
 )
-from pytest_crucible.report.methods import Reference, cited_keys, find_references, method_statements
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import printable, printable_cell
-from pytest_crucible.report.sections import JoinedSection, joined_sections, notes, worst_first, worst_slices_first
-from pytest_crucible.report.tables import estimates, verdict_tables
-from pytest_crucible.report.verdict_text import plain_sentence
+from pytest_crucible.report.sections import (
+    JoinedSection,
+    joined_sections,
+    notes,
+    section_methods,
+    worst_first,
+    worst_slices_first,
+)
+from pytest_crucible.report.verdicts import estimates, plain_sentence, verdict_tables
 from pytest_crucible.stats.number_format import quantity
+
+_REPEATS = "Repeats were averaged within each sample; rates, percentiles and counts are of single replies, clustered by sample. "
+
+
+def method_statements(run: Run) -> Iterator[Statement]:
+    """Yield the sentences on estimates, differences, bounds, p-values and percentiles of a run."""
+    level = f"{(1 - run.alpha) * 100:g} %"
+    repeats = _REPEATS if any(analysis.plan.draws(0).size > 1 for analysis in run.experiments) else ""
+    yield Statement(
+        text=f"{repeats}Intervals are two-sided at {level} unless another level is beside them; n counts samples, and lost ones "
+        "are counted apart."
+    )
+    factors = dict.fromkeys(name for analysis in run.experiments for name in analysis.plan.random_factors)
+    if factors:
+        yield Statement(text=f"Random factors, whose noise the intervals count: {', '.join(factors)}.")
+    estimates = [result.method for analysis in run.experiments for result in analysis.estimates]
+    yield from _by("Estimates", estimates)
+    pairs = [result for analysis in run.experiments for result in analysis.comparisons]
+    if pairs:
+        yield Statement(
+            text="Arms were compared on the samples that both answered: candidate minus baseline, positive where it is better."
+        )
+    # A permutation test has no interval of its own.
+    by_interval = (result.interval if result.arrangements is not None else None for result in pairs)
+    methods = [
+        interval.method if interval else result.method for interval, result in zip(by_interval, pairs, strict=True)
+    ]
+    yield from _by("Differences", methods)
+    yield from _permutation_tests([result for result in pairs if result.arrangements is not None])
+    bounds = [result.evidence.method for analysis in run.experiments for result in analysis.targets]
+    bounds += [result.evidence.method for result in pairs if result.contrast.limit is not None]
+    all_share = any(analysis.bounds_share_alpha for analysis in run.experiments)
+    bounds_alpha = run.alpha / max(run.family_size, 1) if all_share else run.alpha
+    yield from _by(f"One-sided bounds, at {bounds_alpha:.3g} each,", bounds)
+    reaches = list(dict.fromkeys(_reach_texts(run)))
+    if reaches:
+        yield Statement(
+            text=f"By declaration no sample's value changes between two arms by more than {'; '.join(reaches)}; bounds of "
+            "differences use it."
+        )
+    if any(result.p_exact is not None for result in pairs):
+        yield Statement(text="Conditional p-values beside them are McNemar's.", cites=("mcnemar1947",))
+    if run.family_size > 1:
+        family = quantity(run.family_size, "claim" if all_share else "comparison")
+        adjustment = (
+            f"P-values are adjusted by Holm's procedure over the {family} of the session, in two families: those of the tests that "
+            "can fail it, and those of the bounds by which a difference is called proven; intervals are not adjusted."
+        )
+        yield Statement(text=adjustment, cites=("holm1979",))
+    yield from section_methods(run)
+    version = run.environment.get("packages", {}).get("pytest-crucible", "")
+    yield Statement(text=f"All was computed by pytest-crucible {version}".rstrip() + f" with seed {run.seed}.")
+
+
+def cited_keys(statements: Sequence[Statement]) -> tuple[str, ...]:
+    """Return every cited key once, in the order of first citation."""
+    return tuple(dict.fromkeys(key for statement in statements for key in statement.cites))
+
+
+def _by(what: str, names: Iterable[str]) -> Iterator[Statement]:
+    # Other words, such as `no data`, are not methods.
+    descriptions = [read_table("methods")[name] for name in dict.fromkeys(names) if name in read_table("methods")]
+    if descriptions:
+        keys = dict.fromkeys(key for _, *cites in descriptions for key in cites)
+        yield Statement(text=f"{what} are by {'; by '.join(words for words, *_ in descriptions)}.", cites=tuple(keys))
+
+
+def _permutation_tests(results: Sequence[Comparison]) -> Iterator[Statement]:
+    """Yield what permutation tests claim, by which method, and how many arrangements they compare."""
+    yield from _by("Tests that the replies of two arms could be exchanged", [result.method for result in results])
+    if not results:
+        return
+    is_random = not all(result.is_exact for result in results)
+    random = " Random arrangements are drawn by the seed of the run." if is_random else ""
+    counts = sorted({result.arrangements or 0 for result in results})
+    number = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
+    yield Statement(
+        text=f"Each compares {number} arrangements, and p is the share of those as extreme as the observed one, itself included."
+        f"{random} They do not show that a mean is lower or higher; that is called proven by bounds alone.",
+        cites=("phipson2010", "besag1991"),
+    )
+
+
+def _reach_texts(run: Run) -> Iterator[str]:
+    """Yield the declared reach of each metric whose comparisons use it: `0.25 (quality)`."""
+    for analysis in run.experiments:
+        for result in analysis.comparisons:
+            facts = analysis.plan.facts.get(result.contrast.metric)
+            is_used = result.contrast.statistic == "mean" and result.ratio is None and result.beyond_reach is None
+            if facts is not None and facts.reach is not None and is_used:
+                yield f"{facts.reach:g} ({facts.name})"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """One publication: the key that a paper cites it by, its BibTeX type and fields."""
+
+    key: str
+    type: str
+    fields: Mapping[str, str]
+
+    def bibtex(self) -> str:
+        """Return the BibTeX entry, one field on each line."""
+        lines = [f"  {name} = {{{value}}}," for name, value in self.fields.items()]
+        return "\n".join([f"@{self.type}{{{self.key},", *lines, "}"])
+
+    def plain(self) -> str:
+        """Return `Holm, Sture (1979). A simple ... procedure. Scandinavian Journal of Statistics 6(2):65-70.`"""
+        fields = {name: value.translate(_PLAIN).replace("--", "-") for name, value in self.fields.items()}
+        where = fields.get("journal") or fields["publisher"]
+        if "volume" in fields:
+            where += f" {fields['volume']}({fields['number']}):{fields['pages']}"
+        doi = f" doi:{fields['doi']}" if "doi" in fields else ""
+        # BibTeX writes quotes as pairs of accents and apostrophes.
+        title = fields["title"].replace("``", '"').replace("''", '"')
+        if "edition" in fields:
+            title += f", {fields['edition'].lower()} edition"
+        return f"{fields['author']} ({fields['year']}). {title}. {where}.{doi}"
+
+
+_PLAIN = {ord("\\"): None, ord("{"): None, ord("}"): None}
+
+
+@cache
+def read_table(name: str) -> Mapping[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def known_references() -> Mapping[str, Reference]:
+    """Return all that a run may cite, by key."""
+    tables = read_table("references")
+    return {
+        key: Reference(key=key, type=fields["type"], fields={name: fields[name] for name in fields if name != "type"})
+        for key, fields in tables.items()
+    }
+
+
+def find_references(keys: Sequence[str]) -> tuple[Reference, ...]:
+    """Return the publications of some keys. Raises SpecError for a key that references.toml does not have."""
+    references = known_references()
+    unknown = next((key for key in keys if key not in references), None)
+    if unknown is not None:
+        raise SpecError(f"a section cites {unknown!r}, which is not a known reference (known: {', '.join(references)})")
+    return tuple(references[key] for key in keys)
+
 
 # Characters of names above a report. A tab of a browser shows the first thirty or so.
 A_SUBJECT = 300
@@ -102,13 +256,11 @@ def headline(run: Run) -> str:
 
 
 def _first_of(names: Iterable[str]) -> str:
-    """Return the first name, and the number of further ones."""
     first, *others = names or [""]
     return f"{first} and {len(others):,} more" if others else first
 
 
 def _suite_errors(run: Run) -> Iterator[Note]:
-    """Yield a note for each target or comparison in error that has no row in the tables."""
     # A subject without scores has no numbers, and so no row that could give the reason.
     scored = {
         (analysis.plan.nodeid, subject)
@@ -120,9 +272,8 @@ def _suite_errors(run: Run) -> Iterator[Note]:
     }
     for verdict in run.verdicts:
         if verdict.suite_error and verdict.kind != "claim" and (verdict.nodeid, verdict.subject) not in scored:
-            yield Note(
-                text=f"{experiment_name(verdict.nodeid)}: {verdict.subject}: error in the suite: {verdict.reason}"
-            )
+            name = experiment_name(verdict.nodeid)
+            yield Note(text=f"{name}: {verdict.subject}: error in the suite: {verdict.reason}")
 
 
 def _state(run: Run) -> State | None:
@@ -132,48 +283,34 @@ def _state(run: Run) -> State | None:
 
 
 def _facts(run: Run) -> Iterator[tuple[str, str]]:
-    yield "run", run.id
-    yield "started", run.started
+    yield from (("run", run.id), ("started", run.started))
     if run.finished:
         yield "finished", run.finished
-    yield "seed", f"{run.seed}"
-    yield "alpha", f"{run.alpha:g}"
+    yield from (("seed", f"{run.seed}"), ("alpha", f"{run.alpha:g}"))
     if run.git:
         yield "commit", f"{run.git['commit']}{' with uncommitted changes' if run.git.get('dirty') else ''}"
     for analysis in run.experiments:
         plan, name = analysis.plan, experiment_name(analysis.plan.nodeid)
-        yield (
-            f"dataset of {name}",
-            f"{plan.dataset}, {quantity(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}",
-        )
+        dataset = f"{plan.dataset}, {quantity(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}"
+        yield f"dataset of {name}", dataset
     yield from _arms(run)
     yield from _flat(run.environment)
 
 
 def _arms(run: Run) -> Iterator[tuple[str, str]]:
-    """Yield each arm, once where it is the same in all experiments."""
     arms: dict[str, dict[str, list[str]]] = {}
     for analysis in run.experiments:
         for arm in analysis.plan.arms:
+            seeds = ", ".join(f"seed {training.seed}: {training.identity}" for training in arm.trainings)
+            parameters = "".join(f", {name} {value}" for name, value in arm.parameters.items())
             same = arms.setdefault(f"{arm.role} {arm.name}", {})
-            same.setdefault(f"{_identity_text(arm)}{_parameters_text(arm.parameters)}", []).append(
-                experiment_name(analysis.plan.nodeid)
-            )
+            same.setdefault(f"{seeds or arm.identity}{parameters}", []).append(experiment_name(analysis.plan.nodeid))
     for arm_name, identities in arms.items():
         for identity, experiments in identities.items():
             yield arm_name if len(identities) == 1 else f"{arm_name} of {', '.join(experiments)}", identity
 
 
-def _identity_text(arm: Arm) -> str:
-    return ", ".join(f"seed {training.seed}: {training.identity}" for training in arm.trainings) or arm.identity
-
-
-def _parameters_text(parameters: Mapping[str, Any]) -> str:
-    return "".join(f", {name} {value}" for name, value in parameters.items())
-
-
 def _flat(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each fact as one text, nested facts side by side."""
     for name, value in facts.items():
         if isinstance(value, Mapping):
             yield name, ", ".join(f"{key} {inner}" for key, inner in value.items())

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import pprint
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from pytest_crucible.records import Row, Run, Table
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.markdown import markdown_table, plain
 from pytest_crucible.report.model import Report, build_report
-from pytest_crucible.report.tables import comparisons, targets
+from pytest_crucible.report.verdicts import comparisons, targets
 from pytest_crucible.stats.number_format import p_value
 
 try:
@@ -21,147 +22,17 @@ except ModuleNotFoundError as error:
         'notebooks need nbformat, which is not installed: pip install "pytest-crucible[notebook]"'
     ) from error
 
-_READ = '''
-import numpy as np
-
-from pytest_crucible import stats
-from pytest_crucible.analyse.comparisons import compare
-from pytest_crucible.analyse.scores import Scores, Units
-from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, estimate_values, row_of
-from pytest_crucible.report.verdict_text import difference_text
-from pytest_crucible.runs.load_run import load_run
-from pytest_crucible.runs.reporters import chapters
-from pytest_crucible.stats.number_format import number, p_value, with_interval
-from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
-from pytest_crucible.store.runs import RunStore
-
-store = RunStore(STORE)
-run = load_run(store, RUN)
-store.close()
-with chapters(run) as found:  # scores of every sample: repeats averaged, failures at the worst value, lost ones NaN
-    experiments = {one.analysis.plan.nodeid: one for one in found}
-
-
-def scores(experiment, metric, arm):
-    return np.array(experiments[experiment].columns.scores[metric][experiments[experiment].arms.index(arm)])
-
-
-def values_of(experiment, measure, arm, kept):
-    """The measure's metrics, one value a sample; of a rate, a percentile or a count all replies, where a sample has several."""
-    chapter = experiments[experiment]
-    replies = chapter.columns.replies if row_of(measure).of_replies else {}
-    columns = [replies.get(name) or chapter.columns.scores[name] for name in measure.metrics]
-    return [np.array(column[chapter.arms.index(arm)])[kept] for column in columns]
-
-
-def scored(experiment, contrast, arm, kept):
-    """The contrast's metrics with one value a sample, and with all replies where a sample has several."""
-    chapter, none = experiments[experiment], np.zeros(kept.sum(), dtype=bool)
-    scored_metrics = []
-    for name in contrast.metrics:
-        values, units = scores(experiment, name, arm)[kept], None
-        if name in chapter.columns.replies:
-            k = chapter.arms.index(arm)
-            replies = np.array(chapter.columns.replies[name][k])[kept].reshape(-1, *chapter.analysis.plan.draws(k))
-            units = Units(replies, replies, replies, np.zeros(replies.shape, dtype=bool))
-        scored_metrics.append(ScoredMetric(chapter.facts[name], Scores(values, values, values, none, none, units)))
-    return scored_metrics
-
-
-def attributes(experiment, kept):
-    """What else a comparison uses: groups, expected values, and for permutation tests the samples' ids and the run's seed."""
-    chapter = experiments[experiment]
-    return SampleAttributes(
-        groups(experiment, kept), expected(experiment, kept), random_factors=chapter.analysis.plan.random_factors,
-        keys=hash_ids(chapter.columns.ids)[kept], monte_carlo=MonteCarlo(seed=run.seed),
-    )
-
-
-def shape(experiment, metric):
-    """What was declared about a metric."""
-    facts = experiments[experiment].facts[metric]
-    return {"kind": facts.kind, "bounds": (facts.low, facts.high)}
-
-
-def groups(experiment, kept):
-    labels = experiments[experiment].clusters
-    return None if labels is None else labels[kept]
-
-
-def expected(experiment, kept):
-    """The samples' expected values, where a statistic uses them."""
-    values = experiments[experiment].columns.expected
-    return [value for value, keep in zip(values, kept, strict=True) if keep] if len(values) else ()
-
-
-def check(name, derived, reported):
-    assert derived == reported, f"{name}: {derived} is not {reported}"
-    print(f"{name:60} {derived}")
-'''
-_ESTIMATES = """
-for experiment, metric, arm, reported in REPORTED["estimates"]:
-    values = scores(experiment, metric, arm)
-    seen = ~np.isnan(values)
-    if seen.any():
-        one = stats.estimate(values[seen], clusters=groups(experiment, seen), alpha=ALPHA, **shape(experiment, metric))
-        shown = with_interval(one.estimate, one.interval)
-    else:
-        shown = number(None)
-    check(f"{metric} of {arm}", f"{shown} n={seen.sum():,}", reported)
-"""
-_TARGETS = """
-for experiment, k, reported in REPORTED["targets"]:
-    chapter = experiments[experiment]
-    target, facts = chapter.analysis.targets[k].target, chapter.facts
-    values = np.array([scores(experiment, name, chapter.arms[0]) for name in target.metrics])
-    seen = ~np.isnan(values).any(axis=0)
-    one = estimate_values(
-        target, [facts[name] for name in target.metrics], values_of(experiment, target, chapter.arms[0], seen),
-        groups(experiment, seen), level=1 - ALPHA, expected=expected(experiment, seen),
-    )
-    check(target.text, f"{with_interval(one.value, one.interval)} n={seen.sum():,}", reported)
-"""
-_COMPARISONS = """
-p_values, proofs = [], []  # that the arms are alike, and of the bounds
-for experiment, k, reported in REPORTED["comparisons"]:
-    chapter = experiments[experiment]
-    contrast = chapter.analysis.comparisons[k].contrast
-    arms = chapter.arms[0], contrast.baseline
-    pair = [np.array([scores(experiment, name, arm) for name in contrast.metrics]) for arm in arms]
-    both = ~np.isnan(pair).any(axis=(0, 1))
-    one = compare(  # a positive difference is an improvement
-        contrast, arms[0], tuple(scored(experiment, contrast, arm, both) for arm in arms), attributes(experiment, both),
-        alpha=ALPHA, family_size=FAMILY_SIZE,
-    )
-    p_values.append(one.p_value if contrast.shares_alpha else None)
-    proofs.append(one.proof_p if contrast.shares_alpha else None)
-    check(f"{contrast.expression}: {arms[0]} vs {arms[1]}", f"{difference_text(one)} n={both.sum():,}", reported)
-
-for family, name in ((p_values + CLAIMS, "p"), (proofs, "proof")):
-    adjusted = stats.holm(family, family_size=FAMILY_SIZE)
-    assert [p_value(one) for one in adjusted][: len(REPORTED[name])] == REPORTED[name]
-"""
-
 
 def render_notebook(run: Run) -> str:
     """Return a run as a notebook. Raises SpecError if nbformat is not installed."""
     report = build_report(run)
-    cells = [
-        v4.new_markdown_cell(_head(report)),
-        v4.new_code_cell(_constants(report)),
-        v4.new_markdown_cell("## Stored replies"),
-        v4.new_code_cell(_READ.strip()),
-        v4.new_markdown_cell("## Estimates"),
-        v4.new_code_cell(_ESTIMATES.strip()),
-        v4.new_markdown_cell("## Targets"),
-        v4.new_code_cell(_TARGETS.strip()),
-        v4.new_markdown_cell("## Comparisons"),
-        v4.new_code_cell(_COMPARISONS.strip()),
-        *(v4.new_markdown_cell(text) for text in _sections(report)),
-        v4.new_markdown_cell(
-            "## Methods\n\n" + "\n".join(f"- {plain(statement.text)}" for statement in report.methods)
-        ),
-    ]
+    texts = Path(__file__).with_name("notebook_cells.txt").read_text(encoding="utf-8").split("# %%\n")
+    titles = ("Stored replies", "Estimates", "Targets", "Comparisons")
+    methods = "\n".join(f"- {plain(statement.text)}" for statement in report.methods)
+    cells = [v4.new_markdown_cell(_head(report)), v4.new_code_cell(_constants(report))]
+    for title, text in zip(titles, texts, strict=True):
+        cells += [v4.new_markdown_cell(f"## {title}"), v4.new_code_cell(text.strip())]
+    cells += map(v4.new_markdown_cell, (*_sections(report), f"## Methods\n\n{methods}"))
     # nbformat gives random ids: two notebooks of one run would differ.
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
@@ -221,7 +92,6 @@ def _constants(report: Report) -> str:
 
 
 def _reported_cells(report: Report) -> dict[str, Any]:
-    """Return the cells of the report, by estimate, target and comparison."""
     run = report.run
     estimates = [
         (row.experiment, result.metric, result.arm, f"{row.cells[3]} n={row.cells[4]}")

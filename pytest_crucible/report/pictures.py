@@ -15,7 +15,7 @@ import numpy as np
 from pytest_crucible.records import Chart, Comparison, Row, Run, State, experiment_name
 from pytest_crucible.records.views import Curves
 from pytest_crucible.report.printable import printable
-from pytest_crucible.report.tables import align_estimates, comparisons
+from pytest_crucible.report.verdicts import align_estimates, comparisons
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval
 
@@ -196,7 +196,6 @@ def _scales(across: Axis, up: Axis) -> tuple[Callable[[float], float], Callable[
 
 
 def _frame(title: str, across: Axis, up: Axis, x_name: str, y_name: str, inside: Sequence[Any]) -> str:
-    """Return the picture in its axes, with their names."""
     x, y = _scales(across, up)
     floor, right = HEIGHT - BOTTOM, WIDTH - RIGHT
     grid = [element("line", x1=LEFT, x2=right, y1=f"{y(t):.1f}", y2=f"{y(t):.1f}", class_="grid") for t in up.ticks]
@@ -223,7 +222,7 @@ class Mark:
     """One line of a forest plot."""
 
     name: str
-    shown: str
+    text: str
     """The number as the tables have it."""
     value: float | None
     interval: Interval | None
@@ -248,7 +247,7 @@ class Forest:
 
     def strips(self) -> Iterator[tuple[Mark, str, str]]:
         """Return each line with its picture, and with its number, aligned at decimal points."""
-        for mark, cell in zip(self.marks, align_estimates([mark.shown for mark in self.marks]), strict=True):
+        for mark, cell in zip(self.marks, align_estimates([mark.text for mark in self.marks]), strict=True):
             yield mark, svg_text(_strip(mark, self.axis)), " ".join(cell)
 
     def ticks(self) -> str:
@@ -281,7 +280,7 @@ def levels(run: Run) -> Iterator[Forest]:
         (level.metric, Mark(
             name=level.arm,
             experiment=experiment_name(analysis.plan.nodeid) if many else "",
-            shown=with_interval(level.value, level.interval),
+            text=with_interval(level.value, level.interval),
             value=level.value,
             interval=level.interval,
             limits=tuple(
@@ -301,7 +300,7 @@ def chart_forest(chart: Chart) -> Forest:
     marks = tuple(
         Mark(
             name=point.label,
-            shown=with_interval(point.value, point.interval),
+            text=with_interval(point.value, point.interval),
             value=point.value,
             interval=point.interval,
             limits=chart.limits,
@@ -318,7 +317,7 @@ def _difference(row: Row, comparison: Comparison, many: bool) -> Mark:
     return Mark(
         name=name,
         experiment=experiment_name(row.experiment) if many else "",
-        shown=row.cells[1],
+        text=row.cells[1],
         value=ratio.value if ratio else comparison.difference,
         interval=ratio.interval if ratio else comparison.interval,
         state=row.state,
@@ -360,7 +359,7 @@ def _strip(mark: Mark, on: Axis) -> ElementTree.Element:
                 parts.append(element("line", x1=at, x2=at, y1=middle - 5, y2=middle + 5, class_="interval"))
     if mark.value is not None and math.isfinite(mark.value):
         parts.append(element("circle", cx=_percent(on.share(mark.value)), cy=middle, r=5, class_="point"))
-    title = element("title", f"{mark.label}: {mark.shown}")
+    title = element("title", f"{mark.label}: {mark.text}")
     size = {"width": "100%", "height": MARK_HEIGHT}
     return element("svg", title, *parts, **size, class_=f"strip {mark.state or ''}".strip(), role="img")
 

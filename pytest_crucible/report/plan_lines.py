@@ -40,11 +40,8 @@ def announcement(
         lines.append(f"  {', '.join(not_queried)} not queried: the test compares nothing (@pytest.mark.ab_compare)")
     if replayed:
         lines.append("  no model is called: replies come from the reply cache")
-    return "\n".join(map(_wrap_line, lines))
-
-
-def _wrap_line(line: str) -> str:
-    return textwrap.fill(printable_cell(line), WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    wrap = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_on_hyphens=False)
+    return "\n".join(wrap.fill(printable_cell(line)) for line in lines)
 
 
 def _size(plan: Plan) -> str:
@@ -68,16 +65,12 @@ def _size(plan: Plan) -> str:
         samples += f", as they are and in {quantity(len(plan.variants), 'variant')}"
     queried = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
     arm_count, total = len(queried), sum(map(plan.count_replies, queried))
-    arms = f" x {arm_count} arms" if len(set(trainings)) == 1 else f" x arms of {_list(trainings)} trainings"
+    *first, last = map(str, trainings)
+    of_trainings = f" x arms of {', '.join(first)} and {last} trainings"
+    arms = f" x {arm_count} arms" if len(set(trainings)) == 1 else of_trainings
     if arm_count < 2 and not plan.variants:
         return samples
     return f"{samples}{arms if arm_count > 1 else ''} = {total:,} replies"
-
-
-def _list(numbers: Sequence[int]) -> str:
-    """Return `3 and 1`."""
-    *first, last = map(str, numbers)
-    return f"{', '.join(first)} and {last}"
 
 
 # Fewer groups give no interval, so a comparison could decide nothing.
@@ -146,7 +139,10 @@ def _effect_line(effect: DetectableEffect, groups: int | None) -> str:
     if effect.contrast.relevant is not None and effect.needed is not None:
         return _relevant_line(effect, effect.needed, groups)
     # A margin is decided by its bounds: what a test of a difference could detect says nothing of it.
-    return _metric_line(effect, groups) if effect.needed is None else _margin_line(effect, groups)
+    if effect.needed is None:
+        return _metric_line(effect, groups)
+    symbol = "n" if groups is None else "groups"
+    return f"  {effect.contrast.expression}: margin {effect.contrast.limit_text} needs about {symbol}={effect.needed:,}"
 
 
 def _relevant_line(effect: DetectableEffect, needed: int, groups: int | None) -> str:
@@ -169,11 +165,6 @@ def _metric_line(effect: DetectableEffect, groups: int | None) -> str:
     return f"  {effect.contrast.expression}: {finding}"
 
 
-def _margin_line(effect: DetectableEffect, groups: int | None) -> str:
-    symbol = "n" if groups is None else "groups"
-    return f"  {effect.contrast.expression}: margin {effect.contrast.limit_text} needs about {symbol}={effect.needed:,}"
-
-
 def _amount(effect: DetectableEffect) -> str:
     value = effect.detectable or 0.0
     if effect.unit == "ratio":
@@ -187,9 +178,6 @@ def _by_falls(effect: DetectableEffect) -> str:
     return (
         "" if falls is None or falls <= spread else f", or losses of {falls:.2g} where replies fall from best to worst"
     )
-
-
-HEADS = ("", "replies", "stored", "cached", "requests", "tokens", "cost", "time")
 
 
 def progress_text(name: str, done: int, total: int, lost: int, seconds: float, waits_for: str = "") -> str:

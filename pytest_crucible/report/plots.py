@@ -115,7 +115,7 @@ def _forest(forests: Sequence[Forest], why_not: str) -> Figure:
             )
             axis.plot([low, high], [k, k], color=COLOURS[0], linewidth=1.4)
             axis.plot([mark.value], [k], "o", color=COLOURS[0], markersize=5)
-        axis.set_yticks(range(len(plot.marks)), [_plain(f"{mark.label}\n{mark.shown}") for mark in plot.marks])
+        axis.set_yticks(range(len(plot.marks)), [_plain(f"{mark.label}\n{mark.text}") for mark in plot.marks])
         axis.set_ylim(len(plot.marks) - 0.5, -0.5)
         # Some room at both ends, so that the frame does not hide points at an end of the scale.
         room = 0.03 * (plot.axis.high - plot.axis.low)
@@ -124,7 +124,6 @@ def _forest(forests: Sequence[Forest], why_not: str) -> Figure:
 
 
 def _panels(titles: Sequence[str], why_not: str, heights: Sequence[int] | None = None) -> tuple[Figure, Sequence[Any]]:
-    """Return a figure with one panel for each title, one under the other."""
     if not titles:
         raise SpecError(f"there is nothing to draw: the run {why_not}")
     rows = [0.9 + 0.55 * height for height in heights] if heights else [3.0] * len(titles)

@@ -30,7 +30,11 @@ def printable(text: str, most: int = MOST) -> str:
     parts: list[str] = []
     room = most
     for character in text:
-        parts.append(character if character.isprintable() or character in _HARMLESS else _escape_character(character))
+        parts.append(
+            character
+            if character.isprintable() or character in _HARMLESS
+            else (" " if character == "\t" else character.encode("unicode_escape").decode("ascii"))
+        )
         room -= len(parts[-1])
         if room < 0:
             parts.pop()
@@ -46,10 +50,6 @@ def printable_cell(text: str) -> str:
     'a\\nb\\u2028c'
     """
     return printable(text).replace("\n", "\\n")
-
-
-def _escape_character(character: str) -> str:
-    return " " if character == "\t" else character.encode("unicode_escape").decode("ascii")
 
 
 def aligned_lines(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:

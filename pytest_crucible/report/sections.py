@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -57,12 +56,6 @@ def section_views(analysis: Analysis) -> Iterator[tuple[str, View]]:
             yield name, outcome.view
 
 
-def section_notes(analysis: Analysis, *, verbosity: int = 0) -> Iterator[Note]:
-    """Yield the notes of all sections of an experiment that belong to one verbosity."""
-    for _, view in section_views(analysis):
-        yield from (note for note in view.notes if note.verbosity == verbosity)
-
-
 def section_excerpts(analysis: Analysis) -> Iterator[tuple[str, Excerpt]]:
     """Yield the title of the section and each sample that it shows."""
     for _, view in section_views(analysis):
@@ -83,28 +76,21 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         for table in view.tables:
             rows = tuple(replace(row, experiment=analysis.plan.nodeid) for row in table.rows)
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
-    charts = tuple(
-        replace(chart, title=_with_name(chart.title, analysis, many))
-        for analysis, view in views
-        for chart in view.charts
+    prefixes = [f"{experiment_name(analysis.plan.nodeid)}: " if many else "" for analysis, _ in views]
+    named = list(zip(prefixes, (view for _, view in views), strict=True))
+    charts = (replace(chart, title=f"{prefix}{chart.title}") for prefix, view in named for chart in view.charts)
+    curves = (replace(curve, title=f"{prefix}{curve.title}") for prefix, view in named for curve in view.curves)
+    whole = (
+        _without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
+        for parts in tables.values()
     )
-    curves = tuple(
-        replace(picture, title=_with_name(picture.title, analysis, many))
-        for analysis, view in views
-        for picture in view.curves
-    )
-    whole = (_without_empty_columns(_stack_tables(parts)) for parts in tables.values())
     return JoinedSection(
         name=name,
         title=views[0][1].title,
         tables=tuple(table for table in whole if table.rows),
-        charts=charts,
-        curves=curves,
+        charts=tuple(charts),
+        curves=tuple(curves),
     )
-
-
-def _stack_tables(tables: Sequence[Table]) -> Table:
-    return replace(tables[0], rows=tuple(row for table in tables for row in table.rows))
 
 
 def _without_empty_columns(table: Table) -> Table:
@@ -112,10 +98,6 @@ def _without_empty_columns(table: Table) -> Table:
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
     rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
     return replace(table, heads=tuple(table.heads[k] for k in filled), rows=rows)
-
-
-def _with_name(title: str, analysis: Analysis, many: bool) -> str:
-    return f"{experiment_name(analysis.plan.nodeid)}: {title}" if many else title
 
 
 # A message of a model or a scorer may be long: its first line identifies it.
@@ -130,7 +112,8 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
     reasons = {verdict.reason for verdict in run.verdicts}
     for analysis in run.experiments:
         name = experiment_name(analysis.plan.nodeid)
-        for note in section_notes(analysis, verbosity=verbosity):
+        of_sections = [note for _, view in section_views(analysis) for note in view.notes]
+        for note in (note for note in of_sections if note.verbosity == verbosity):
             details = tuple(printable(detail, LONGEST_DETAIL) for detail in note.details)
             yield Note(text=f"{name}: {note.text}", details=details)
         if verbosity == 0:
@@ -143,7 +126,6 @@ def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
 
 
 def _rules_text(run: Run) -> str:
-    """Say which rules gave the verdicts of a run that another build decided."""
     if run.decided_again:
         return f"verdicts are decided again by version {RULES_VERSION} of the rules; the session decided by version {run.rules}"
     return (
@@ -197,7 +179,7 @@ def worst_first(run: Run) -> Run:
         # Without a verdict there is nothing to act on: such experiments come last.
         return len(_WORST) if state is None else _WORST.index(state)
 
-    return dataclasses.replace(run, experiments=tuple(sorted(run.experiments, key=badness)))
+    return replace(run, experiments=tuple(sorted(run.experiments, key=badness)))
 
 
 def fold_experiments(run: Run) -> tuple[Run, str]:
@@ -210,7 +192,7 @@ def fold_experiments(run: Run) -> tuple[Run, str]:
     ranked, states = worst_first(run).experiments, worst_states(run)
     rest = Counter(states.get(analysis.plan.nodeid, "not judged") for analysis in ranked[MOST:])
     counts = ", ".join(f"{rest[state]:,} {state}" for state in (*_WORST, "not judged") if rest[state])
-    worst = dataclasses.replace(run, experiments=ranked[:MOST])
+    worst = replace(run, experiments=ranked[:MOST])
     return worst, f"{len(ranked) - MOST:,} experiments more: {counts}; -v shows all of them"
 
 
@@ -249,12 +231,10 @@ def _subject(comparison: Comparison) -> str:
 
 
 def _whole(contrast: Contrast) -> Contrast:
-    """Return the comparison of all slices that one of a slice belongs to."""
     return replace(contrast, slice="", slice_size=0)
 
 
 def _claims_by_slice(analysis: Analysis) -> Sequence[Sequence[Comparison]]:
-    """Return the comparisons of each claim by slice, in their order."""
     claims: dict[Contrast, list[Comparison]] = {}
     for comparison in analysis.comparisons:
         if comparison.contrast.slice:

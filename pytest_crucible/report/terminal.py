@@ -15,8 +15,7 @@ from pytest_crucible.report.sections import (
     section_excerpts,
     worst_slices_first,
 )
-from pytest_crucible.report.tables import estimates, verdict_tables
-from pytest_crucible.report.verdict_text import sentence
+from pytest_crucible.report.verdicts import estimates, sentence, verdict_tables
 from pytest_crucible.stats.number_format import p_value
 
 Markup = dict[str, bool]
@@ -136,14 +135,12 @@ def _align_lines(grid: Table, first: int = 0) -> list[str]:
 
 
 def _unjudged_lines(run: Run) -> Iterator[str]:
-    """Yield the estimates of experiments that have no target and no comparison."""
     plain = [analysis for analysis in run.experiments if not (analysis.targets or analysis.comparisons)]
     lines = list(_estimates(plain, len(run.experiments) > 1))
     yield from [*lines, ""] if lines else []
 
 
 def _details(run: Run, width: int) -> Iterator[Line]:
-    """Yield each estimate with its method, the details of sections with -v, and the location of the store."""
     yield from map(Line, _estimates(run.experiments, len(run.experiments) > 1))
     for analysis in run.experiments:
         for pair in analysis.comparisons:
@@ -165,14 +162,12 @@ def _tests(pair: Comparison) -> str:
 
 
 def _estimates(analyses: Sequence[Analysis], many: bool) -> Iterator[str]:
-    """Return all estimates in one table; with several experiments each row names its own."""
     grid = estimates(analyses)
     if grid.rows:
         yield from _align_lines(grid.with_names() if many else grid)
 
 
 def _excerpts(run: Run) -> Iterator[str]:
-    """Return samples worth reading, with the candidate's replies."""
     for analysis in run.experiments:
         for _, excerpt in section_excerpts(analysis):
             yield f"{analysis.plan.nodeid}  {printable(excerpt.sample, AN_ID)}: {excerpt.reason}"

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
@@ -26,13 +25,7 @@ from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import (
-    all_sample_ids,
-    expected_values,
-    group_names,
-    metadata_values,
-    sample_contents,
-)
+from pytest_crucible.store.samples import all_sample_ids, expected_values, group_names, metadata_values, sample_contents
 
 ChooseContrasts = Callable[[Sequence[str]], tuple[Contrast, ...]]
 """Chooses comparisons among the metrics that both arms have; returns none for those that the suite declares."""
@@ -66,7 +59,10 @@ def compare_runs(
     `directions` has the direction that is better of metrics for which the run did not record one.
     """
     for side in (ours, theirs):
-        _check_arm(store, side)
+        names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
+        if side.arm and side.arm not in names_known:
+            hint = suggest(side.arm, names_known, otherwise=f"it has {', '.join(names_known)}")
+            raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
     other = {plan.nodeid: (key, plan, whole) for key, plan, whole in store.experiments(theirs.run)}
     both = [(entry, other[entry[1].nodeid]) for entry in store.experiments(ours.run) if entry[1].nodeid in other]
     tables = [_table(store, ours, theirs, *pair, ask, directions or {}) for pair in both]
@@ -88,18 +84,10 @@ def compare_runs(
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts, alpha=alpha)
-    whole = dataclasses.replace(whole, rules=rules_of(whole.environment), decided_again=True)
+    whole = replace(whole, rules=rules_of(whole.environment), decided_again=True)
     # Not a stored run: the id names both sides.
-    run = dataclasses.replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
+    run = replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
     return run, tuple(note for _, notes in compared for note in notes)
-
-
-def _check_arm(store: RunStore, side: StoredArm) -> None:
-    """Raise SpecError, with the nearest name, for an arm that no experiment of the run has."""
-    names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
-    if side.arm and side.arm not in names_known:
-        hint = suggest(side.arm, names_known, otherwise=f"it has {', '.join(names_known)}")
-        raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
 
 
 Entered = tuple[int, Plan, bool]
@@ -117,42 +105,37 @@ def _table(
 ) -> tuple[AnalysisInputs, list[str]] | None:
     """Return both arms' replies to the candidate's samples, and notes; None if the experiment lacks one of the arms."""
     numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
-    if (
-        numbers[0] is None
-        or numbers[1] is None
-        or not (store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0]))
-    ):
+    began = store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0])
+    if numbers[0] is None or numbers[1] is None or not began:
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
     moved = (ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places)
-    inputs = _inputs(store, plan, [_moved_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
-    inputs = dataclasses.replace(
-        inputs,
-        finished=ours_entry[2] and theirs_entry[2],
-        known_kinds=store.known_kinds(plan, ours_entry[0] + 1),
+    inputs = _inputs(store, plan, [_move_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
+    inputs = replace(
+        inputs, finished=ours_entry[2] and theirs_entry[2], known_kinds=store.known_kinds(plan, ours_entry[0] + 1)
     )
     contrasts, terms = _choose_comparisons(store, plan, inputs, ours_entry[1], ask)
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
-    queried = dataclasses.replace(plan, contrasts=contrasts, variant_terms=terms)
+    queried = replace(plan, contrasts=contrasts, variant_terms=terms)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
-    whole = dataclasses.replace(inputs, plan=queried, expected=expected, metadata=metadata)
+    whole = replace(inputs, plan=queried, expected=expected, metadata=metadata)
     return whole, notes_of_experiment
 
 
 def _choose_comparisons(
     store: RunStore, plan: Plan, inputs: AnalysisInputs, suite: Plan, ask: ChooseContrasts
 ) -> tuple[tuple[Contrast, ...], tuple[VariantTerm, ...]]:
-    """Return the comparisons of both arms, and the terms on variants that they name."""
     known_facts = metric_facts(inputs)
     scored = [
         name for name, facts in known_facts.items()
         if facts.kind != "text" and all(name in arm.scores for arm in inputs.answers)
     ]  # fmt: skip
     terms = {term.facts.name: term for term in comparable_terms(plan, {name: known_facts[name] for name in scored})}
-    contrasts = ask((*scored, *terms)) or _contrasts_of_suite(suite, scored, terms)
+    of_suite = (contrast for contrast in suite.contrasts if set(contrast.metrics) <= {*scored, *terms})
+    contrasts = ask((*scored, *terms)) or tuple(dict.fromkeys(replace(contrast, baseline="") for contrast in of_suite))
     contrasts = contrasts or tuple(
         contrast_of_unnamed(known_facts[name], (value for arm in inputs.answers for value in arm.scores[name].values))
         for name in scored
@@ -164,31 +147,36 @@ def _choose_comparisons(
         contrasts = expand_slices(contrasts, *fields)
     decidable = (without_unfounded_claim(contrast, known_facts[contrast.metric]) for contrast in contrasts)
     chosen = tuple(
-        dataclasses.replace(contrast, baseline=plan.arms[1].name)
-        for contrast in with_declarations(decidable, known_facts.values())
+        replace(contrast, baseline=plan.arms[1].name) for contrast in with_declarations(decidable, known_facts.values())
     )
     named = {name for contrast in chosen for name in contrast.metrics}
     return chosen, tuple(term for name, term in terms.items() if name in named)
 
 
-def _moved_arm(
+MovedArm = tuple[ArmOutcomes, Mapping[str, ArmOutcomes]]
+"""The outcomes of an arm on the original samples, and on each variant by its name, at their places in the comparison."""
+
+
+def _move_arm(
     store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
 ) -> MovedArm:
-    """Return an arm of a stored experiment, moved to the places of the plan's arm with this number."""
+    """Return one arm of a stored experiment. `places` has position of a sample -> its position in the comparison."""
     key, own, _ = entry
     texts = [form.sha256 for form in own.prompts]
     prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
     repeats = repeat_places(own.draws(number), plan.draws(arm), prompts)
-    return MovedArm(store=store, key=key, plan=own, number=number, places=places, repeats=repeats)
+    variants = load_variant_answers(store, key, number) if plan.variants else {}
+    answers = load_outcomes(store, key, number, own.draws(number))
+    on_variants = {name: realign(outcomes, places, repeats) for name, outcomes in variants.items()}
+    return realign(answers, places, repeats), on_variants
 
 
 def _inputs(store: RunStore, plan: Plan, arms: Sequence[MovedArm]) -> AnalysisInputs:
-    """Return both arms' outcomes, on the original samples and on the plan's variants."""
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(plan) else ()
-    on_variants = [arm.on_variants() if plan.variants else {} for arm in arms]
+    on_variants = [variants for _, variants in arms]
     return AnalysisInputs(
         plan=plan,
-        answers=mark_inapplicable(plan, [arm.answers() for arm in arms], expected),
+        answers=mark_inapplicable(plan, [answers for answers, _ in arms], expected),
         groups=group_names(store, plan.dataset_sha256),
         finished=True,
         known_kinds={},
@@ -208,12 +196,9 @@ def _plan(
         names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
     # Rounds and repeats are paired, so those that only one run has are left out.
     rounds = min(ours_plan.rounds, theirs_plan.rounds)
-    plan = dataclasses.replace(
+    plan = replace(
         ours_plan,
-        arms=(
-            dataclasses.replace(candidate, role="candidate", name=names[0]),
-            dataclasses.replace(baseline, role="baseline", name=names[1]),
-        ),
+        arms=(replace(candidate, role="candidate", name=names[0]), replace(baseline, role="baseline", name=names[1])),
         rounds=rounds,
         prompts=_common_prompts(ours_plan, theirs_plan),
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),
@@ -242,13 +227,10 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
                 f"--metric {facts.name}:{directions[facts.name]}: the run has recorded that {facts.direction} is better; "
                 "leave the direction out"
             )
-    metrics = tuple(
-        dataclasses.replace(facts, direction=directions[facts.name], is_directed=True)
-        if facts.name in directions
-        else facts
-        for facts in plan.metrics
-    )
-    return dataclasses.replace(plan, metrics=metrics)
+    named = {facts.name: facts for facts in plan.metrics}
+    for name in named.keys() & directions:
+        named[name] = replace(named[name], direction=directions[name], is_directed=True)
+    return replace(plan, metrics=tuple(named.values()))
 
 
 def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
@@ -280,17 +262,6 @@ def _left_out_note(samples: Sequence[str], what: str) -> Iterator[str]:
         yield f"{quantity(len(samples), 'sample')} {what} (first: {min(samples)}), left out"
 
 
-def _contrasts_of_suite(plan: Plan, scored: Sequence[str], terms: Collection[str]) -> tuple[Contrast, ...]:
-    """Return the comparisons that the suite declares."""
-    return tuple(
-        dict.fromkeys(
-            dataclasses.replace(contrast, baseline="")
-            for contrast in plan.contrasts
-            if set(contrast.metrics) <= {*scored, *terms}
-        )
-    )
-
-
 def _changes(first: Plan, other: Plan) -> Iterator[str]:
     changed = [part for part in differences(first.fingerprint, other.fingerprint) if part != "dataset rows"]
     if changed:
@@ -310,7 +281,7 @@ def with_common_variants(plan: Plan, ours: Plan, theirs: Plan) -> Plan:
     in_both = {term.facts.name for term in theirs.variant_terms}
     # Texts are read for it only where a suite names it.
     terms = tuple(term for term in terms if term.metric != SAME_ANSWER or term.facts.name in in_both)
-    paired = dataclasses.replace(plan, variants=common, variant_terms=terms)
+    paired = replace(plan, variants=common, variant_terms=terms)
     changed: Plan | None = installed_extensions().hook.pytest_crucible_pair_variants(plan=paired, ours=ours)
     return changed or paired
 
@@ -332,7 +303,7 @@ def load_variant_answers(store: RunStore, key: int, arm: int) -> Mapping[str, Ar
     if not stored.variants:
         return {}
     # A comparison takes all replies, those after the run's last look included.
-    whole = dataclasses.replace(stored, plan=dataclasses.replace(stored.plan, look_alpha=None))
+    whole = replace(stored, plan=replace(stored.plan, look_alpha=None))
     return {name: arms[arm] for name, arms in analysis_inputs(whole, finished=True).variants.items()}
 
 
@@ -352,28 +323,3 @@ def comparable_terms(plan: Plan, metrics: Mapping[str, MetricFacts]) -> tuple[Va
     written = [f"{view}[{variant}]" for view in (*views, *own) for variant in names.known]
     others = variant_terms(written, metrics, names, open_metrics=False)
     return tuple({term.facts.name: term for term in (*others, *plan.variant_terms)}.values())
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MovedArm:
-    """One arm of a stored experiment, and where its replies go."""
-
-    store: RunStore
-    key: int
-    plan: Plan
-    number: int
-    places: Mapping[int, int]
-    """Position of a sample -> its position in the comparison."""
-    repeats: Mapping[int, int]
-    """Place of a reply to a sample -> its place in the comparison."""
-
-    def answers(self) -> ArmOutcomes:
-        """Return the outcomes on the original samples."""
-        return self._move(load_outcomes(self.store, self.key, self.number, self.plan.draws(self.number)))
-
-    def on_variants(self) -> dict[str, ArmOutcomes]:
-        """Return the outcomes on each variant, by its name."""
-        return {name: self._move(arm) for name, arm in load_variant_answers(self.store, self.key, self.number).items()}
-
-    def _move(self, answers: ArmOutcomes) -> ArmOutcomes:
-        return realign(answers, self.places, self.repeats)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible import gate
@@ -29,10 +29,9 @@ from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
 from pytest_crucible.records.outcomes import answer_text
-from pytest_crucible.runs.complete_samples import complete_samples
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
-from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis
+from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis, complete_samples
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
 from pytest_crucible.sections.run import add_views, compute_sections
@@ -117,7 +116,7 @@ def _with_look_share(stored: StoredExperiment, share: float) -> StoredExperiment
     alpha = stored.plan.look_alpha
     if alpha is None or share == 1:
         return stored
-    return dataclasses.replace(stored, plan=dataclasses.replace(stored.plan, look_alpha=alpha * share))
+    return replace(stored, plan=replace(stored.plan, look_alpha=alpha * share))
 
 
 def analyse_together(
@@ -156,7 +155,7 @@ def _analyse(
     if reduced is not None:
         rest = _estimate(reduced, score_table(reduced), alpha=alpha, family_size=family_size)
         analysis = add_reduced_evidence(analysis, rest)
-    return dataclasses.replace(analysis, sections=outcomes)
+    return replace(analysis, sections=outcomes)
 
 
 def _estimate(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_size: int) -> Analysis:
@@ -185,7 +184,7 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
         seed=stored.seed(),
     )
     is_cut_short = any(lost.reason in CUT_SHORT for arm in inputs.all_answers for lost in arm.lost)
-    inputs = add_same_answers(dataclasses.replace(inputs, finished=finished and not is_cut_short), stored, rules)
+    inputs = add_same_answers(replace(inputs, finished=finished and not is_cut_short), stored, rules)
     alpha = stored.plan.look_alpha
     return inputs if alpha is None else stop_early(inputs, complete_samples(stored), alpha)
 
@@ -221,7 +220,7 @@ def _with_reasons(store: RunStore, key: int, analysis: Analysis) -> Analysis:
     """Return the analysis with the reasons why metrics do not apply, read only where some do not."""
     if not any(estimate.inapplicable for estimate in analysis.estimates):
         return analysis
-    return dataclasses.replace(analysis, inapplicable=inapplicable_reasons(store, key, 0))
+    return replace(analysis, inapplicable=inapplicable_reasons(store, key, 0))
 
 
 def concluded_run(
@@ -276,9 +275,7 @@ def add_pools(inputs: AnalysisInputs, stored: StoredExperiment, *, strict: bool)
     history = _History(stored)
     pools = {contrast: _load_pool(history, contrast) for contrast in plan.contrasts if contrast.decides}
     targets = [target for target in plan.targets if (strict or target.decide == "bound") and target.relation != "=="]
-    return dataclasses.replace(
-        inputs, pools=pools, target_pools={target: _load_target_pool(history, target) for target in targets}
-    )
+    return replace(inputs, pools=pools, target_pools={target: _load_target_pool(history, target) for target in targets})
 
 
 def _load_target_pool(history: _History, target: Target) -> Pool:
@@ -305,10 +302,7 @@ def _load_pool(history: _History, contrast: Contrast) -> Pool:
         number=max(sum(grew), 1),
         replies=(_count(sides[0]), _count(sides[1])),
         since=past[0].started if past else "",
-        proven_in=next(
-            (look for look in past if look.is_pooled and look.missed and look.subject == claim),
-            None,
-        ),
+        proven_in=next((look for look in past if look.is_pooled and look.missed and look.subject == claim), None),
     )
     return pool_arms(sides, look)
 
@@ -350,7 +344,7 @@ def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment, rules: Va
         return {unit: normalise(answer_text(text)) for unit, text in stored.reply_texts(arm, twin).items()}
 
     originals = [answers(number, 0) for number in range(len(inputs.plan.arms))]
-    return dataclasses.replace(
+    return replace(
         inputs,
         variants={
             variant.name: tuple(
@@ -374,4 +368,4 @@ def _with_scores(
         values=values,
         is_bool=[value is not None for value in values],
     )
-    return dataclasses.replace(arm, scores={**arm.scores, SAME_ANSWER: column})
+    return replace(arm, scores={**arm.scores, SAME_ANSWER: column})

@@ -1,20 +1,21 @@
-"""Results of another harness as a run: the plan of each task, its observations and verdicts."""
+"""Results of other harnesses as a run: arms of one task become one experiment, on the samples that all of them have."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import secrets
 import tempfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets import identify
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results, Row
-from pytest_crucible.importers.tasks import Task, group_tasks
 from pytest_crucible.plan.design import (
     check_expected,
     contrasts_with_baselines,
@@ -41,12 +42,120 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.serialize import canonical, pick
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.provenance import environment_facts, utc_now
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The results of all arms on one task. The first arm is the candidate."""
+
+    name: str
+    arms: tuple[Results, ...]
+    samples: tuple[str, ...]
+    """The ids that all arms have, in the order of the candidate."""
+    notes: tuple[str, ...] = ()
+
+
+def group_tasks(files: Sequence[ImportedFile], names: Sequence[str] = (), candidate: str = "") -> list[Task]:
+    """Return the tasks of all files. `names` renames the files' arms, in their order. The candidate is the first arm by default.
+
+    Raises SpecError.
+    """
+    renamed = list(_named_arms(files, names))
+    arms = dict.fromkeys(of_arm.arm for of_arm in renamed)
+    if candidate and candidate not in arms:
+        raise SpecError(f"arm {candidate!r} does not exist: the files have {', '.join(arms)}")
+    tasks: dict[str, list[Results]] = {}
+    for results in sorted(renamed, key=lambda of_arm: of_arm.arm != candidate):
+        tasks.setdefault(results.task, []).append(results)
+    return [_task(name, arms) for name, arms in tasks.items()]
+
+
+def _named_arms(files: Sequence[ImportedFile], names: Sequence[str]) -> Iterator[Results]:
+    """Yield arms with the names that the user gives, or else their own: with the file's name where two files share one."""
+    origins = _by_origin(files)
+    if names and len(names) != len(origins):
+        raise SpecError(
+            f"{quantity(len(names), 'arm')} named for {quantity(len(origins), 'file')}: give --arm once for each file"
+        )
+    labels = _labels([origin for origin, _ in origins])
+    for k, ((origin, results_of), label) in enumerate(zip(origins, labels, strict=True)):
+        several = len({arm.arm for arm in results_of}) > 1
+        others = {(arm.task, arm.arm) for j, (_, other) in enumerate(origins) if j != k for arm in other}
+        if names and several:
+            raise SpecError(f"{origin} has several arms, which have names already: leave --arm out")
+        for results in results_of:
+            of_file = f"{label}/{results.arm}" if several else label
+            name = of_file if (results.task, results.arm) in others else results.arm
+            yield replace(results, arm=names[k] if names else name)
+
+
+def _by_origin(files: Sequence[ImportedFile]) -> list[tuple[str, list[Results]]]:
+    """Return the results of each path that the user named. A file that is named twice stays two."""
+    origins: list[tuple[str, list[Results]]] = []
+    for file in files:
+        is_same_folder = bool(origins) and bool(file.folder) and origins[-1][0] == file.folder
+        # The same directory named twice repeats its results.
+        if is_same_folder and not {of.identity for of in file.results} & {of.identity for of in origins[-1][1]}:
+            origins[-1][1].extend(file.results)
+        else:
+            origins.append((file.origin, list(file.results)))
+    return origins
+
+
+def _labels(origins: Sequence[str]) -> list[str]:
+    """Return a label for each path: its stem, its name or itself, whichever is the shortest that is unique."""
+    paths = [Path(origin) for origin in origins]
+    stems, names = [path.stem for path in paths], [path.name for path in paths]
+    return next((labels for labels in (stems, names) if len(set(labels)) == len(labels)), list(origins))
+
+
+def _task(name: str, arms: Sequence[Results]) -> Task:
+    same = next(((a.arm, b.arm) for a, b in combinations(arms, 2) if a.identity == b.identity), None)
+    if same is not None:
+        raise SpecError(f"task {name!r}: {same[0]!r} and {same[1]!r} are the same results: compare two that differ")
+    twice = next((name for name, count in Counter(results.arm for results in arms).items() if count > 1), None)
+    if twice is not None:
+        raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
+    ids = [dict.fromkeys([*(row.sample for row in results.rows), *results.planned]) for results in arms]
+    shared = [results for results in ids[0] if all(results in other for other in ids)]
+    inputs: dict[str, set[str]] = {}
+    for row in (row for results in arms for row in results.rows if row.input is not None):
+        inputs.setdefault(row.sample, set()).add(canonical(row.input))
+    # One id, but several inputs.
+    changed = [sample for sample, of_sample in inputs.items() if len(of_sample) > 1]
+    common = tuple(results for results in shared if results not in changed)
+    if not common:
+        raise SpecError(
+            f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
+            f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and no sample in common with the same input: "
+            "compare results of the same samples"
+        )
+    notes = list(_unshared_notes(name, arms, ids, shared))
+    if changed:
+        notes.append(
+            f"task {name!r}: {quantity(len(changed), 'sample')} (first: {changed[0]}) asked something else in each arm, left out"
+        )
+    return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(notes))
+
+
+def _unshared_notes(
+    name: str, arms: Sequence[Results], ids: Sequence[Mapping[str, None]], common: Sequence[str]
+) -> Iterator[str]:
+    shared = set(common)
+    for results, samples in zip(arms, ids, strict=True):
+        alone = [sample for sample in samples if sample not in shared]
+        if alone:
+            yield (
+                f"task {name!r}: {quantity(len(alone), 'sample')} of {results.arm!r} (first: {alone[0]}) "
+                "that not every arm was asked, left out"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,41 +193,21 @@ class ImportedRun:
 
     def enter(self, store: RunStore) -> Run:
         """Store the results, analyse them and decide the verdicts."""
-        run, environment = (
-            secrets.token_hex(6),
-            {**environment_facts(), "imported": [_origin(file) for file in self.files]},
-        )
+        origins = [{"file": file.path, **pick(file, "sha256 harness version")} for file in self.files]
+        run, environment = secrets.token_hex(6), {**environment_facts(), "imported": origins}
         facts = {"started": utc_now(), "seed": 0, "alpha": self.alpha, "correction": "holm", "git": None}
         store.begin_run(run, **facts, environment=environment)
-        writer = store.writer()
-        try:
+        with contextlib.closing(store.writer()) as writer:
             for task in self.tasks:
                 _enter(task, store, run, writer)
-        finally:
-            writer.close()
-        return conclude(
-            store,
-            run,
-            alpha=self.alpha,
-            strict=False,
-            interrupted=False,
-            amend=lambda verdict: None,
-        )
+        return conclude(store, run, alpha=self.alpha, strict=False, interrupted=False, amend=lambda verdict: None)
 
     def evaluate_unstored(self) -> Run:
         """Return the run with its verdicts, as `enter` does, but do not store it."""
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, contextlib.closing(RunStore(f"{folder}/compared.db")) as store:
             # A temporary store, so that the analysis is the same as that of a stored run.
-            store = RunStore(str(Path(folder) / "compared.db"))
-            try:
-                run = self.enter(store)
-            finally:
-                store.close()
+            run = self.enter(store)
         return replace(run, id=" vs ".join(Path(file.path).name for file in self.files), store="")
-
-
-def _origin(file: ImportedFile) -> dict[str, Any]:
-    return {"file": file.path, "sha256": file.sha256, "harness": file.harness, "version": file.version}
 
 
 def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> None:
@@ -137,7 +226,6 @@ def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> 
 def _writer_arguments(
     row: Row, number: int, position: int, arm: int, facts: Mapping[str, MetricFacts]
 ) -> tuple[Outcome, int, list[Observation], list[Lost]]:
-    """Return a row as the arguments of the writer: outcome, arm, observations and lost scores."""
     unit = Unit(position, 0, number, row.repeat)
     if row.error:
         outcome = Outcome(unit, lost="error", detail=row.error)
@@ -154,18 +242,12 @@ def _value(value: Value | None, facts: MetricFacts) -> Value | None:
 
 
 def _check_named(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None:
-    """Raise SpecError for a metric that no file has."""
     metrics = {facts.name for task in adopted for facts in task.plan.metrics}
     named = dict.fromkeys([*wishes.declared.names, *(contrast.metric for contrast in wishes.contrasts)], "there is no")
     named |= {target.metric: f"target {target.text!r} names" for target in wishes.targets}
     for name, what in named.items():
         if name not in metrics:
             raise SpecError(f"{what} metric {name!r}: the files have {', '.join(sorted(metrics))}")
-    _check_compared(wishes, adopted)
-
-
-def _check_compared(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> None:
-    """Raise SpecError for a comparison that the user names and that no task allows."""
     compared = {contrast.metric for task in adopted for contrast in task.plan.contrasts}
     for contrast in wishes.contrasts:
         if contrast.metric not in compared:
@@ -173,7 +255,6 @@ def _check_compared(wishes: ImportOptions, adopted: Sequence[ImportedTask]) -> N
 
 
 def _why_not(contrast: Contrast, adopted: Sequence[ImportedTask]) -> str:
-    """Return why no task allows a comparison."""
     tasks = [task for task in adopted if len(task.task.arms) > 1]
     if not tasks:
         return "no task has two arms"
@@ -294,23 +375,18 @@ def names_of(arm: Results) -> set[str]:
     return {name for row in arm.rows for name in (*row.scores, *row.lost)}
 
 
-def _common_metrics(task: Task, facts: Sequence[MetricFacts]) -> list[str]:
-    """Return the metrics with a value in every arm."""
-    has = [names_of(arm) for arm in task.arms]
-    return [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
-
-
 def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFacts]) -> list[Contrast]:
     """Return the chosen comparisons that the task allows, or else one for each metric that all arms have."""
-    common, by_name = _common_metrics(task, facts), {metric.name: metric for metric in facts}
-    contrasts = chosen or [contrast_of_unnamed(by_name[name], _values(task, name)) for name in common]
+    has = [names_of(arm) for arm in task.arms]
+    common = [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
+    by_name = {metric.name: metric for metric in facts}
+    contrasts = chosen or [
+        contrast_of_unnamed(by_name[name], (row.scores.get(name) for arm in task.arms for row in arm.rows))
+        for name in common
+    ]
     possible = [contrast for contrast in contrasts if set(contrast.metrics) <= set(common)]
     decidable = (without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible)
     return list(with_declarations(decidable, facts))
-
-
-def _values(task: Task, metric: str) -> Iterator[Value | None]:
-    return (row.scores.get(metric) for arm in task.arms for row in arm.rows)
 
 
 def _repeats(task: Task, repeats: int) -> Iterator[str]:

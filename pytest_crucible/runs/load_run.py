@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_crucible import gate
 from pytest_crucible.records import ColumnKind, Comparison, ExportTable, Run, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.results import RULES_VERSION, rules_of
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.runs.evaluate import analyse_run, concluded_run
 from pytest_crucible.runs.plugins import installed_extensions
 from pytest_crucible.runs.run_analysis import alpha_at_end
@@ -48,7 +48,7 @@ def load_run(store: RunStore, run: str, *, decide_again: bool = False) -> Run:
         interrupted=facts["status"] != "finished",
         memory=settings.get("memory", "off"),
         strict=settings.get("strict", False),
-        stored_claims=sum(_is_claim(subject, verdict) for (_, subject), verdict in stored.items()),
+        stored_claims=sum((verdict["kind"] == "claim" and ": " in subject) for (_, subject), verdict in stored.items()),
     )
     analyses = list(analyses_by_key.values())
     rules = rules_of(facts["environment"])
@@ -57,7 +57,7 @@ def load_run(store: RunStore, run: str, *, decide_again: bool = False) -> Run:
     decided = gate.decide_verdicts(analyses, alpha=alpha, strict=strict, family_size=family_size)
     verdicts = decided if again else tuple(_restore_verdicts(decided, stored))
     whole = concluded_run(store, run, facts["finished"] or "", family_size, analyses, verdicts, alpha=alpha)
-    return dataclasses.replace(whole, exit_status=facts["exit_status"] or 0, rules=rules, decided_again=again)
+    return replace(whole, exit_status=facts["exit_status"] or 0, rules=rules, decided_again=again)
 
 
 def _stored_verdicts(store: RunStore, run: str) -> Stored:
@@ -68,18 +68,13 @@ def _stored_verdicts(store: RunStore, run: str) -> Stored:
     }
 
 
-def _is_claim(subject: str, verdict: Mapping[str, Any]) -> bool:
-    """Return whether a verdict is on a claim. That of a section which raised is on the section: its name alone."""
-    return verdict["kind"] == "claim" and ": " in subject
-
-
 def _restore_verdicts(decided: tuple[Verdict, ...], stored: Stored) -> Iterator[Verdict]:
     """Yield the verdicts as the session gave them: a hook may have waived one, or --crucible-strict asked for proof."""
     for verdict in decided:
         facts = stored.get((verdict.nodeid, verdict.subject), {})
         # Earlier versions called a margin met that nothing can exceed: such a proof is dropped.
         is_void = verdict.suite_error and facts.get("proven", False)
-        yield verdict if is_void else dataclasses.replace(verdict, **facts)
+        yield verdict if is_void else replace(verdict, **facts)
     # Claims of a plugin's section cannot be computed without the plugin, but their stored verdicts are.
     decided_keys = {(verdict.nodeid, verdict.subject) for verdict in decided}
     for (nodeid, subject), facts in stored.items():
@@ -95,52 +90,28 @@ _DTYPES: Mapping[ColumnKind, str] = {
     "flag": "boolean",
     "json": "object",
 }
-_INTERVAL: Mapping[str, ColumnKind] = {"low": "number", "high": "number", "level": "number"}
-_EXPERIMENT: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text"}
-ESTIMATES: Mapping[str, ColumnKind] = {
-    **_EXPERIMENT,
-    "metric": "text",
-    "statistic": "text",
-    "arm": "text",
-    "n": "integer",
-    "lost": "integer",
-    "inapplicable": "integer",
-    "clusters": "integer",
-    "value": "number",
-    **_INTERVAL,
-    "method": "text",
-}
-COMPARISONS: Mapping[str, ColumnKind] = {
-    **_EXPERIMENT,
-    "subject": "text",
-    "metric": "text",
-    "candidate": "text",
-    "baseline": "text",
-    "alternative": "text",
-    "margin": "number",
-    "relevant": "number",
-    "pairs": "integer",
-    "lost": "integer",
-    "clusters": "integer",
-    "difference": "number",
-    **_INTERVAL,
-    "ratio": "number",
-    "ratio_low": "number",
-    "ratio_high": "number",
-    "p_value": "number",
-    "p_adjusted": "number",
-    "proof_p": "number",
-    "proof_adjusted": "number",
-    "method": "text",
-}
-VERDICTS: Mapping[str, ColumnKind] = {
-    **_EXPERIMENT,
-    "subject": "text",
-    "kind": "text",
-    "state": "text",
-    "proven": "flag",
-    "reason": "text",
-}
+
+
+def _columns(*words: str) -> Mapping[str, ColumnKind]:
+    """Return column -> kind of texts that name a kind and then its columns."""
+    kinds = [(kind, names) for kind, *names in map(str.split, words)]
+    return {name: cast(ColumnKind, kind) for kind, names in kinds for name in names}
+
+
+ESTIMATES = _columns(
+    "text run experiment metric statistic arm",
+    "integer n lost inapplicable clusters",
+    "number value low high level",
+    "text method",
+)
+COMPARISONS = _columns(
+    "text run experiment subject metric candidate baseline alternative",
+    "number margin relevant",
+    "integer pairs lost clusters",
+    "number difference low high level ratio ratio_low ratio_high p_value p_adjusted proof_p proof_adjusted",
+    "text method",
+)
+VERDICTS = _columns("text run experiment subject kind state", "flag proven", "text reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +231,8 @@ def _time(text: str) -> datetime.datetime:
 def _estimates(run: Run) -> Iterator[tuple[Any, ...]]:
     for analysis in run.experiments:
         for estimate in analysis.estimates:
-            yield (
-                *(run.id, analysis.plan.nodeid, estimate.metric, estimate.statistic, estimate.arm, estimate.n),
-                *(estimate.lost, estimate.inapplicable, estimate.clusters, estimate.value),
-                *_interval(estimate.interval),
-                estimate.method,
-            )
+            values = pick(estimate, "metric statistic arm n lost inapplicable clusters value").values()
+            yield (run.id, analysis.plan.nodeid, *values, *_interval(estimate.interval), estimate.method)
 
 
 def _comparisons(run: Run) -> Iterator[tuple[Any, ...]]:
@@ -274,11 +241,10 @@ def _comparisons(run: Run) -> Iterator[tuple[Any, ...]]:
             contrast = comparison.contrast
             yield (
                 *(run.id, analysis.plan.nodeid, contrast.subject(comparison.candidate), contrast.expression),
-                *(comparison.candidate, contrast.baseline, contrast.alternative, contrast.margin, contrast.relevant),
-                *(comparison.pairs, comparison.lost, comparison.clusters),
+                *(comparison.candidate, *pick(contrast, "baseline alternative margin relevant").values()),
+                *pick(comparison, "pairs lost clusters").values(),
                 *_differences(comparison),
-                *(comparison.p_value, comparison.p_adjusted, comparison.proof_p, comparison.proof_adjusted),
-                comparison.method,
+                *pick(comparison, "p_value p_adjusted proof_p proof_adjusted method").values(),
             )
 
 
@@ -293,7 +259,7 @@ def _differences(comparison: Comparison) -> tuple[float | None, ...]:
 
 def _verdicts(run: Run) -> Iterator[tuple[Any, ...]]:
     for verdict in run.verdicts:
-        yield run.id, verdict.nodeid, verdict.subject, verdict.kind, verdict.state, verdict.proven, verdict.reason
+        yield (run.id, *pick(verdict, "nodeid subject kind state proven reason").values())
 
 
 def _interval(interval: Interval | None) -> tuple[float | None, float | None, float | None]:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import importlib.metadata
 import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -27,26 +26,10 @@ from pytest_crucible.stats.number_format import quantity
 
 # A fixed list: the environment also holds keys and private data. These change results or identify the machine of a run.
 VARIABLES = (
-    "CI",
-    "CUDA_VISIBLE_DEVICES",
-    "GITHUB_REF",
-    "GITHUB_RUN_ID",
-    "GITHUB_SHA",
-    "GITHUB_WORKFLOW",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "MKL_NUM_THREADS",
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "PYTEST_ADDOPTS",
-    "PYTHONHASHSEED",
-    "PYTHONPATH",
-    "CRUCIBLE_CACHE",
-    "CRUCIBLE_DATA",
-    "CRUCIBLE_RUN_CODE",
-    "CRUCIBLE_STORE",
-    "CRUCIBLE_TINKER_BASE",
+    *("CI", "CUDA_VISIBLE_DEVICES", "GITHUB_REF", "GITHUB_RUN_ID", "GITHUB_SHA", "GITHUB_WORKFLOW", "LANG"),
+    *("LC_ALL", "TZ", "MKL_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTEST_ADDOPTS"),
+    *("PYTHONHASHSEED", "PYTHONPATH", "CRUCIBLE_CACHE", "CRUCIBLE_DATA", "CRUCIBLE_RUN_CODE", "CRUCIBLE_STORE"),
+    *("CRUCIBLE_TINKER_BASE",),
 )
 # The packages that compute and store results. Every run records their versions, its manifest those of all others.
 PACKAGES = ("pytest-crucible", "pytest", "numpy", "scipy", "sqlalchemy")
@@ -60,7 +43,9 @@ def build_manifest(command: Sequence[str], directory: Path, root: Path, settings
     return {
         "command": list(command),
         "directory": os.path.relpath(directory, root),
-        "settings": {name: _plain(value) for name, value in settings.by_option().items()},
+        "settings": {
+            name: (list(value) if isinstance(value, tuple) else value) for name, value in settings.by_option().items()
+        },
         "adapters": configured_adapters(root),
         "prices": _or_none(lambda: read_prices(root)),
         "packages": dict(sorted(installed_packages())),
@@ -87,7 +72,7 @@ def utc_now() -> str:
 def configured_adapters(root: Path) -> Any:
     """Return the table of adapters, empty if it cannot be read: opening an adapter reports the error."""
     adapters = _or_none(lambda: read_adapters(root)) or {}
-    return {name: dataclasses.asdict(adapter) for name, adapter in adapters.items()}
+    return {name: asdict(adapter) for name, adapter in adapters.items()}
 
 
 def configured_tables(root: Path) -> dict[str, Any]:
@@ -118,7 +103,6 @@ def installed_packages() -> Iterator[tuple[str, str]]:
 
 
 def _processor() -> str:
-    """Return the processor's model name, which Linux has in /proc/cpuinfo."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
@@ -132,10 +116,6 @@ def _or_none(read: Any) -> Any:
         return read()
     except SpecError:
         return None
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
 
 
 # A new environment changes hundreds of packages: the first few are named, the others counted.
@@ -188,7 +168,7 @@ def _check_imported_file(origin: Mapping[str, Any]) -> ReproductionCheck:
     if not path.is_file():
         return ReproductionCheck(origin["file"], False, "it was imported from there, and is not there now")
     # Imported here: a session that imports nothing needs no readers of tables.
-    from pytest_crucible.importers.source import sha256
+    from pytest_crucible.importers.results import sha256
 
     same = sha256(path) == origin["sha256"]
     detail = "as it was imported" if same else "it was imported with another content"

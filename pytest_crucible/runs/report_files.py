@@ -27,7 +27,7 @@ class ReportFile:
 
 def report_files(files: Iterable[str], formats: Reporters, folder: Path) -> list[ReportFile]:
     """Return each file with its renderer; relative paths count from `folder`. Raises SpecError for an unknown format."""
-    return [_output(folder / file, _ending(file, formats), formats) for file in files]
+    return [ReportFile((folder / file), load_object(formats[_ending(file, formats)])) for file in files]
 
 
 def check_writable(output: ReportFile) -> None:
@@ -65,10 +65,6 @@ def _unwritable(path: Path, why: str) -> SpecError:
     return SpecError(f"report {str(path)!r} cannot be written: {why}")
 
 
-def _output(path: Path, ending: str, formats: Reporters) -> ReportFile:
-    return ReportFile(path, load_object(formats[ending]))
-
-
 def _ending(file: str, formats: Reporters) -> str:
     """Return `html` for `report.html`, `forest.svg` for `forest.svg` and `v2-forest.svg`. Raises SpecError."""
     name = Path(file).name
@@ -76,11 +72,8 @@ def _ending(file: str, formats: Reporters) -> str:
     for ending in sorted(formats, key=len, reverse=True):
         if name == ending or name.endswith((f".{ending}", f"-{ending}")):
             return ending
-    raise SpecError(f"report {file!r}: {_unknown_ending(Path(file).suffix[1:], formats)}")
-
-
-def _unknown_ending(ending: str, formats: Reporters) -> str:
-    """Return the error for an unknown ending, with the nearest known one or a list of all."""
-    near = closest_name(ending, formats, cutoff=0.75)
+    unknown = Path(file).suffix[1:]
+    near = closest_name(unknown, formats, cutoff=0.75)
     hint = f": did you mean .{near}" if near else f" (known: {', '.join(sorted(formats))})"
-    return f"{f'nothing writes .{ending}' if ending else 'its name has no ending that says how to write it'}{hint}"
+    problem = f"nothing writes .{unknown}" if unknown else "its name has no ending that says how to write it"
+    raise SpecError(f"report {file!r}: {problem}{hint}")

@@ -23,7 +23,7 @@ def existing_store(where: str) -> Iterator[RunStore]:
     """Open an existing run store; opening a missing path would create an empty one. Raises SpecError."""
     # A database URL cannot be checked without connecting; opening it reports the error.
     if "://" not in where and not Path(where).is_file():
-        raise SpecError(_missing(Path(where)))
+        raise SpecError(_describe_missing(Path(where)))
     # Imported here: every command has the option --store, and a database library takes long to load.
     from pytest_crucible.store.runs import RunStore
 
@@ -31,7 +31,7 @@ def existing_store(where: str) -> Iterator[RunStore]:
         yield store
 
 
-def _missing(where: Path) -> str:
+def _describe_missing(where: Path) -> str:
     """Return where the store was looked for, and the one in a parent folder, where pytest's root directory may be."""
     here = Path.cwd()
     problem = f"no run store at {str(where)!r}" + ("" if where.is_absolute() else f" in {str(here)!r}")
@@ -61,7 +61,7 @@ def session_store(folder: Path | None = None) -> str:
 def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
     """Return pytest's root directory for `here`, and the configuration that it reads there."""
     folders = (here, *here.parents)
-    for path in _existing(folders):
+    for path in (folder / name for folder in folders for name in FILES if (folder / name).is_file()):
         configuration = _pytest_table(path)
         if configuration is not None:
             return path.parent, configuration
@@ -75,12 +75,7 @@ def project_root() -> Path:
     return find_configuration(Path.cwd())[0]
 
 
-def _existing(folders: tuple[Path, ...]) -> Iterator[Path]:
-    return (folder / name for folder in folders for name in FILES if (folder / name).is_file())
-
-
 def _pytest_table(path: Path) -> Mapping[str, Any] | None:
-    """Return the table that configures pytest in this file; None if the file does not configure it."""
     try:
         table = _toml_table(path) if path.suffix == ".toml" else _ini_section(path)
     except TooDeep as error:

@@ -9,7 +9,9 @@ from pytest_crucible.analyse.comparisons import compare_means
 from pytest_crucible.analyse.pool import realign
 from pytest_crucible.analyse.scores import scores
 from pytest_crucible.records import ArmOutcomes, Claim, Comparison, Contrast, Note, View
-from pytest_crucible.report.verdict_text import difference_text
+from pytest_crucible.records.serialize import pick
+from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.report.verdicts import difference_text
 from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import p_equals
 
@@ -116,16 +118,12 @@ def _sentence(drift: Drift, claim: Claim) -> str:
 
 
 def _document(drift: Drift, claim: Claim) -> dict[str, object]:
-    interval, pair = drift.comparison.interval, drift.comparison
+    pair = drift.comparison
     return {
-        "arm": drift.arm,
-        "run": drift.run,
+        **pick(drift, "arm run"),
         "metric": pair.contrast.metric,
-        "pairs": pair.pairs,
-        "lost": pair.lost,
-        "difference": pair.difference,
-        "low": interval.low if interval else None,
-        "high": interval.high if interval else None,
+        **pick(pair, "pairs lost difference"),
+        **interval_ends(pair.interval),
         "p_adjusted": claim.p_adjusted,
         "proven": _is_proven(drift, claim),
     }

@@ -13,6 +13,7 @@ from pytest_crucible.records import (
     ArmEvents,
     ArmOutcomes,
     CachedReplies,
+    Claim,
     Contrast,
     Look,
     MetricFacts,
@@ -30,95 +31,75 @@ if TYPE_CHECKING:
 
 
 class StoredDetails(Protocol):
-    """Details of an experiment that only some sections need. Each method reads them when it is called."""
+    """Details of an experiment that only some sections need. Each method reads them when it is called.
+
+    Its own results are those of an experiment that was put together from several runs, as by `crucible compare`.
+    """
 
     def events(self) -> Mapping[str, ArmEvents]:
         """Return the counted events by the name of the arm, or of the judge (`judge:NAME`)."""
+        return {}
 
     def reused_replies(self) -> Mapping[str, ReusedReplies]:
         """Return, by arm, the stored replies that stood in for new ones."""
+        return {}
 
     def cached_replies(self) -> Mapping[str, CachedReplies]:
         """Return, by arm, how many replies came from the reply cache."""
+        return {}
 
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
         """Return the latest earlier run that measured the same arm on the same samples, and its replies."""
+        return None
 
     def past_comparisons(self, contrast: Contrast) -> Sequence[PastComparison]:
         """Return the earlier comparisons of the candidate with the same baseline by the same measure, oldest first."""
+        return ()
 
     def sessions_with_same_replies(self, baseline: int) -> int:
         """Return how many sessions in a row, this one last, compared with the same replies of a baseline."""
+        return 1
 
     def has_new_replies(self, arm: int) -> bool:
         """Return whether an arm has any reply that was neither copied from a stored run nor cached."""
-
-    def candidates_on_samples(self) -> int:
-        """Return how many candidates were measured on these samples so far, this one included."""
-
-    def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
-        """Return the values of a text metric by (position, repeat)."""
-
-    def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
-        """Return the samples at some positions."""
-
-    def all_samples(self) -> Sequence[Sample]:
-        """Return all samples, in the dataset's order."""
-
-    def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
-        """Return an arm's first reply to the samples at some positions."""
-
-    def helper(self, nodeid: str) -> HelperReplies | None:
-        """Return the replies of an experiment that served this one in its run; None if it has not begun."""
-
-    def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
-        """Return the decisions that the run has made on a subject, by their numbers."""
-
-
-class NoStoredDetails:
-    """The empty details of an experiment that was put together from several runs, as by `crucible compare`."""
-
-    def events(self) -> Mapping[str, ArmEvents]:
-        return {}
-
-    def reused_replies(self) -> Mapping[str, ReusedReplies]:
-        return {}
-
-    def cached_replies(self) -> Mapping[str, CachedReplies]:
-        return {}
-
-    def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
-        return None
-
-    def past_comparisons(self, contrast: Contrast) -> Sequence[PastComparison]:
-        return ()
-
-    def sessions_with_same_replies(self, baseline: int) -> int:
-        return 1
-
-    def has_new_replies(self, arm: int) -> bool:
         return True
 
     def candidates_on_samples(self) -> int:
+        """Return how many candidates were measured on these samples so far, this one included."""
         return 1
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
+        """Return the values of a text metric by (position, repeat)."""
         return {}
 
     def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
+        """Return the samples at some positions."""
         return {}
 
     def all_samples(self) -> Sequence[Sample]:
+        """Return all samples, in the dataset's order."""
         return ()
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
+        """Return an arm's first reply to the samples at some positions."""
         return {}
 
     def helper(self, nodeid: str) -> HelperReplies | None:
+        """Return the replies of an experiment that served this one in its run; None if it has not begun."""
         return None
 
     def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
+        """Return the decisions that the run has made on a subject, by their numbers."""
         return {}
+
+
+class NoStoredDetails(StoredDetails):
+    """The details of an experiment that is not stored."""
+
+
+def no_claims(result: Any) -> Sequence[Claim]:
+    """Return no claims: for sections that only show."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

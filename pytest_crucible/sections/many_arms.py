@@ -9,12 +9,14 @@ from dataclasses import replace
 from pytest_crucible.analyse.many_arms import FEWEST_ARMS, ArmResult, ManyArms, compare_many_arms
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.records import Chart, Claim, Note, Point, Row, Statement, Table, View
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import quantity, ratio_with_interval, with_interval
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 # More names than this are not read in a sentence; the table has them all.
 MOST_NAMES = 8
@@ -28,11 +30,6 @@ METHOD = Statement(
 def compute(inputs: SectionInputs) -> tuple[ManyArms, ...] | None:
     """Return the arms by each directed metric that a comparison or a target names; None below three arms."""
     return tuple(_tables(inputs)) or None
-
-
-def claims(tables: Sequence[ManyArms]) -> Sequence[Claim]:
-    """Return no claims: the comparisons of the plan have the verdicts, and ranks are corrected among themselves."""
-    return ()
 
 
 def view(tables: Sequence[ManyArms], claims: Sequence[Claim]) -> View:
@@ -78,16 +75,12 @@ def _table(table: ManyArms) -> Table:
             "n",
             "lost",
             "rank [possible]",
-            _difference_head(table),
+            "ratio to the best" if table.by_ratio else "from the best",
         ),
         rows=tuple(Row(cells=_cells(result, table)) for result in sorted(table.arms, key=_place)),
         numbers=("n", "lost"),
         note=_table_note(table, percent),
     )
-
-
-def _difference_head(table: ManyArms) -> str:
-    return "ratio to the best" if table.by_ratio else "from the best"
 
 
 def _place(result: ArmResult) -> float:
@@ -135,16 +128,11 @@ def _table_note(table: ManyArms, percent: str) -> str:
     if table.reason:
         return f"No ranks: {table.reason}."
     units = "" if table.clusters is None else f" in {quantity(table.clusters, 'group')}"
-    return (
-        f"Ranks and differences hold for all arms together ({percent}), on the {quantity(table.n, 'common sample')}{units}"
-        f"{_lost_text(table)}."
-    )
-
-
-def _lost_text(table: ManyArms) -> str:
-    return (
+    lost = (
         f"; ranks also whatever the {quantity(table.incomplete, 'lost sample')} would score" if table.incomplete else ""
     )
+    common = quantity(table.n, "common sample")
+    return f"Ranks and differences hold for all arms together ({percent}), on the {common}{units}{lost}."
 
 
 def not_worse_text(table: ManyArms, noun: str = "arms", left_out: Collection[str] = ()) -> str:
@@ -170,14 +158,7 @@ def _chart(table: ManyArms) -> Chart:
 
 def _document(table: ManyArms) -> dict[str, object]:
     return {
-        "metric": table.metric,
-        "direction": table.direction,
-        "level": table.level,
-        "n": table.n,
-        "incomplete": table.incomplete,
-        "clusters": table.clusters,
-        "draws": table.draws,
-        "best": table.best,
+        **pick(table, "metric direction level n incomplete clusters draws best"),
         "not_proven_worse": None if table.reason else list(table.not_proven_worse),
         "reason": table.reason,
         "arms": [arm_document(result, table) for result in table.arms],
@@ -190,19 +171,15 @@ def arm_document(result: ArmResult, table: ManyArms) -> dict[str, object]:
     if table.by_ratio and difference is not None:
         value, limits = _ratio(result, table)
         ratio, difference, interval = {"value": value, **interval_ends(limits)}, None, None
-    ends = interval_ends(interval)
+    best_rank, worst_rank = result.ranks or (None, None)
     return {
-        "arm": result.arm,
-        "value": result.value,
+        **pick(result, "arm value"),
         **interval_ends(result.interval),
-        "n": result.n,
-        "lost": result.lost,
-        "rank": result.rank,
-        "best_rank": result.ranks[0] if result.ranks else None,
-        "worst_rank": result.ranks[1] if result.ranks else None,
+        **pick(result, "n lost rank"),
+        "best_rank": best_rank,
+        "worst_rank": worst_rank,
         "p_worse": result.p_worse,
         "difference": difference,
-        "difference_low": ends["low"],
-        "difference_high": ends["high"],
+        **{f"difference_{name}": end for name, end in interval_ends(interval).items()},
         "ratio": ratio,
     }

@@ -1,17 +1,38 @@
-"""Runs sections: loads them, computes their results and claims, and lets them show the adjusted claims."""
+"""Runs sections: loads them, computes their results and claims, and lets them show the adjusted claims, or that they raised."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from pytest_crucible.records import Analysis, Claim, SectionOutcome, View
+from pytest_crucible.records import Analysis, Claim, Note, SectionOutcome, View
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections import Section
-from pytest_crucible.sections.failure import failed_outcome, failure_view
 from pytest_crucible.sections.inputs import SectionInputs
+
+# Lines of the traceback that are shown, the innermost ones: a recursion has a thousand frames.
+MOST_LINES = 12
+
+
+def failed_outcome(error: BaseException) -> SectionOutcome:
+    """Return the outcome of a section that raised an exception."""
+    lines = "".join(traceback.format_tb(error.__traceback__)).splitlines()
+    return SectionOutcome(error=f"{type(error).__name__}: {error}", traceback=tuple(lines[-MOST_LINES:]))
+
+
+def failure_view(name: str, outcome: SectionOutcome) -> View:
+    """Return the view of a section that raised. Where its claims are unknown, their verdict has the sentence already."""
+    sentence = f"the section {name!r} could not be shown: {outcome.error}; no verdict depends on it"
+    details = Note(text=f"the section {name!r} raised {outcome.error}", details=outcome.traceback, verbosity=1)
+    return View(
+        title=name,
+        notes=(details,) if outcome.hides_claims else (Note(text=sentence), details),
+        document={"error": outcome.error},
+    )
+
 
 FUNCTIONS = ("compute", "claims", "view")
 

@@ -11,9 +11,10 @@ from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.records import Claim, Excerpt, View
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.outcomes import fold_reasoning
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 # Enough to see a pattern, and few enough to read whole replies.
 HOW_MANY = 5
@@ -58,11 +59,6 @@ def compute(inputs: SectionInputs) -> tuple[WorstSample, ...] | None:
         )
         or None
     )
-
-
-def claims(samples: Sequence[WorstSample]) -> Sequence[Claim]:
-    """Return no claims."""
-    return ()
 
 
 def view(samples: Sequence[WorstSample], claims: Sequence[Claim]) -> View:

@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from run_sizes import choose_examples
 
 from pytest_crucible.importers.formats import READERS, read, read_results
-from pytest_crucible.importers.source import Source, open_source
-from pytest_crucible.importers.tasks import group_tasks
+from pytest_crucible.importers.results import Source, open_source
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions, group_tasks
 
 FILES = Path(__file__).parents[1] / "data" / "imports"
 # Harness -> candidate and baseline, in one file or in two, and a metric of them.

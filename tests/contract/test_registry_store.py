@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from pytest_crucible.features.registry.records import LogEntry, Version
+from pytest_crucible.features.registry.rules import Note, change_state, promotion
 from pytest_crucible.features.registry.store import (
     add_version,
     append_entries,
@@ -19,7 +20,6 @@ from pytest_crucible.features.registry.store import (
     load_version,
     version_key,
 )
-from pytest_crucible.features.registry.transitions import Note, change_state, promotion
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store.runs import RunStore

@@ -213,6 +213,17 @@ def crucible(
     return run
 
 
+@pytest.fixture
+def command(crucible: Callable[..., tuple[int, str, str]]) -> Callable[..., tuple[int, str]]:
+    """A command in the suite's directory: exit status, and all that it prints."""
+
+    def run(*arguments: str) -> tuple[int, str]:
+        status, output, errors = crucible(*arguments)
+        return status, output + errors
+
+    return run
+
+
 @pytest.fixture(scope="session")
 def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny base model with random weights."""

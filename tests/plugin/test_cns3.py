@@ -36,21 +36,17 @@ WRONG = GOOD.replace("Document 7", "Document 9")
 @pytest.fixture
 def run_replies(pytester):
     """Run the suite on these replies."""
-    yield from asking(pytester)
-    use_rules(DEFAULT_RULES)
 
-
-def asking(pytester):
-
-    def ask(*replies: str, rules: str = "", arguments=(), suite: str = SUITE):
+    def run(*replies: str, rules: str = "", arguments=(), suite: str = SUITE):
         pytester.makepyfile(test_claims=suite)
         rows = [json.dumps({"sample_id": str(k), "text": text}) for k, text in enumerate(replies)]
         (pytester.path / "v2.jsonl").write_text("\n".join(rows))
         (pytester.path / "crucible.toml").write_text(f'[adapters.v2]\nbackend = "recorded"\npath = "v2.jsonl"\n{rules}')
         return pytester.runpytest_inprocess("-p", "no:asyncio", "--crucible-adapter=v2", *arguments)
 
-    ask.path = pytester.path
-    yield ask
+    run.path = pytester.path
+    yield run
+    use_rules(DEFAULT_RULES)
 
 
 def test_targets_that_need_a_model_are_undecided_and_say_what_to_install(run_replies):
@@ -107,18 +103,14 @@ def test_findings_are_listed_by_rule_severity_and_arm_and_exported_with_their_ev
     assert rows[0]["evidence"] == {"citation_accuracy": 0.0}
 
 
-def test_the_rules_of_the_project_are_the_rules(run_replies):
+def test_the_rules_of_a_project_are_its_own(run_replies):
+    """A session that runs within another one does not inherit its rules."""
     rule = '[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["flaws > 0"]\n'
-    result = run_replies(*[GOOD] * 5, WRONG, rules=rule)
+    loose = run_replies(*[GOOD] * 5, WRONG, rules=rule)
+    default = run_replies(*[GOOD] * 5, WRONG, arguments=("--crucible-fresh",))
 
-    result.stdout.fnmatch_lines(["count(high_flags) == 0*0*met*"])
-
-
-def test_the_rules_of_one_project_are_not_those_of_the_next(run_replies):
-    run_replies(GOOD, rules='[[antagonist.rules]]\nname = "LOOSE"\nseverity = "HIGH"\nwhen = ["flaws > 0"]\n')
-    result = run_replies(*[GOOD] * 5, WRONG, arguments=("--crucible-fresh",))
-
-    result.stdout.fnmatch_lines(["count(high_flags) == 0*1*missed*"])
+    loose.stdout.fnmatch_lines(["count(high_flags) == 0*0*met*"])
+    default.stdout.fnmatch_lines(["count(high_flags) == 0*1*missed*"])
 
 
 def test_an_invalid_rule_ends_the_session_before_any_request(run_replies):

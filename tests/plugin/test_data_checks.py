@@ -367,9 +367,14 @@ SHARED = """
 """
 
 
-@pytest.mark.parametrize("dataset", ["rows", "rows()", "lambda: rows()"])
 @pytest.mark.parametrize(
-    ("first", "second", "runs"), [("count", "count", 1), ("same", "same", 1), ("same", "lambda text: count(text)", 2)]
+    ("dataset", "first", "second", "runs"),
+    [
+        ("rows", "count", "count", 1),
+        ("rows()", "same", "same", 1),
+        ("lambda: rows()", "count", "count", 1),
+        ("rows", "same", "lambda text: count(text)", 2),
+    ],
 )
 def test_a_check_runs_once_for_all_experiments_on_one_dataset(suite, dataset, first, second, runs):
     suite.test(SHARED.format(dataset=dataset, most=0, first=first, second=second))

@@ -58,18 +58,9 @@ def test_estimates_comparisons_and_verdicts_are_those_of_the_session(stored):
     estimates = run.estimates().set_index(["metric", "arm"])
     for estimate in document["estimates"]:
         row = estimates.loc[(estimate["metric"], estimate["arm"])]
-        assert (row.value, row.low, row.high, row.n) == (
-            estimate["value"],
-            estimate["low"],
-            estimate["high"],
-            estimate["n"],
-        )
+        assert all(row[name] == estimate[name] for name in ("value", "low", "high", "n"))
     (comparison,), (frame,) = run.comparisons().to_dict("records"), document["comparisons"]
-    assert (comparison["difference"], comparison["low"], comparison["p_value"]) == (
-        frame["difference"],
-        frame["low"],
-        frame["p_value"],
-    )
+    assert all(comparison[name] == frame[name] for name in ("difference", "low", "p_value"))
     verdicts = run.verdicts()
     shown_verdicts = [verdict for experiment in stored["experiments"] for verdict in experiment["verdicts"]]
     assert sorted(verdicts.state) == sorted(verdict["state"] for verdict in shown_verdicts)

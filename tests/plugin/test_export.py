@@ -188,7 +188,6 @@ def test_a_missing_library_is_reported_before_any_request(suite):
     result = suite.run_new("--crucible-adapter=scripted", "--crucible-report=report.parquet")
 
     suite.refuses(
-        result,
-        'Parquet files need pyarrow, which is not installed: pip install "pytest-crucible[[]parquet]"',
+        result, 'Parquet files need pyarrow, which is not installed: pip install "pytest-crucible[[]parquet]"'
     )
     assert suite.calls() == []

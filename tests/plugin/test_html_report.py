@@ -13,7 +13,7 @@ import pytest
 from chromium import chromium
 
 from pytest_crucible.cli import main
-from pytest_crucible.report import html, page_samples
+from pytest_crucible.report import html
 
 HOSTILE = "<script>window.pwned = 1</script><img src=x onerror='window.pwned = 1'></script><!--"
 SUITE = {
@@ -114,7 +114,7 @@ def opened(browser: Any, report: Path) -> Iterator[Any]:
 @pytest.fixture
 def cut(report: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The same run on a page that has no room for the texts of all its samples."""
-    monkeypatch.setattr(page_samples, "PART", 20)
+    monkeypatch.setattr(html, "PART", 20)
     monkeypatch.setattr(html, "ROOM", 1)
     page = tmp_path / "cut.html"
     assert main(["report", f"--store={report.parent / '.crucible' / 'crucible.db'}", "-o", str(page)]) == 0

@@ -54,21 +54,7 @@ def prepare(suite: Any) -> None:
 
 
 @pytest.fixture
-def crucible(suite, monkeypatch, capsys) -> Callable[..., tuple[int, str]]:
-    """The command in the suite's directory: exit status, and what it prints."""
-    monkeypatch.chdir(suite.path)
-
-    def run(*arguments: str) -> tuple[int, str]:
-        capsys.readouterr()
-        status = main(arguments)
-        printed = capsys.readouterr()
-        return status, printed.out + printed.err
-
-    return run
-
-
-@pytest.fixture
-def gated(suite, crucible) -> Any:
+def gated(suite, command) -> Any:
     suite.prepare_once(prepare)
     return suite
 
@@ -266,62 +252,62 @@ USES = {"early stop": ["stages"], "no data checks": ["data_checks"]}
         for name in DODGES
     ],
 )
-def test_a_run_that_dodges_the_gate_is_refused(gated, crucible, monkeypatch, change, arguments, sentence):
+def test_a_run_that_dodges_the_gate_is_refused(gated, command, monkeypatch, change, arguments, sentence):
     change(gated)
     with monkeypatch.context() as patched:
         patched.setenv("FAST", "1")
         patched.syspath_prepend(gated.path)
         gated.run("--crucible-adapter=claims@2", "--compare=production", "--crucible-tag=dodge", *arguments)
 
-    status, printed = crucible("models", "promote", "tag:dodge", "--to", "candidate")
+    status, printed = command("models", "promote", "tag:dodge", "--to", "candidate")
     assert status == 4
-    run = crucible("runs", "--tag=dodge")[1].split()
+    run = command("runs", "--tag=dodge")[1].split()
     assert any(sentence.format(run=name) in printed for name in run), printed
 
 
-def test_two_runs_that_measure_half_of_the_gate_each_are_refused(gated, crucible):
+def test_two_runs_that_measure_half_of_the_gate_each_are_refused(gated, command):
     for tag, file in (("first", "test_sums.py"), ("second", "test_hard.py")):
         gated.run("--crucible-adapter=claims@2", "--compare=production", f"--crucible-tag={tag}", file)
-        assert crucible("models", "promote", f"tag:{tag}", "--to", "candidate")[0] == 4
+        assert command("models", "promote", f"tag:{tag}", "--to", "candidate")[0] == 4
 
 
-def test_a_first_promotion_needs_the_whole_suite(suite, crucible):
+def test_a_first_promotion_needs_the_whole_suite(suite, command):
     suite.test(SUMS)
     suite.test(HARD, name="test_hard")
     edit(suite, "crucible.toml", "[adapters.v1]", f"{RULES}[adapters.v1]")
     suite.run("--crucible-adapter=v2", "test_sums.py")
-    assert crucible("models", "register", "v2", "--model", "claims")[0] == 0
+    assert command("models", "register", "v2", "--model", "claims")[0] == 0
 
-    status, printed = crucible("models", "promote", "latest", "--to", "production")
+    status, printed = command("models", "promote", "latest", "--to", "production")
     assert status == 4
     assert printed.endswith(
         f"gives no verdict on {HARD_NODE} (not collected), which the suite of claims asks for: run it, or name the tests of "
         "its gate with `crucible models gate freeze claims SUITE`\n"
     )
-    assert crucible("models", "gate", "show", "claims")[0] == 4
+    assert command("models", "gate", "show", "claims")[0] == 4
 
     # Named, and in the log, a part may be the gate.
-    assert crucible("models", "gate", "freeze", "claims", "test_sums.py") == (
+    assert command("models", "gate", "freeze", "claims", "test_sums.py") == (
         0,
-        crucible("models", "gate", "show", "claims")[1],
+        command("models", "gate", "show", "claims")[1],
     )
-    _, printed = crucible("models", "promote", "latest", "--to", "production")
+    _, printed = command("models", "promote", "latest", "--to", "production")
     assert printed == "claims@1 is in production, was draft\n"
-    assert crucible("models")[1].endswith("2 verdicts met, 2 proven, 40 samples, gate 1\n")
+    assert command("models")[1].endswith("2 verdicts met, 2 proven, 40 samples, gate 1\n")
 
 
-def test_a_gate_is_changed_with_a_reason_and_shown_side_by_side(gated, crucible):
-    assert crucible("models", "gate", "freeze", "claims")[1] == (
+def test_a_gate_is_changed_with_a_reason_and_shown_side_by_side(gated, command):
+    assert command("models", "gate", "freeze", "claims")[1] == (
         "gate 1 of claims: 3 experiments of all that pytest collects, as before\n"
     )
     edit(gated, "test_sums.py", "margin=0.30", "margin=0.99")
-    assert crucible("models", "gate", "freeze", "claims", "test_sums.py") == (
+    assert command("models", "gate", "freeze", "claims", "test_sums.py") == (
         4,
         "crucible models gate freeze: gate 1 of claims changes (suite, test_hard.py::test_hard, "
         "test_sums.py::test_sums[a] comparison of right, test_sums.py::test_sums[b] comparison of right): "
         "add --why TEXT, the reason for the log\n",
     )
-    _, printed = crucible("models", "gate", "freeze", "claims", "test_sums.py", "--why", "only sums")
+    _, printed = command("models", "gate", "freeze", "claims", "test_sums.py", "--why", "only sums")
     lines = [line.split() for line in printed.splitlines()]
     assert lines[0][:3] == ["gate", "2", "of"]
     assert lines[1] == ["demand", "gate", "1", "gate", "2"]
@@ -329,20 +315,20 @@ def test_a_gate_is_changed_with_a_reason_and_shown_side_by_side(gated, crucible)
     assert any(line[0] == HARD_NODE and line[-1] == "nothing" for line in lines[2:])
 
     gated.run("--crucible-adapter=claims@2", "--compare=production", "test_sums.py")
-    assert crucible("models", "promote", "latest", "--to", "production")[0] == 0
-    log = crucible("models", "list", "claims", "--log")[1]
+    assert command("models", "promote", "latest", "--to", "production")[0] == 0
+    log = command("models", "list", "claims", "--log")[1]
     assert ["claims", "gate", "1", "->", "gate", "2", "-", "2", "only", "sums"] in [
         line.split()[4:] for line in log.splitlines()
     ]
-    assert crucible("models", "gate", "show", "claims")[1].count("only sums") == 1
+    assert command("models", "gate", "show", "claims")[1].count("only sums") == 1
 
 
-def test_a_suite_that_leaves_something_out_is_not_frozen(suite, crucible):
+def test_a_suite_that_leaves_something_out_is_not_frozen(suite, command):
     suite.test(SUMS)
     skipped = HARD.replace("@pytest.mark.crucible", "@pytest.mark.skip(reason='flaky')\n    @pytest.mark.crucible")
     suite.test(skipped, name="test_hard")
 
-    status, printed = crucible("models", "gate", "freeze", "claims")
+    status, printed = command("models", "gate", "freeze", "claims")
 
     assert (status, printed) == (
         4,
@@ -351,26 +337,26 @@ def test_a_suite_that_leaves_something_out_is_not_frozen(suite, crucible):
         "crucible models gate freeze claims test_sums.py::test_sums[a]\n",
     )
     conftest(suite, "import os\nKEY = os.environ['A_KEY']\n")
-    assert "KeyError: 'A_KEY'" in crucible("models", "gate", "freeze", "claims", "test_sums.py")[1]
+    assert "KeyError: 'A_KEY'" in command("models", "gate", "freeze", "claims", "test_sums.py")[1]
 
 
-def test_a_gate_is_collected_with_the_variables_that_it_names(suite, crucible, monkeypatch):
+def test_a_gate_is_collected_with_the_variables_that_it_names(suite, command, monkeypatch):
     suite.test(HARD.replace("import pytest", "import os, pytest\n    LEAST = os.environ['LEAST']"))
     edit(suite, "test_sums.py", '"exact_match >= 0.85"', "f'exact_match >= {LEAST}'")
     monkeypatch.setenv("LEAST", "0.5")
 
-    status, printed = crucible("models", "gate", "freeze", "claims", "--env", "LEAST")
+    status, printed = command("models", "gate", "freeze", "claims", "--env", "LEAST")
 
     assert (status, "target exact_match >= 0.5 " in printed) == (0, True)
 
 
-def test_force_keeps_what_the_gate_lacked(gated, crucible):
+def test_force_keeps_what_the_gate_lacked(gated, command):
     gated.run("--crucible-adapter=claims@2", "--compare=production", "test_sums.py")
 
-    status, printed = crucible("models", "promote", "latest", "--to", "production", "--force", "--why", "a demo")
+    status, printed = command("models", "promote", "latest", "--to", "production", "--force", "--why", "a demo")
 
     assert (status, f"gives no verdict on {HARD_NODE}" in printed) == (0, True)
-    assert f"gives no verdict on {HARD_NODE}" in crucible("models", "--log")[1]
+    assert f"gives no verdict on {HARD_NODE}" in command("models", "--log")[1]
 
 
 JOINED = """
@@ -383,7 +369,7 @@ JOINED = """
 """
 
 
-def test_a_gate_asks_for_all_items_of_a_joined_test(suite, crucible):
+def test_a_gate_asks_for_all_items_of_a_joined_test(suite, command):
     suite.test(JOINED)
     edit(suite, "crucible.toml", "[adapters.v1]", f"{RULES}[adapters.v1]")
     suite.run("--crucible-adapter=v2").assert_outcomes(passed=5)
@@ -391,25 +377,25 @@ def test_a_gate_asks_for_all_items_of_a_joined_test(suite, crucible):
         ("models", "register", "v2", "--model", "claims"),
         ("models", "promote", "latest", "--to", "candidate"),
     ):
-        assert crucible(*arguments)[0] == 0
+        assert command(*arguments)[0] == 0
     edit(suite, "test_sums.py", "range(4)", "[0, 1, 2, pytest.param(3, marks=pytest.mark.skip('odd'))]")
 
     suite.run("--crucible-adapter=v2")
 
     assert (
         "leaves out test_sums.py::test_joined (skipped (odd))"
-        in crucible("models", "promote", "latest", "--to", "staged")[1]
+        in command("models", "promote", "latest", "--to", "staged")[1]
     )
     edit(suite, "test_sums.py", "[0, 1, 2, pytest.param(3, marks=pytest.mark.skip('odd'))]", "range(3)")
     suite.run("--crucible-adapter=v2")
     assert (
         "has dataset of test_sums.py::test_joined: 3 items, "
-        in crucible("models", "promote", "latest", "--to", "staged")[1]
+        in command("models", "promote", "latest", "--to", "staged")[1]
     )
 
 
 @pytest.mark.slow
-def test_workers_record_what_a_run_collected(gated, crucible):
+def test_workers_record_what_a_run_collected(gated, command):
     gated.run_n2("--crucible-adapter=claims@2", "--compare=production", "-k", "sums")
 
-    assert f"leaves out {HARD_NODE} (deselected)" in crucible("models", "promote", "latest", "--to", "candidate")[1]
+    assert f"leaves out {HARD_NODE} (deselected)" in command("models", "promote", "latest", "--to", "candidate")[1]

@@ -169,16 +169,6 @@ def test_a_claim_that_is_known_decides_although_its_view_raises(flipping):
     failed.stdout.fnmatch_lines(["FAILED *flips: replies flip to wrong* - missed: *more broken than repaired"])
 
 
-def test_a_deciding_claim_of_a_section_that_denies_them_is_a_mistake(flipping):
-    flipping.pytester.makeconftest(CONFTEST.replace("class Flips:", "class Flips:\n    decides = False"))
-    result = flipping.run("--crucible-adapter=v3", "--compare=v2")
-
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        ["*the section has decides = False, and its claim 'replies flip to wrong' has fails=True: remove one of them*"]
-    )
-
-
 def test_an_invalid_section_is_refused_before_any_request(flipping):
     flipping.pytester.makeconftest("def pytest_crucible_sections():\n    return {'flips': 7}\n")
 

@@ -67,14 +67,8 @@ def test_a_session_decides_by_slice_and_its_run_is_analysed_again(loans, capsys)
     assert main(["show", "--why-better", "--metric", "correct", "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)["experiments"][0]["search"]["findings"]
     assert findings[0]["slice"].startswith(("sex = ", "expected = "))
-    for arguments, message in (
-        (["show", "--by", "sexe"], "no sample has a field 'sexe'; did you mean 'sex'?"),
-        (["show", "--by", "sex", "--metric", "corect"], "has no metric 'corect': did you mean 'correct'?"),
-        (["show", "--by", "sex", "--reference", "x"], "'x' is not a slice of sex"),
-        (["show", "--why-better", "--feature", "nowhere"], "write MODULE:FUNCTION"),
-    ):
-        assert main(arguments) != 0
-        assert message in capsys.readouterr().err
+    assert main(["show", "--by", "sexe"]) != 0
+    assert "no sample has a field 'sexe'; did you mean 'sex'?" in capsys.readouterr().err
 
 
 def test_workers_decide_by_slice_too(loans):

@@ -11,10 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from answer_builders import score_column
 
-from pytest_crucible.analyse.statistics import compare_prepared, row_of
-from pytest_crucible.measures.row import Column, Difference, Observations
-from pytest_crucible.records import Look, Measure, MetricFacts
+from pytest_crucible.analyse.comparisons import compare_pair
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric
+from pytest_crucible.measures.row import Difference
+from pytest_crucible.records import Contrast, Look, MetricFacts
 from pytest_crucible.stats import CrossedMean, crossed_bounds, crossed_difference, crossed_p_value
 
 ALPHA, SESSIONS = 0.05, 20
@@ -90,6 +92,9 @@ class Reruns:
         return alone, pooled
 
 
+SERIES = 600
+WHEN = ("1 session", "3", "5", "10", "20")
+HOW = ("alone", "memory")
 RERUNS = {
     "40 samples, nothing differs, stored baseline": Reruns(40),
     "200 samples, nothing differs, stored baseline": Reruns(200),
@@ -110,8 +115,37 @@ EXCLUDED = Reruns(160, truth=-0.10)
 """The candidate is worse by exactly the relevant difference."""
 
 
+def rerun_rows(seed: int, replicates: int = SERIES) -> list[list[str]]:
+    """Return a line of each series: how often something wrong happened until a session, alone and with memory."""
+    lines = [
+        line for name, reruns in RERUNS.items() for line in _lines(name, reruns, *reruns.simulate_red(replicates, seed))
+    ]
+    shares = _until(EXCLUDED.exclude_true_difference(replicates, seed))
+    return [*lines, ["160 samples, -10 points, stored baseline", "proven not worse by the relevant 0.1", *shares]]
+
+
+def _lines(name: str, reruns: Reruns, alone: Red, pooled: Red) -> list[list[str]]:
+    looked_for, happened = (
+        ("green at least once", (~alone, ~pooled)) if reruns.truth else ("a regression is proven", (alone, pooled))
+    )
+    lines = [[name, looked_for, *_until(happened)]]
+    if reruns.stored and not reruns.truth:
+        worst = [_share(worst_share(alone)) if when == WHEN[-1] else "" for when in WHEN]
+        lines.append([name, "red sessions, worst 5 % of baselines", *(cell for entry in worst for cell in (entry, ""))])
+    return lines
+
+
+def _until(happened: tuple[Red, Red]) -> list[str]:
+    """Return the shares of series in which it happened until each number of sessions, alone and with memory."""
+    return [_share(red[:, : int(when.split()[0])].any(axis=1).mean()) for when in WHEN for red in happened]
+
+
 def _look(number: int) -> Look:
     return Look(number=number, replies=(), since="")
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
 
 
 def worst_share(red: Red, worst: float = 0.05) -> float:
@@ -120,21 +154,14 @@ def worst_share(red: Red, worst: float = 0.05) -> float:
     return float(shares[: max(round(worst * shares.size), 1)].mean())
 
 
-def _compare(
-    candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float
-) -> Difference | None:
-    measure, none_lost = Measure(metric="ok"), np.zeros(len(candidate), dtype=bool)
-    pair = [
-        row_of(measure).prepare(
-            Observations(measure=measure, facts=(OK,), columns=(Column(arm, arm, arm),), lost=none_lost), "observed"
-        )
-        for arm in (candidate, baseline)
-    ]
-    return compare_prepared(measure, OK, pair[0], pair[1], alpha=alpha)
+def _compare(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], alpha: float) -> Difference | None:
+    pair = tuple([ScoredMetric(OK, score_column(values, OK))] for values in (candidate, baseline))
+    everything, ends = np.ones(len(candidate), dtype=bool), ("observed", "observed")
+    return compare_pair(Contrast(metric="ok", baseline="v1"), pair, SampleAttributes(), everything, ends, alpha)
 
 
 def _is_red(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float) -> bool:
-    difference = _compare(candidate, baseline, alpha=alpha)
+    difference = _compare(candidate, baseline, alpha)
     return (
         difference is not None
         and difference.p_value is not None
@@ -144,5 +171,5 @@ def _is_red(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64
 
 
 def _lower(candidate: npt.NDArray[np.float64], baseline: npt.NDArray[np.float64], *, alpha: float) -> float:
-    difference = _compare(candidate, baseline, alpha=alpha)
+    difference = _compare(candidate, baseline, alpha)
     return -1.0 if difference is None or difference.lower is None else difference.lower

@@ -12,9 +12,11 @@ from __future__ import annotations
 import json
 import operator
 import re
+import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pytest_crucible.features.cns3.claims import beta1
@@ -107,28 +109,9 @@ def _condition(number: int, text: Any) -> Condition:
     return Condition(match[1], match[2], float(match[3]))
 
 
-# Thinker's thresholds. Chirality contains recall and conflict, so either one, if found, is the cause of a high value.
 DEFAULT_RULES = read_rules(
-    [
-        {"name": "CITATION_INVALID", "severity": "HIGH", "when": ["citation_accuracy == 0"]},
-        {"name": "POLARITY_CONTRADICTION", "severity": "MEDIUM", "when": ["chirality >= 0.55"]},
-        {
-            "name": "POLARITY_CONTRADICTION",
-            "severity": "HIGH",
-            "when": ["chirality >= 0.65", "citation_recall >= 0.2"],
-            "caused_by": ["CITATION_INVALID", "POLARITY_CONFLICT"],
-        },
-        {"name": "POLARITY_CONFLICT", "severity": "HIGH", "when": ["polarity_conflict == 1"]},
-        {
-            "name": "WEAK_ENTAILMENT",
-            "severity": "MEDIUM",
-            "when": ["entailment < 0.5"],
-            "caused_by": ["CITATION_INVALID"],
-        },
-    ]
+    tomllib.loads((Path(__file__).parent / "frozen" / "rules.toml").read_text(encoding="utf-8"))["antagonist"]["rules"]
 )
-
-
 _ORDER = {severity: place for place, severity in enumerate(get_args(Severity))}
 
 

@@ -210,7 +210,7 @@ class Judgement:
             await scorer.score([(text, self.extraction.central) for texts in premises for text in texts])
         )
         sides = ("entailment" if supports else "contradiction" for _, supports in self.evidence)
-        scores = [
+        scores: list[float] = [
             max(getattr(next(probabilities), side) for _ in texts) for texts, side in zip(premises, sides, strict=True)
         ]
         return sum(scores) / len(scores)

@@ -223,7 +223,7 @@ def compare_datasets(
     # A field that only one of the datasets has is missing in all rows of the other.
     compared = list(fields) or list(dict.fromkeys([*names[0], *names[1]]))
     rows = [
-        _compare(*(_column(table, name, optional=not fields) for table in tables), seed, (kinds or {}).get(name), embed)
+        _compare([_column(table, name, optional=not fields) for table in tables], seed, (kinds or {}).get(name), embed)
         for name in compared
     ]
     adjusted = holm([row.p_value(margin) for row in rows], family_size=max(len(rows), 1))
@@ -273,8 +273,9 @@ def _column(table: Table, name: str, *, optional: bool) -> Column:
     return table.column(name)
 
 
-def _compare(old: Column, new: Column, seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
-    kind = kind or kind_of((old, new))
+def _compare(columns: Sequence[Column], seed: int, kind: FieldKind | None, embed: Embed) -> DriftRow:
+    old, new = columns
+    kind = kind or kind_of(columns)
     # Each field has draws of its own, so that adding a field does not change the others.
     seed = int.from_bytes(hashlib.sha256(f"{seed}:{old.name}".encode()).digest()[:4])
     row = DriftRow(

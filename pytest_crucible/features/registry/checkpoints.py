@@ -1,16 +1,32 @@
-"""The checkpoints of a training, from a log directory, a file or a service, with the training's own numbers."""
+"""The checkpoints of a training, with the training's own numbers; `crucible models watch` registers and judges each new one."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, TYPE_CHECKING, Any
 
+import click
+
+from pytest_crucible.commands.options import store_option
+from pytest_crucible.features.registry.listing import own_folder
+from pytest_crucible.features.registry.registration import check_model
+from pytest_crucible.features.registry.store import load_registry
 from pytest_crucible.local_model.checkpoints import SAMPLER_FILE, TRAINING_FILE
+from pytest_crucible.records import RunSummary
 from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.files import file_lock
+from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.outcomes import lost_values
+from pytest_crucible.store.runs import RunStore
 
 SERVICE = "tinker://"
 
@@ -54,11 +70,22 @@ def _in_directory(folder: Path) -> Iterator[Checkpoint]:
 
 
 def _in_file(path: Path) -> Iterator[Checkpoint]:
-    """Yield the rows with weights to sample from; a last line that is half written is read again later."""
+    """Yield the rows with weights to sample from."""
     try:
-        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+        rows = list(_json_lines(path))
     except OSError as error:
         raise SpecError(f"{path} cannot be read: {error}") from error
+    for row in rows:
+        sampler = row.get("sampler_path")
+        # A row without it is a state to resume training from.
+        if isinstance(sampler, str) and sampler.startswith(SERVICE):
+            name, step = str(row.get("name", "")), row.get("batch")
+            yield Checkpoint(sampler, name=name, step=step if isinstance(step, int) else None)
+
+
+def _json_lines(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a file; a last line that is half written is read again later."""
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     for number, line in enumerate(lines, start=1):
         try:
             row = json.loads(line)
@@ -66,11 +93,8 @@ def _in_file(path: Path) -> Iterator[Checkpoint]:
             if not line.endswith("\n"):
                 return
             raise SpecError(f"{path}, line {number} is not JSON: correct or remove it") from None
-        sampler = row.get("sampler_path") if isinstance(row, dict) else None
-        # A row without it is a state to resume training from.
-        if isinstance(sampler, str) and sampler.startswith(SERVICE):
-            name, step = str(row.get("name", "")), row.get("batch")
-            yield Checkpoint(sampler, name=name, step=step if isinstance(step, int) else None)
+        if isinstance(row, dict):
+            yield row
 
 
 CHECKPOINTS_FILE = "checkpoints.jsonl"
@@ -100,11 +124,12 @@ def training_means(checkpoints: Sequence[Checkpoint], values: Mapping[int, float
 
     `values` are by batch, counted from 0.
     """
-    means, start = {}, 0
+    means, start = dict[str, float | None](), 0
     for checkpoint in checkpoints:
-        end = checkpoint.step
-        means[label_of(checkpoint)] = None if end is None else mean_since(values, start, end)
-        start = start if end is None else end
+        end = start if checkpoint.step is None else checkpoint.step
+        since = [value for batch, value in values.items() if start <= batch < end]
+        means[label_of(checkpoint)] = math.fsum(since) / len(since) if since else None
+        start = end
     return means
 
 
@@ -119,41 +144,191 @@ def read_training_log(folder: Path, key: str = "") -> tuple[str, Mapping[int, fl
     Without a key it is the loss, or the reward of RL. A last line that is half written is left out. Raises SpecError for a key
     that no line has, and for a line that is not JSON.
     """
-    rows = _read_rows(folder / METRICS_FILE)
+    file = folder / METRICS_FILE
+    rows = list(_json_lines(file)) if file.is_file() else []
     names = sorted({name for row in rows for name, value in row.items() if _is_number(value) and name != "step"})
     if key and key not in names:
         hint = suggest(key, names, otherwise="leave --training out") if names else "the training has written no numbers"
-        raise SpecError(f"--training {key}: {folder / METRICS_FILE} has no such number: {hint}")
+        raise SpecError(f"--training {key}: {file} has no such number: {hint}")
     chosen = key or next((name for name in USUAL if name in names), "")
     return chosen, {row["step"]: float(row[chosen]) for row in rows if _is_number(row.get(chosen)) and "step" in row}
 
 
-def mean_since(values: Mapping[int, float], start: int, end: int) -> float | None:
-    """Return the mean over the batches from `start` to before `end`; None if none has a value.
-
-    >>> mean_since({0: 4.0, 1: 2.0, 2: 1.0}, 0, 2)
-    3.0
-    """
-    inside = [value for batch, value in values.items() if start <= batch < end]
-    return math.fsum(inside) / len(inside) if inside else None
-
-
-def _read_rows(path: Path) -> Sequence[Mapping[str, Any]]:
-    if not path.is_file():
-        return []
-    rows = []
-    for number, line in enumerate(
-        path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True), start=1
-    ):
-        try:
-            row = json.loads(line)
-        except ValueError:
-            if not line.endswith("\n"):
-                break
-            raise SpecError(f"{path}, line {number} is not JSON: correct or remove it") from None
-        rows += [row] if isinstance(row, dict) else []
-    return rows
-
-
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+if TYPE_CHECKING:
+    from pytest_crucible.adapters.context import AdapterContext
+
+# What pytest ends with where it would end so again: a usage error, and no tests.
+WRONG_ARGUMENTS = (4, 5)
+
+
+@click.command("watch", short_help="Register and judge each new checkpoint of a training, once.")
+@click.argument("source")
+@click.option("--model", required=True, metavar="NAME", help="The model that the checkpoints are versions of.")
+@click.option("--once", is_flag=True, help="Judge what is there, and end.")
+@click.option("--every", default=30.0, type=click.FloatRange(min=0.1), metavar="S", help="Seconds between two looks.")
+@store_option
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def watch_source(source: str, model: str, once: bool, every: float, store: str, arguments: tuple[str, ...]) -> int:
+    """Register each new checkpoint of SOURCE, run pytest on it, and promote it to candidate where it meets all verdicts.
+
+    SOURCE is a directory, a cookbook's checkpoints.jsonl, or tinker://RUN. ARGUMENTS after -- are pytest's. Exits 1 with --once
+    where a service is gone, or a run broke or lost samples, so that a checkpoint is not judged.
+    """
+    check_model(model)
+    # A path counts from here; pytest's option would count it from its root directory.
+    where = store if "://" in store else str(Path(store).resolve())
+    opened = RunStore(where)
+    watcher = Watcher(opened, where, source, model, arguments)
+    try:
+        while True:
+            is_done = watcher.look()
+            if once:
+                return 0 if is_done else 1
+            time.sleep(every)
+    finally:
+        opened.close()
+
+
+@dataclass
+class Watcher:
+    """Judges checkpoints. The run store shows which ones are judged, so that a watcher may be killed at any time."""
+
+    store: RunStore
+    where: str
+    source: str
+    model: str
+    arguments: Sequence[str]
+    _done: set[Checkpoint] = field(default_factory=set)
+
+    def look(self) -> bool:
+        """Evaluate every checkpoint that has no evaluation yet; return whether each could be evaluated.
+
+        A checkpoint cannot be judged while its service is gone, nor when its run broke or lost samples.
+        """
+        try:
+            checkpoints = self._list()
+        except SpecError as error:
+            # A source that is not there is wrong; a service that is gone may come back.
+            if not self.source.startswith(SERVICE):
+                raise
+            click.echo(f"crucible models watch: {error}", err=True)
+            return False
+        # A list: after one that could not be judged the others are judged all the same.
+        judged = [self._judge(checkpoint) for checkpoint in checkpoints if checkpoint not in self._done]
+        return all(judged)
+
+    def _list(self) -> list[Checkpoint]:
+        if not self.source.startswith(SERVICE):
+            return list_checkpoints(self.source)
+        # Imported here: it imports pytest, whose options name the service.
+        from pytest_crucible.session.pytest_project import with_adapters
+
+        return with_adapters(Path.cwd(), self.store, lambda context: list(_of_service(self.source, context)))
+
+    def _judge(self, checkpoint: Checkpoint) -> bool:
+        version = self._register(checkpoint)
+        if not version:
+            return not checkpoint.adapter.startswith(SERVICE)
+        tag = self._tag(version)
+        # pytest holds the lock too: where the watcher was killed, its run goes on, and the next watcher waits for its end.
+        with file_lock(own_folder(self.where) / "watch.lock", _say_waiting) as lock:
+            if judging_run(self.store, tag) is None:
+                status = self._run_pytest(version, tag, lock)
+                # A service that has gone meanwhile ends pytest with a usage error, too: then it cannot be registered either.
+                if status in WRONG_ARGUMENTS and not finished_runs(self.store, tag) and self._register(checkpoint):
+                    raise SpecError(
+                        f"pytest ended with exit status {status} for {version}: correct its arguments or the suite"
+                    )
+            run = judging_run(self.store, tag)
+            if run is None:
+                click.echo(f"crucible models watch: {why_not_judged(self.store, tag, version)}", err=True)
+                return False
+            self._promote(version, run)
+        self._done.add(checkpoint)
+        return True
+
+    def _register(self, checkpoint: Checkpoint) -> str:
+        done = self._crucible("models", "register", checkpoint.adapter, "--model", self.model, "--json")
+        if done.returncode == 0:
+            version: str = json.loads(done.stdout)["version"]
+            return version
+        click.echo(f"{checkpoint.adapter} cannot be read and is tried again later: {_last_line(done.stderr)}", err=True)
+        return ""
+
+    def _promote(self, version: str, run: RunSummary) -> None:
+        model, _, number = version.rpartition("@")
+        state = load_registry(self.store).state.statuses[model, int(number)].state
+        if state != "draft" or not run.all_met:
+            click.echo(f"{version} is judged by run {run.id}: {_counts(run)}")
+            return
+        done = self._crucible("models", "promote", run.id, "--to", "candidate", "--model", model)
+        click.echo(done.stdout.strip() if done.returncode == 0 else done.stderr.strip())
+
+    def _run_pytest(self, version: str, tag: str, lock: IO[bytes]) -> int:
+        words = [f"--crucible-adapter={version}", f"--crucible-tag={tag}", f"--crucible-store={self.where}"]
+        command = [sys.executable, "-m", "pytest", *self.arguments, *words]
+        inherited = () if sys.platform == "win32" else (lock.fileno(),)
+        return subprocess.run(command, pass_fds=inherited, check=False).returncode
+
+    def _tag(self, version: str) -> str:
+        """Return the tag of the version's run with these arguments: other arguments judge it again."""
+        digest = hashlib.sha256(json.dumps(list(self.arguments)).encode(errors="surrogateescape")).hexdigest()[:8]
+        return f"watch/{version.replace('@', '/')}/{digest}"
+
+    def _crucible(self, *words: str) -> subprocess.CompletedProcess[str]:
+        # A process of its own: each loads the project's conftest.py again.
+        command = [sys.executable, "-m", "pytest_crucible", *words, "--store", self.where]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def _of_service(source: str, context: AdapterContext) -> Iterator[Checkpoint]:
+    """Yield the weights to sample from of a run. Raises SpecError where the service is gone."""
+    run = source.removeprefix(SERVICE)
+    service = context.tinker().own
+    listed = service.within("list checkpoints", lambda: service.rest.list_checkpoints(run))
+    for checkpoint in sorted(listed.checkpoints, key=lambda checkpoint: checkpoint.time):
+        if checkpoint.checkpoint_id.startswith("sampler_weights/"):
+            yield Checkpoint(f"{SERVICE}{run}/{checkpoint.checkpoint_id}")
+
+
+def _say_waiting() -> None:
+    click.echo(
+        "crucible models watch: another watcher, or a run that it started, is at work: waiting for its end", err=True
+    )
+
+
+def _counts(run: RunSummary) -> str:
+    return ", ".join(f"{n} {state}" for state, n in run.verdicts.items()) or "no verdicts"
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "no message")
+
+
+def finished_runs(store: RunStore, tag: str) -> list[RunSummary]:
+    """Return the finished runs with a tag, the newest first."""
+    return [run for run in list_runs(store, tag=tag) if run.status == "finished"]
+
+
+def judging_run(store: RunStore, tag: str) -> RunSummary | None:
+    """Return the newest finished run with a tag, unless it lost something that the next run may obtain; else None.
+
+    Where two runs in turn lost the same, a third would too: for example a sample on which the test raises.
+    """
+    runs = finished_runs(store, tag)[:2]
+    lost = [lost_values(store, run.id) for run in runs]
+    return runs[0] if lost and (not lost[0] or lost[0] in lost[1:]) else None
+
+
+def why_not_judged(store: RunStore, tag: str, version: str) -> str:
+    """Return why the runs of a version do not judge it, as a sentence."""
+    runs = finished_runs(store, tag)
+    if not runs:
+        return f"the run of {version} broke: it is judged again at the next look"
+    # Without the metric: a reply may have lost several values.
+    replies = {place[:-1] for place in lost_values(store, runs[0].id)}
+    return f"run {runs[0].id} of {version} lost {quantity(len(replies), 'reply')}: it is judged again at the next look"

@@ -15,6 +15,7 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.runs import rules_note
 from pytest_crucible.features.registry.listing import (
+    align_rows,
     entry_line,
     gate_line,
     log_note,
@@ -36,12 +37,16 @@ from pytest_crucible.features.registry.model_gate import (
 from pytest_crucible.features.registry.promote import Promotion, collect_suite, promote_run
 from pytest_crucible.features.registry.records import GateChange, GateEntry, LogEntry, Version
 from pytest_crucible.features.registry.registration import check_model, check_weights, register_version
-from pytest_crucible.features.registry.rules import read_registry_settings
+from pytest_crucible.features.registry.rules import (
+    change_state,
+    known_model,
+    read_registry_settings,
+    retirement,
+    rollback,
+)
 from pytest_crucible.features.registry.store import StoredRegistry, load_registry, load_version
-from pytest_crucible.features.registry.transitions import change_state, known_model, retirement, rollback
 from pytest_crucible.features.registry.version_names import resolve_version
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.run_store import existing_store, project_root
 from pytest_crucible.store.runs import RunStore
 
@@ -91,33 +96,27 @@ STATES = ("candidate", "staged", "production")
 def promote_candidate(run: str, state: str, model: str, force: bool, why: str, store: str, as_json: bool) -> None:
     """Promote the candidate of RUN, where the run is the proof: its verdicts are decided again from the stored answers."""
     with existing_store(store) as opened:
-        full = opened.find_run(run)
-        _promote(opened, store, full, state, model=model, force=force, why=why, as_json=as_json)
-
-
-def _promote(
-    store: RunStore, where: str, run: str, state: str, *, model: str, force: bool, why: str, as_json: bool
-) -> None:
-    if force and not why:
-        raise SpecError("--force needs a reason for the log: add --why TEXT")
-    request = Promotion(
-        run=run,
-        to=state,  # type: ignore[arg-type]  # one of STATES
-        settings=read_registry_settings(project_root()),
-        alpha=project_alpha(),
-        folder=own_folder(where),
-        now=utc_time(),
-        by=user_name(),
-        why=why,
-        force=force,
-        model=model,
-        expiry=lambda version: _find_expiry(version, store),
-        collect=partial(collect_suite, root=project_root()),
-    )
-    entries = promote_run(store, request)
-    changes = (entry for entry in entries if isinstance(entry, LogEntry))
-    forced = [f"  by force: {sentence}" for entry in changes for sentence in entry.forced]
-    print_result([*map(entry_line, entries), *forced, *rules_note(store, run)], entries, as_json=as_json)
+        run = opened.find_run(run)
+        if force and not why:
+            raise SpecError("--force needs a reason for the log: add --why TEXT")
+        request = Promotion(
+            run=run,
+            to=state,  # type: ignore[arg-type]  # one of STATES
+            settings=read_registry_settings(project_root()),
+            alpha=project_alpha(),
+            folder=own_folder(store),
+            now=utc_time(),
+            by=user_name(),
+            why=why,
+            force=force,
+            model=model,
+            expiry=lambda version: _find_expiry(version, opened),
+            collect=partial(collect_suite, root=project_root()),
+        )
+        entries = promote_run(opened, request)
+        changes = (entry for entry in entries if isinstance(entry, LogEntry))
+        forced = [f"  by force: {sentence}" for entry in changes for sentence in entry.forced]
+        print_result([*map(entry_line, entries), *forced, *rules_note(opened, run)], entries, as_json=as_json)
 
 
 def _find_expiry(version: Version, store: RunStore) -> datetime.datetime | None:
@@ -125,12 +124,13 @@ def _find_expiry(version: Version, store: RunStore) -> datetime.datetime | None:
     from pytest_crucible.adapters.kinds import kind_of
 
     kind = kind_of(version.adapter)
-    if not kind.expiry:
+    find_expiry = kind.find_expiry
+    if find_expiry is None:
         return None
     # Imported here: it imports pytest, whose options name the service.
     from pytest_crucible.session.pytest_project import with_adapters
 
-    return with_adapters(Path.cwd(), store, lambda context: (kind.find_expiry(version.adapter, context),))[0]
+    return with_adapters(Path.cwd(), store, lambda context: (find_expiry(version.adapter, context),))[0]
 
 
 @click.command("rollback", short_help="Restore the production version before this one.")
@@ -240,17 +240,15 @@ def _shown_lines(gates: Sequence[GateEntry]) -> Iterator[str]:
 
 def _demand_lines(entry: GateEntry) -> Iterator[str]:
     gate = entry.gate
+    # A leading blank marks the demands of an experiment.
     rows = [(name, short_value(value)) for name, value in sorted(gate.settings.items())]
     rows += [(f"{RULES} {name}", value) for name, value in sorted(gate.rules.items())]
     for nodeid, demands in sorted(gate.experiments.items()):
         rows += [(nodeid, ""), *((f"  {name}", short_value(value)) for name, value in sorted(demands.items()))]
-    from tabulate import tabulate
-
-    # A leading blank marks the demands of an experiment.
-    yield from tabulate(rows, tablefmt="plain", disable_numparse=True, preserve_whitespace=True).splitlines()
+    yield from align_rows(rows)
 
 
 def _change_lines(entry: GateEntry, changes: Sequence[GateChange]) -> Iterator[str]:
     heads = ("demand", f"gate {entry.number - 1}", f"gate {entry.number}")
     rows = [(change.text, short_value(change.old), short_value(change.new)) for change in changes]
-    yield from aligned_lines([heads, *rows])
+    yield from align_rows([heads, *rows])

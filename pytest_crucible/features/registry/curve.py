@@ -25,6 +25,7 @@ from pytest_crucible.records import (
     View,
 )
 from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs
@@ -129,7 +130,6 @@ Judged = Mapping[tuple[str, str, str], tuple[Analysis, Verdict]]
 
 
 def _choose_metrics(inputs: AnalysisInputs, metric: str) -> tuple[str, ...]:
-    """Return the metrics of an experiment that get a curve: those that can be better or worse, and have scores."""
     scored = {name for answers in inputs.answers for name in answers.scores}
     directed = [
         name
@@ -246,7 +246,7 @@ def curve_view(
         methods=(
             Statement(
                 text="Each checkpoint is compared with the base on the same samples, and p-values are adjusted by Holm over all "
-                f"{curves.family_size} comparisons. The best checkpoint's estimate is corrected as that of the best of several",
+                f"{curves.family_size} comparisons. The best checkpoint's estimate is corrected as that of the best of several"
             ),
         ),
         document=_document(curves, training, values),
@@ -266,17 +266,12 @@ def _table(curve: Curve, curves: TrainingCurves, training: str, values: Mapping[
         *([training] if training else []),
     )
     base = (BASE, *_estimate_cells(curve.base), "", "", "", *([""] if training else []))
-    rows = [Row(cells=base), *(Row(cells=_cells(point, training, values)) for point in curve.points)]
+    rows = (Row(cells=base), *(Row(cells=_cells(point, training, values)) for point in curve.points))
     note = "Intervals are unadjusted."
     if training:
         note += f" {training} is the training's own number: its mean over the batches since the checkpoint before."
-    return Table(
-        title=f"{experiment_name(curve.nodeid)}: {curve.metric}",
-        heads=heads,
-        rows=tuple(rows),
-        numbers=("n", "lost"),
-        note=note,
-    )
+    title = f"{experiment_name(curve.nodeid)}: {curve.metric}"
+    return Table(title=title, heads=heads, rows=rows, numbers=("n", "lost"), note=note)
 
 
 def _cells(point: CurvePoint, training: str, values: Mapping[str, float | None]) -> tuple[str, ...]:
@@ -287,7 +282,7 @@ def _cells(point: CurvePoint, training: str, values: Mapping[str, float | None])
         _difference(comparison),
         p_value(comparison.proof_adjusted),
         _result(point),
-        *([_training_text(values.get(point.label))] if training else []),
+        *(["-" if (value := values.get(point.label)) is None else f"{value:.4g}"] if training else []),
     )
 
 
@@ -305,10 +300,6 @@ def _result(point: CurvePoint) -> str:
     if not point.verdict.proven:
         return "not proven"
     return "better" if point.is_better else "worse"
-
-
-def _training_text(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
 
 
 def _sentences(curves: TrainingCurves) -> Iterator[str]:
@@ -359,9 +350,7 @@ def _chart(curve: Curve) -> Chart:
 
 def _document(curves: TrainingCurves, training: str, values: Mapping[str, float | None]) -> dict[str, Any]:
     return {
-        "run": curves.run,
-        "alpha": curves.alpha,
-        "family_size": curves.family_size,
+        **pick(curves, "run alpha family_size"),
         "training": training or None,
         "curves": [_curve_document(curve, values) for curve in curves.curves],
     }
@@ -381,14 +370,8 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
                 **_estimate_document(point.estimate),
                 "difference": point.comparison.difference,
                 **{f"difference_{name}": end for name, end in interval_ends(point.comparison.interval).items()},
-                "pairs": point.comparison.pairs,
-                "p_value": point.comparison.p_value,
-                "p_adjusted": point.comparison.p_adjusted,
-                "proof_p": point.comparison.proof_p,
-                "proof_adjusted": point.comparison.proof_adjusted,
-                "state": point.verdict.state,
-                "proven": point.verdict.proven,
-                "reason": point.verdict.reason,
+                **pick(point.comparison, "pairs p_value p_adjusted proof_p proof_adjusted"),
+                **pick(point.verdict, "state proven reason"),
                 "training": values.get(point.label),
             }
             for point in curve.points
@@ -406,10 +389,4 @@ def _curve_document(curve: Curve, values: Mapping[str, float | None]) -> dict[st
 
 
 def _estimate_document(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "arm": estimate.arm,
-        "value": estimate.value,
-        **interval_ends(estimate.interval),
-        "n": estimate.n,
-        "lost": estimate.lost,
-    }
+    return {**pick(estimate, "arm value"), **interval_ends(estimate.interval), **pick(estimate, "n lost")}

@@ -91,25 +91,22 @@ def print_curve(
             return status
         labels = {checkpoint.adapter: label_of(checkpoint) for checkpoint in present}
         curves = measure_curves(opened, run, labels, base, metric)
-    gone = _notes_on_absent([checkpoint for checkpoint in checkpoints if checkpoint not in present])
+    gone = [
+        f"step {label_of(checkpoint)} is left out: the service does not have {checkpoint.adapter} any more"
+        for checkpoint in checkpoints
+        if checkpoint not in present
+    ]
     view = curve_view(curves, f"Training curve of {log_dir}", gone, key, training_means(checkpoints, values))
     _show(view, output, as_json=as_json)
     return status if status in BROKEN else 0
 
 
-def _notes_on_absent(checkpoints: Sequence[Checkpoint]) -> list[str]:
-    return [
-        f"step {label_of(checkpoint)} is left out: the service does not have {checkpoint.adapter} any more"
-        for checkpoint in checkpoints
-    ]
-
-
 def _show(view: View, output: Path | None, *, as_json: bool) -> None:
     if output is None:
         print_result(["", *view_lines(view)], view.document, as_json=as_json)
-        return
-    write_view(view, output)
-    click.echo(f"{output} written")
+    else:
+        write_view(view, output)
+        click.echo(f"{output} written")
 
 
 def _run_suite(

@@ -82,6 +82,7 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
         look_share=level / facts["alpha"],
     )
     verdicts = gate.decide_verdicts(list(analyses.values()), alpha=level, strict=strict, family_size=family_size)
+    decided = {(verdict.nodeid, verdict.subject): verdict.state for verdict in verdicts}
     return Proof(
         run=run,
         started=facts["started"],
@@ -94,7 +95,12 @@ def load_proof(store: RunStore, run: str, *, alpha: float, look: int | None = No
         plans=judged_plans(store, run),
         analyses=tuple(analyses.values()),
         verdicts=verdicts,
-        disagreeing=tuple(_disagreeing(verdicts, stored)),
+        # What cannot be computed without a plugin stays as the session decided it.
+        disagreeing=tuple(
+            verdict
+            for verdict in stored
+            if verdict.state != "met" and decided.get((verdict.nodeid, verdict.subject), "met") == "met"
+        ),
     )
 
 
@@ -109,16 +115,6 @@ def _stored_verdicts(store: RunStore, run: str) -> list[Verdict]:
         Verdict(nodeid=plan.nodeid, subject=subject, **facts)
         for key, plan, _ in store.experiments(run)
         for subject, facts in store.verdicts(key).items()
-    ]
-
-
-def _disagreeing(verdicts: Sequence[Verdict], stored: Sequence[Verdict]) -> list[Verdict]:
-    """Return stored verdicts that are not met although the answers are, and those that cannot be computed without a plugin."""
-    decided = {(verdict.nodeid, verdict.subject): verdict.state for verdict in verdicts}
-    return [
-        verdict
-        for verdict in stored
-        if verdict.state != "met" and decided.get((verdict.nodeid, verdict.subject), "met") == "met"
     ]
 
 
@@ -166,32 +162,24 @@ def rank_versions(store: RunStore, versions: Sequence[Version], metric: str, *, 
 
 
 def _measured_versions(store: RunStore, versions: Sequence[Version]) -> Mapping[Test, Mapping[str, Place]]:
-    """Return, by test, the latest finished experiment that measured each version."""
     measured: dict[Test, dict[str, Place]] = {}
     for run in list_runs(store):
         if run.status != "finished":
             continue
         for key, plan, finished in store.experiments(run.id):
             if finished and plan.selected == plan.planned:
+                print_of = plan.fingerprint
+                test = plan.nodeid, print_of.dataset, print_of.function, print_of.metrics
                 for name, number in _versions_in(plan, versions):
-                    measured.setdefault(_test_of(plan), {}).setdefault(name, (key, number))
+                    measured.setdefault(test, {}).setdefault(name, (key, number))
     return measured
 
 
 def _versions_in(plan: Plan, versions: Sequence[Version]) -> Iterator[tuple[str, int]]:
     for number, arm in enumerate(plan.arms):
-        name = _name_of(arm, versions)
+        name = next((version.name for version in versions if is_version_arm(arm, version)), None)
         if name is not None and not arm.simulated:
             yield name, number
-
-
-def _name_of(arm: Arm, versions: Sequence[Version]) -> str | None:
-    return next((version.name for version in versions if is_version_arm(arm, version)), None)
-
-
-def _test_of(plan: Plan) -> Test:
-    print_of = plan.fingerprint
-    return plan.nodeid, print_of.dataset, print_of.function, print_of.metrics
 
 
 def _rankings(
@@ -199,7 +187,7 @@ def _rankings(
 ) -> Iterator[Ranking]:
     for (nodeid, *_), places in measured.items():
         loaded = {name: _scores_at(store, place, metric) for name, place in places.items()}
-        arms = {name: one for name, one in loaded.items() if one is not None}
+        arms = {name: scored for name, scored in loaded.items() if scored is not None}
         if len(arms) > 1:
             facts, attributes = next((facts, attributes) for facts, _, attributes in arms.values())
             table = compare_many_arms(
@@ -210,7 +198,6 @@ def _rankings(
 
 
 def _scores_at(store: RunStore, place: Place, metric: str) -> tuple[MetricFacts, Scores, SampleAttributes] | None:
-    """Return a version's scores of the metric; None if it has none."""
     key, number = place
     stored = load_experiment(store, key)
     inputs = analysis_inputs(stored, stored.finished)

@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, store_option
-from pytest_crucible.features.registry.records import GateEntry, LogEntry, VersionStatus
+from pytest_crucible.features.registry.records import GateEntry, LogEntry
+from pytest_crucible.features.registry.rules import Note, known_model
 from pytest_crucible.features.registry.store import PRODUCTION, load_registry, load_versions
-from pytest_crucible.features.registry.transitions import Note, known_model
 from pytest_crucible.features.registry.version_names import registry_folder
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.run_store import existing_store, find_configuration, project_root
 from pytest_crucible.stats.number_format import quantity, with_interval
-from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
     from pytest_crucible.features.registry.evidence import Ranking
@@ -48,26 +47,27 @@ def list_models(name: str, shows_log: bool, metric: str, store: str, as_json: bo
         if name:
             known_model(registry.state, name)
         if metric:
-            _print_ranks(opened, name, metric, as_json=as_json)
+            # Imported here: a list alone needs no statistics.
+            from pytest_crucible.features.registry.evidence import rank_versions
+
+            versions = [version for version in load_versions(opened) if name in ("", version.model)]
+            rankings = rank_versions(opened, versions, metric, alpha=project_alpha())
+            print_result((line for ranking in rankings for line in _rank_lines(ranking)), rankings, as_json=as_json)
             return
     if shows_log:
         rows = [(k, entry) for k, entry in enumerate(registry.log, start=1) if name in ("", entry.model)]
-        print_result(_log_lines(rows), [{"row": k, **_plain(entry)} for k, entry in rows], as_json=as_json)
+        table = [(str(k), entry.at[:19].replace("T", " "), entry.by, *_cells(entry)) for k, entry in rows]
+        print_result(
+            align_rows([LOG_HEADS, *table]), [{"row": k, **_plain(entry)} for k, entry in rows], as_json=as_json
+        )
         return
     listed = [
         (status, registry.state.proofs.get((status.model, status.number)))
         for status in registry.state.statuses.values()
         if name in ("", status.model)
     ]
-    print_result(_lines(listed), [_document(*row) for row in listed] if as_json else None, as_json=as_json)
-
-
-def _print_ranks(store: RunStore, name: str, metric: str, *, as_json: bool) -> None:
-    from pytest_crucible.features.registry.evidence import rank_versions
-
-    versions = [version for version in load_versions(store) if name in ("", version.model)]
-    rankings = rank_versions(store, versions, metric, alpha=project_alpha())
-    print_result((line for ranking in rankings for line in _rank_lines(ranking)), rankings, as_json=as_json)
+    documents = [{"version": status.version, **_plain(status), "proof": proof} for status, proof in listed]
+    print_result(_lines(listed), documents, as_json=as_json)
 
 
 def _rank_lines(ranking: Ranking) -> Iterator[str]:
@@ -85,34 +85,33 @@ def _rank_lines(ranking: Ranking) -> Iterator[str]:
         )
         for result in sorted(table.arms, key=lambda result: math.inf if result.rank is None else result.rank)
     ]
-    yield from _align([heads, *rows])
+    yield from align_rows([heads, *rows])
     yield f"No ranks: {table.reason}." if table.reason else f"All ranks hold together ({level})."
 
 
-def _lines(rows: Sequence[tuple[VersionStatus, LogEntry | None]]) -> Iterator[str]:
+def _lines(rows: Sequence[tuple[LogEntry, LogEntry | None]]) -> Iterator[str]:
     if not rows:
         yield "no model is registered: `crucible models register ADAPTER --model NAME` registers one"
         return
     table = (
         (
-            status.name,
+            status.version,
             status.state,
-            status.entry.at[:10],
+            status.at[:10],
             "-" if proof is None else proof.run or "-",
             "; ".join(filter(None, ("" if proof is None else evidence_text(proof), _why_text(status)))),
         )
         for status, proof in rows
     )
-    yield from _align([HEADS, *table])
+    yield from align_rows([HEADS, *table])
 
 
-def _why_text(status: VersionStatus) -> str:
+def _why_text(status: LogEntry) -> str:
     """Return the reason of a version's state. That of a rollback is about the version that it withdrew."""
-    is_restored = status.entry.action == "roll back" and status.state == PRODUCTION
-    return "" if is_restored else status.entry.why
+    return "" if status.action == "roll back" and status.state == PRODUCTION else status.why
 
 
-def _align(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Yield rows as lines with aligned columns; tabulate takes half a second for ten thousand."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
@@ -135,46 +134,20 @@ def evidence_text(proof: LogEntry) -> str:
     return ", ".join([*parts, *(["by force"] if proof.forced else [])])
 
 
-def _log_lines(rows: Sequence[tuple[int, LogEntry | GateEntry]]) -> Iterator[str]:
-    table = (
-        (
-            str(k),
-            entry.at[:19].replace("T", " "),
-            entry.by,
-            *(_gate_cells(entry) if isinstance(entry, GateEntry) else _cells(entry)),
-        )
-        for k, entry in rows
-    )
-    yield from _align([LOG_HEADS, *table])
-
-
-def _cells(entry: LogEntry) -> tuple[str, ...]:
-    gate = entry.evidence.get("gate") or "-"
-    return entry.version, _change(entry), entry.run or "-", str(gate), _reason(entry)
-
-
-def _gate_cells(entry: GateEntry) -> tuple[str, ...]:
-    former = "" if entry.number == 1 else f"gate {entry.number - 1} -> "
-    return entry.model, f"{former}gate {entry.number}", "-", str(entry.number), entry.why
-
-
-def _change(entry: LogEntry) -> str:
+def _cells(entry: LogEntry | GateEntry) -> tuple[str, ...]:
+    if isinstance(entry, GateEntry):
+        former = "" if entry.number == 1 else f"gate {entry.number - 1} -> "
+        return entry.model, f"{former}gate {entry.number}", "-", str(entry.number), entry.why
+    change = entry.state if entry.former is None else f"{entry.former} -> {entry.state}"
     if is_withdrawal(entry):
-        return "retired -> withdrawn"
-    return entry.state if entry.former is None else f"{entry.former} -> {entry.state}"
-
-
-def _reason(entry: LogEntry) -> str:
+        change = "retired -> withdrawn"
     forced = f"by force ({'; '.join(entry.forced)})" if entry.forced else ""
-    return ": ".join(part for part in (forced, entry.why) if part)
+    reason = ": ".join(filter(None, (forced, entry.why)))
+    return entry.version, change, entry.run or "-", str(entry.evidence.get("gate") or "-"), reason
 
 
 def _plain(entry: LogEntry | GateEntry) -> dict[str, object]:
     return {field.name: getattr(entry, field.name) for field in fields(entry)}
-
-
-def _document(status: VersionStatus, proof: LogEntry | None) -> dict[str, object]:
-    return {"version": status.name, **_plain(status.entry), "proof": proof}
 
 
 why_option = click.option("--why", required=True, metavar="TEXT", help="The reason, for the log.")
@@ -225,8 +198,5 @@ def entry_line(entry: LogEntry | GateEntry) -> str:
         return gate_line(entry)
     if is_withdrawal(entry):
         return f"{entry.version} was retired by a promotion; from now on no rollback restores it"
-    place = "in production" if entry.state == "production" else entry.state
-    former = (
-        "" if entry.former is None else f", was {'in production' if entry.former == 'production' else entry.former}"
-    )
-    return f"{entry.version} is {place}{former}"
+    place, former = ("in production" if state == PRODUCTION else state for state in (entry.state, entry.former))
+    return f"{entry.version} is {place}{f', was {former}' if former else ''}"

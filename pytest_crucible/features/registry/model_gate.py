@@ -11,8 +11,7 @@ from dataclasses import dataclass, fields
 from pytest_crucible.features.registry.evidence import Proof
 from pytest_crucible.features.registry.records import Demands, GateChange, GateEntry, ModelGate, SuiteRecord, Version
 from pytest_crucible.features.registry.rules import RegistrySettings
-from pytest_crucible.features.registry.store import StoredRegistry
-from pytest_crucible.features.registry.transitions import change_state
+from pytest_crucible.features.registry.store import StoredRegistry, append_entries, load_registry
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store.runs import RunStore
@@ -44,8 +43,8 @@ def weaker_demands(gate: ModelGate, record: SuiteRecord) -> list[GateChange]:
     """
     changes = [change for change in _differing("", gate.settings, record.settings) if not _is_stricter(change)]
     for nodeid, demands in gate.experiments.items():
-        found = _experiment_changes(nodeid, demands, record.experiments.get(nodeid))
-        changes += [change for change in found if not _is_stricter(change)]
+        differing = _experiment_changes(nodeid, demands, record.experiments.get(nodeid))
+        changes += [change for change in differing if not _is_stricter(change)]
     return changes
 
 
@@ -56,7 +55,8 @@ def weaker_rules(gate: ModelGate, rules: Demands) -> list[GateChange]:
 
 def _experiment_changes(nodeid: str, old: Demands | None, new: Demands | None) -> Iterator[GateChange]:
     if old is None or new is None:
-        yield GateChange(place=nodeid, demand="", old=_count(old), new=_count(new))
+        counts = (None if demands is None else f"{len(demands)} demands" for demands in (old, new))
+        yield GateChange(place=nodeid, demand="", old=next(counts), new=next(counts))
     else:
         yield from _differing(nodeid, old, new)
 
@@ -69,10 +69,6 @@ def _differing(place: str, old: Demands, new: Demands) -> Iterator[GateChange]:
 def _changes(place: str, name: str, old: str | None, new: str | None) -> Iterator[GateChange]:
     if old != new:
         yield GateChange(place=place, demand=name, old=old, new=new)
-
-
-def _count(demands: Demands | None) -> str | None:
-    return None if demands is None else f"{len(demands)} demands"
 
 
 def _is_stricter(change: GateChange) -> bool:
@@ -141,25 +137,24 @@ class GateCheck:
 
 def gate_shortcomings(check: GateCheck, proof: Proof) -> list[str]:
     """Return what keeps a run from meeting a gate, a sentence each; empty if it meets all of it."""
-    record = recorded_suite(proof)
-    if record is None:
+    plain = proof.manifest.get("suite")
+    # A run of an earlier version, and an imported one, recorded nothing of its collection.
+    if plain is None:
         return [
             f"run {proof.run} has no record of what it collected: run it again with this version of pytest-crucible"
         ]
+    record = from_plain(SuiteRecord, plain)
     ran, now = _differences(check, record), _differences(check, check.suite)
     # Where run and suite differ in one way from the gate, one sentence says so.
     return [
         *(f"run {proof.run} {sentence}" for sentence in ran),
         *_missing_verdicts(check, proof, record),
         *(f"the suite {sentence}" for sentence in now if sentence not in ran),
-        *_weaker_rules(check),
+        *(
+            f"{RULES} has {change.demand} = {change.new}, but {check.name} has {change.old}: restore it, or {check.remedy}"
+            for change in weaker_rules(check.gate, check.rules)
+        ),
     ]
-
-
-def recorded_suite(proof: Proof) -> SuiteRecord | None:
-    """Return what a run recorded of its collection; None for a run of an earlier version, and for an imported one."""
-    plain = proof.manifest.get("suite")
-    return None if plain is None else from_plain(SuiteRecord, plain)
 
 
 def freeze_problems(record: SuiteRecord, model: str) -> list[str]:
@@ -169,21 +164,14 @@ def freeze_problems(record: SuiteRecord, model: str) -> list[str]:
             "the suite has no experiment with a verdict: add @pytest.mark.quality_target(...) or "
             "@pytest.mark.ab_compare(...), or name another suite"
         ]
+    example = next((nodeid for nodeid in record.experiments if nodeid not in record.left_out), "SUITE")
+    # Tests often skip themselves without a key in the environment.
+    variable = " (--env NAME passes a variable of the environment to it)"
     return [
-        f"the suite leaves out {name}, which is {reason}: let it run{_variable_hint(reason)}, or name the tests of the gate: "
-        f"crucible models gate freeze {model} {_example(record)}"
+        f"the suite leaves out {name}, which is {reason}: let it run{variable if reason.startswith('skipped') else ''}, or name "
+        f"the tests of the gate: crucible models gate freeze {model} {example}"
         for name, reason in record.left_out.items()
     ]
-
-
-def _variable_hint(reason: str) -> str:
-    # Tests often skip themselves without a key in the environment.
-    return " (--env NAME passes a variable of the environment to it)" if reason.startswith("skipped") else ""
-
-
-def _example(record: SuiteRecord) -> str:
-    whole = [nodeid for nodeid in record.experiments if nodeid not in record.left_out]
-    return whole[0] if whole else "SUITE"
 
 
 def _differences(check: GateCheck, record: SuiteRecord) -> list[str]:
@@ -199,13 +187,13 @@ def _differences(check: GateCheck, record: SuiteRecord) -> list[str]:
         # A deselected experiment has no demands either.
         if change.demand or change.place not in record.left_out
     ]
-    missing = [_missing_text(check, record, change) for change in changes if not change.demand]
+    missing = [
+        f"gives no verdict on {change.place} ({_absence(record, change.place)}), which {check.name} asks for: run it, or "
+        f"{check.remedy}"
+        for change in changes
+        if not change.demand
+    ]
     return [*left_out, *missing, *_changed_texts(check, [change for change in changes if change.demand])]
-
-
-def _missing_text(check: GateCheck, record: SuiteRecord, change: GateChange) -> str:
-    reason = _absence(record, change.place)
-    return f"gives no verdict on {change.place} ({reason}), which {check.name} asks for: run it, or {check.remedy}"
 
 
 def _changed_texts(check: GateCheck, changes: Iterable[GateChange]) -> Iterator[str]:
@@ -221,13 +209,11 @@ def _changed_texts(check: GateCheck, changes: Iterable[GateChange]) -> Iterator[
 
 
 def _first_few(names: Sequence[str]) -> str:
-    """Return the first three names, and how many more there are."""
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return ", ".join(names[:MOST_NAMES]) + more
 
 
 def _absence(record: SuiteRecord, nodeid: str) -> str:
-    """Return why a record has no demands of an experiment."""
     if nodeid in record.without_verdict:
         return "it has no target and no comparison"
     file = nodeid.partition("::")[0]
@@ -240,13 +226,6 @@ def _missing_verdicts(check: GateCheck, proof: Proof, record: SuiteRecord) -> It
     for nodeid in check.gate.experiments:
         if nodeid in record.experiments and nodeid not in ran and nodeid not in record.left_out:
             yield f"run {proof.run} collected {nodeid} and did not run it, which {check.name} asks for: run it again"
-
-
-def _weaker_rules(check: GateCheck) -> Iterator[str]:
-    for change in weaker_rules(check.gate, check.rules):
-        yield (
-            f"{RULES} has {change.demand} = {change.new}, but {check.name} has {change.old}: restore it, or {check.remedy}"
-        )
 
 
 def short_value(value: str | None) -> str:
@@ -321,7 +300,7 @@ def promotion_gate(registry: StoredRegistry, version: Version, request: GateRequ
     problems = () if former else tuple(freeze_problems(record, version.model))
     if problems:
         return PromotionGate(entry=None, is_new=False, check=None, problems=problems)
-    entry = former or _entry(request, _gate(request, suite, variables, record), number=1)
+    entry = former or _entry(request, suite, variables, record, number=1)
     check = GateCheck(
         gate=entry.gate, number=former.number if former else 0, version=version, suite=record, rules=request.rules
     )
@@ -333,16 +312,12 @@ def freeze_gate(store: RunStore, request: GateRequest) -> FrozenGate:
 
     Raises SpecError for a suite that leaves out experiments, and for a change without a reason.
     """
-    frozen: FrozenGate | None = None
-
-    def decide(registry: StoredRegistry) -> tuple[GateEntry, ...]:
-        nonlocal frozen
+    while True:
+        registry = load_registry(store)
         frozen = _freeze(registry, request)
-        return (frozen.entry,) if frozen.is_new else ()
-
-    change_state(store, decide)
-    assert frozen is not None
-    return frozen
+        # Another process may have changed the registry meanwhile.
+        if not frozen.is_new or append_entries(store, registry, [frozen.entry]):
+            return frozen
 
 
 def _freeze(registry: StoredRegistry, request: GateRequest) -> FrozenGate:
@@ -353,27 +328,22 @@ def _freeze(registry: StoredRegistry, request: GateRequest) -> FrozenGate:
     problems = freeze_problems(record, request.model)
     if problems:
         raise SpecError("\n".join(problems))
-    gate = _gate(request, suite, variables, record)
+    entry = _entry(request, suite, variables, record, number=former.number + 1 if former else 1)
     if former is None:
-        return FrozenGate(entry=_entry(request, gate, number=1), is_new=True)
-    changes = tuple(gate_changes(former.gate, gate))
+        return FrozenGate(entry=entry, is_new=True)
+    changes = tuple(gate_changes(former.gate, entry.gate))
     if not changes:
         return FrozenGate(entry=former, is_new=False)
     if not request.why:
         texts = ", ".join(change.text for change in changes)
         raise SpecError(f"{former.name} changes ({texts}): add --why TEXT, the reason for the log")
-    return FrozenGate(entry=_entry(request, gate, number=former.number + 1), is_new=True, changes=changes)
+    return FrozenGate(entry=entry, is_new=True, changes=changes)
 
 
-def _gate(request: GateRequest, suite: tuple[str, ...], variables: tuple[str, ...], record: SuiteRecord) -> ModelGate:
-    return ModelGate(
-        suite=suite,
-        variables=variables,
-        settings=record.settings,
-        experiments=record.experiments,
-        rules=request.rules,
+def _entry(
+    request: GateRequest, suite: tuple[str, ...], variables: tuple[str, ...], record: SuiteRecord, *, number: int
+) -> GateEntry:
+    gate = ModelGate(
+        suite=suite, variables=variables, settings=record.settings, experiments=record.experiments, rules=request.rules
     )
-
-
-def _entry(request: GateRequest, gate: ModelGate, *, number: int) -> GateEntry:
     return GateEntry(at=request.at, model=request.model, number=number, gate=gate, by=request.by, why=request.why)

@@ -29,7 +29,7 @@ def pytest_crucible_commands() -> dict[str, str]:
         "models retire": f"{_FOLDER}.commands:retire",
         "models gate freeze": f"{_FOLDER}.commands:freeze",
         "models gate show": f"{_FOLDER}.commands:show",
-        "models watch": f"{_FOLDER}.watch:watch_source",
+        "models watch": f"{_FOLDER}.checkpoints:watch_source",
         "models schedule": f"{_FOLDER}.schedule:write_schedule",
         "models curve": f"{_FOLDER}.curve_command:print_curve",
     }

@@ -22,19 +22,22 @@ from pytest_crucible.features.registry.records import (
     SuiteRecord,
     Version,
     VersionState,
-    VersionStatus,
     is_numbered,
     is_version_arm,
     without_session_seed,
 )
 from pytest_crucible.features.registry.registration import check_weights
 from pytest_crucible.features.registry.rules import (
+    Note,
     Production,
     RegistrySettings,
     Situation,
     alpha_of_look,
+    change_state,
+    check_not_withdrawn,
     era_runs,
     look_of_run,
+    promotion,
     shortcomings,
 )
 from pytest_crucible.features.registry.store import (
@@ -47,13 +50,12 @@ from pytest_crucible.features.registry.store import (
     load_versions,
     version_key,
 )
-from pytest_crucible.features.registry.transitions import Note, change_state, check_not_withdrawn, promotion
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store.runs import RunStore
 
-COLLECTOR = "pytest_crucible.features.registry.collect_suite"
+COLLECTOR = "pytest_crucible.features.registry.suite"
 # What programs need to start, to find packages, files and caches, and to reach a mirror. Everything else may be a switch that
 # a conftest.py reads, such as FAST=1.
 KEPT = (
@@ -85,10 +87,10 @@ def collect_suite(suite: Sequence[str], variables: Sequence[str], root: Path) ->
         )
         if not file.is_file():
             lines = (done.stderr or done.stdout).strip().splitlines() or [f"exit status {done.returncode}"]
-            raise _not_collected(suite, lines[-1])
+            raise _collection_error(suite, lines[-1])
         plain = json.loads(file.read_text(encoding="utf-8"))
     if plain["error"]:
-        raise _not_collected(suite, plain["error"])
+        raise _collection_error(suite, plain["error"])
     return from_plain(SuiteRecord, plain["record"])
 
 
@@ -101,7 +103,7 @@ def clean_environment(environment: Mapping[str, str], variables: Sequence[str]) 
     }
 
 
-def _not_collected(suite: Sequence[str], reason: str) -> SpecError:
+def _collection_error(suite: Sequence[str], reason: str) -> SpecError:
     where = " ".join(suite) or "pytest's root directory"
     return SpecError(
         f"the suite ({where}) cannot be collected for its gate: {reason}: correct the suite; a variable of the environment "
@@ -156,7 +158,8 @@ def promote_run(store: RunStore, request: Promotion) -> tuple[LogEntry | GateEnt
 def candidate_version(store: RunStore, request: Promotion) -> Version:
     """Return the version that the candidate of a run is. Raises SpecError for one that is not registered."""
     arm = _candidate_arm(store, request.run)
-    keys = [_key(arm, dict(arm.parameters)), _key(arm, without_session_seed(arm.parameters, {}))]
+    parameters = (arm.parameters, without_session_seed(arm.parameters, {}))
+    keys = [version_key(arm.identity, each) for each in parameters]
     versions = [version for version in load_versions(store, keys) if is_version_arm(arm, version)]
     if is_numbered(arm.name):
         versions = [version for version in versions if version.name == arm.name] or versions
@@ -173,19 +176,16 @@ def candidate_version(store: RunStore, request: Promotion) -> Version:
 
 
 def _decide(
-    store: RunStore,
-    registry: StoredRegistry,
-    version: Version,
-    request: Promotion,
-    expires: datetime.datetime | None,
+    store: RunStore, registry: StoredRegistry, version: Version, request: Promotion, expires: datetime.datetime | None
 ) -> tuple[LogEntry | GateEntry, ...]:
-    """Return the entries of the promotion for the registry as it is now."""
     status = registry.state.statuses[version.model, version.number]
     at = request.now.isoformat(timespec="milliseconds")
     # Refused first where the version has that state already, because its proof may be out of date by now.
     promotion(registry.state, status, request.to, Note(at=at, by=request.by))
     production = _production(store, registry.state, version)
-    gate = promotion_gate(registry, version, _gate_request(request, version, at))
+    rules = rules_of(request.settings)
+    of_gate = GateRequest(model=version.model, collect=request.collect, rules=rules, at=at, by=request.by)
+    gate = promotion_gate(registry, version, of_gate)
     proof = _proof(store, replace(request, alpha=min(request.alpha, gate.alpha)), production)
     check_not_withdrawn(status, proof.run, proof.started)
     situation = Situation(
@@ -200,13 +200,6 @@ def _decide(
     return (*frozen, *promotion(registry.state, status, request.to, note))
 
 
-def _gate_request(request: Promotion, version: Version, at: str) -> GateRequest:
-    """Return the request to freeze the gate of a model that has none."""
-    return GateRequest(
-        model=version.model, collect=request.collect, rules=rules_of(request.settings), at=at, by=request.by
-    )
-
-
 def _proof(store: RunStore, request: Promotion, production: Production | None) -> Proof:
     """Return the run decided again: in an era, at the error rate of this run's look."""
     era_alpha = request.settings.era_alpha
@@ -217,18 +210,17 @@ def _proof(store: RunStore, request: Promotion, production: Production | None) -
 
 
 def _production(store: RunStore, state: RegistryState, version: Version) -> Production | None:
-    holder: VersionStatus | None = state.holder(version.model, PRODUCTION)
+    holder = state.holder(version.model, PRODUCTION)
     if holder is None or holder.number == version.number:
         return None
     stored = load_version(store, holder.model, holder.number)
     if stored is None:
-        raise SpecError(f"{holder.name} is in production, and its row is missing: restore the store from a backup")
+        raise SpecError(f"{holder.version} is in production, and its row is missing: restore the store from a backup")
     name = PRODUCTION if len(state.models) == 1 else f"{version.model}@{PRODUCTION}"
-    return Production(version=stored, since=holder.entry.at, name=name)
+    return Production(version=stored, since=holder.at, name=name)
 
 
 def _evidence(proof: Proof, production: Production | None, gate: GateEntry | None) -> dict[str, Any]:
-    """Return a proof as plain data for the log."""
     return {
         "verdicts": [
             {"experiment": verdict.nodeid, "subject": verdict.subject, "state": verdict.state, "proven": verdict.proven}
@@ -245,7 +237,6 @@ def _evidence(proof: Proof, production: Production | None, gate: GateEntry | Non
 
 
 def _candidate_arm(store: RunStore, run: str) -> Arm:
-    """Return the candidate of a run. Raises SpecError for none and for several."""
     arms = [plan.candidate for plan in judged_plans(store, run)]
     if not arms:
         raise SpecError(
@@ -256,7 +247,3 @@ def _candidate_arm(store: RunStore, run: str) -> Arm:
             f"run {run} has several candidates ({', '.join(sorted({arm.name for arm in arms}))}): measure one"
         )
     return arms[0]
-
-
-def _key(arm: Arm, parameters: dict[str, Any]) -> str:
-    return version_key(arm.identity, parameters)

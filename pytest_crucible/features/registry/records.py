@@ -98,23 +98,6 @@ class LogEntry:
         return f"{self.model}@{self.number}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VersionStatus:
-    """The state of a version, and the log entry that gave it."""
-
-    model: str
-    number: int
-    entry: LogEntry
-
-    @property
-    def state(self) -> VersionState:
-        return self.entry.state
-
-    @property
-    def name(self) -> str:
-        return f"{self.model}@{self.number}"
-
-
 Demands = Mapping[str, str]
 """Everything that can make a verdict easier to meet, by name, as text in full precision: `comparison of exact_match` ->
 `non-inferior by 0.05`."""

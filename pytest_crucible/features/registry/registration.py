@@ -11,19 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_crucible.adapters.adapter_kind import Weights
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_rows import Pending, explain_missing, find_preparation
 from pytest_crucible.adapters.kinds import kind_of
-from pytest_crucible.adapters.preparations import Pending, explain_missing, find_preparation
-from pytest_crucible.adapters.prompt_text import freeze_prompt
-from pytest_crucible.adapters.stored_arms import is_stored
-from pytest_crucible.adapters.weights import Weights
+from pytest_crucible.adapters.opened_arm import freeze_prompt
 from pytest_crucible.features.registry import is_version
-from pytest_crucible.features.registry.records import (
-    LogEntry,
-    StoredWeights,
-    Version,
-)
+from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import (
     PRODUCTION,
     StoredRegistry,
@@ -63,7 +58,7 @@ class FrozenAdapter:
 def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
     """Open an adapter and return its state. Raises SpecError, also for an adapter that is not trained yet."""
     # The import loads backends, which checks of weights do not need.
-    from pytest_crucible.adapters.opener import Opener
+    from pytest_crucible.adapters.opener import Opener, is_stored
 
     configured = read_adapters(context.root)
     if is_stored(name) or (is_version(name) and name not in configured):
@@ -85,7 +80,7 @@ def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
 def _locate(adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter]) -> Adapter:
     """Return the adapter with its paths resolved, as it is prepared: with a checkpoint in the place of a recipe."""
     typed_in = None if adapter.name in configured else context.invocation_folder
-    located = kind_of(adapter).locate_files(adapter, context, configured, typed_in)
+    located = kind_of(adapter).locate(adapter, context, configured, typed_in)
     preparation = find_preparation(located, context)
     ready = located if preparation is None else preparation.open(located, context, None)
     return located if isinstance(ready, Pending) else ready
@@ -93,7 +88,13 @@ def _locate(adapter: Adapter, context: AdapterContext, configured: Mapping[str, 
 
 def keep_weights(weights: Weights, folder: Path) -> Mapping[str, StoredWeights]:
     """Copy the files of an adapter, with their lineage, and return where they are. Raises SpecError."""
-    return {option: _keep_file(path, weights, folder) for option, path in weights.files.items()}
+    stored = {}
+    for option, path in weights.files.items():
+        try:
+            stored[option] = _copy(path, weights, folder)
+        except OSError as error:
+            raise SpecError(f"{path} cannot be copied into {str(folder)!r}: {error}") from error
+    return stored
 
 
 def check_weights(version: Version, folder: Path) -> None:
@@ -104,13 +105,6 @@ def check_weights(version: Version, folder: Path) -> None:
             raise SpecError(f"weights of {version.name} are missing: {path} does not exist: restore it from a backup")
         if hash_file(path) != stored.sha256:
             raise SpecError(changed_text(version.name))
-
-
-def _keep_file(path: Path, weights: Weights, folder: Path) -> StoredWeights:
-    try:
-        return _copy(path, weights, folder)
-    except OSError as error:
-        raise SpecError(f"{path} cannot be copied into {str(folder)!r}: {error}") from error
 
 
 def _copy(path: Path, weights: Weights, folder: Path) -> StoredWeights:
@@ -194,13 +188,11 @@ def _version(model: str, number: int, frozen: FrozenAdapter, stored: Mapping[str
 
 
 def _step_text(frozen: FrozenAdapter) -> str:
-    """Return the log's text on weights that a recipe kept before its end."""
     lineage = frozen.weights.lineage
     return "" if lineage is None or lineage.step is None else f"step {lineage.step} of {lineage.recipe}"
 
 
 def _check_keys(frozen: FrozenAdapter, hide: Callable[[str], str]) -> None:
-    """Raise SpecError for a key in the adapter's table: the registry would store it."""
     plain = plain_or_repr(frozen.adapter)
     if redact(plain, hide) != plain:
         raise SpecError(

@@ -11,22 +11,127 @@ doi:10.1111/j.1467-9868.2007.00643.x, call it alpha spending).
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import select
 
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.features.registry.records import Version, VersionState, is_version_arm
-from pytest_crucible.records import Analysis, Arm, Comparison, Plan, TargetResult, Verdict
+from pytest_crucible.features.registry.records import Action, GateEntry, LogEntry, Version, VersionState, is_version_arm
+from pytest_crucible.features.registry.store import (
+    PRODUCTION,
+    STAGED,
+    RegistryState,
+    StoredRegistry,
+    append_entries,
+    load_registry,
+)
+from pytest_crucible.records import Arm, Plan, Verdict
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.history import arms_with_new_replies
 from pytest_crucible.store.runs import RunStore
+
+ORDER: tuple[VersionState, ...] = ("draft", "candidate", STAGED, PRODUCTION)
+"""States that a promotion leads to, the lowest first."""
+EXCLUSIVE = (STAGED, PRODUCTION)
+"""States that one version of a model has."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Note:
+    """The facts of a transition that the log records besides the states."""
+
+    at: str
+    by: str
+    why: str = ""
+    run: str | None = None
+    forced: tuple[str, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
+
+
+Entry = TypeVar("Entry", LogEntry, GateEntry, LogEntry | GateEntry)
+
+
+def change_state(store: RunStore, decide: Callable[[StoredRegistry], Sequence[Entry]]) -> tuple[Entry, ...]:
+    """Append the entries that `decide` returns for the registry as it is, in one transaction. Raises what `decide` raises.
+
+    If another transition came first, `decide` is called again with its result.
+    """
+    while True:
+        registry = load_registry(store)
+        entries = decide(registry)
+        if not entries or append_entries(store, registry, entries):
+            return tuple(entries)
+
+
+def promotion(state: RegistryState, status: LogEntry, to: VersionState, note: Note) -> tuple[LogEntry, ...]:
+    """Return the entries of a promotion: the version that was in the state before is retired.
+
+    Raises SpecError for a version that is there already, or beyond.
+    """
+    if status.state in ORDER and ORDER.index(status.state) >= ORDER.index(to):
+        raise SpecError(
+            f"{status.version} is {_describe(status)} already: `crucible models list {status.model}` shows why"
+        )
+    entries = [_entry("promote", status, to, note)]
+    former = state.holder(status.model, to) if to in EXCLUSIVE else None
+    if former is not None:
+        entries.insert(0, _entry("promote", former, "retired", Note(at=note.at, by=note.by, run=note.run)))
+    return tuple(entries)
+
+
+def rollback(state: RegistryState, model: str, note: Note) -> tuple[LogEntry, ...]:
+    """Return the entries that restore the production version before this one. Raises SpecError without one."""
+    earlier, holder = state.earlier_production(model), state.holder(model, PRODUCTION)
+    if earlier is None:
+        raise SpecError(f"{model} has no earlier production version to restore")
+    entries = [_entry("roll back", state.statuses[model, earlier], PRODUCTION, note)]
+    if holder is not None:
+        entries.insert(0, _entry("roll back", holder, "rolled-back", note))
+    return tuple(entries)
+
+
+def retirement(status: LogEntry, note: Note) -> tuple[LogEntry, ...]:
+    """Return the entry that withdraws a version. Raises SpecError for one that is withdrawn already."""
+    # One that a later promotion replaced may still be restored by a rollback, until it is withdrawn by hand.
+    if status.state in ("retired", "rolled-back") and status.action != "promote":
+        raise SpecError(
+            f"{status.version} is {status.state} already: `crucible models list {status.model} --log` shows why"
+        )
+    return (_entry("retire", status, "retired", note),)
+
+
+def check_not_withdrawn(status: LogEntry, run: str, started: str) -> None:
+    """Raise SpecError if a version was withdrawn after its proof began: the proof does not have the reason for it."""
+    withdrawn = status.state == "rolled-back" or status.action == "retire"
+    if withdrawn and started <= status.at:
+        raise SpecError(
+            f"{status.version} was {_describe(status)} on {status.at[:10]}, after run {run} began: run it again, "
+            "then promote that run"
+        )
+
+
+def _entry(action: Action, status: LogEntry, to: VersionState, note: Note) -> LogEntry:
+    changed = {"action": action, "state": to, "former": status.state}
+    return LogEntry(model=status.model, number=status.number, **vars(note) | changed)
+
+
+def _describe(status: LogEntry) -> str:
+    names = {"production": "in production", "rolled-back": "rolled back", "candidate": "a candidate"}
+    return names.get(status.state, status.state)
+
+
+def known_model(state: RegistryState, model: str) -> None:
+    """Raise SpecError, with the nearest name, for a model that is not registered."""
+    if model not in state.models:
+        hint = suggest(model, state.models, otherwise="run crucible models register ADAPTER --model NAME")
+        raise SpecError(f"model {model!r} is not registered: {hint}")
+
 
 if TYPE_CHECKING:
     from pytest_crucible.features.registry.evidence import Proof
@@ -46,13 +151,13 @@ class RegistrySettings:
     """The error rate that all candidates of one production version share; None: each run has its own."""
 
 
-_KINDS: dict[str, tuple[type, ...]] = {
-    "proven": (bool,),
-    "clean_commit": (bool,),
-    "max_age_days": (int, float),
-    "era_alpha": (int, float),
+_SETTINGS: dict[str, tuple[tuple[type, ...], str]] = {
+    "proven": ((bool,), "true"),
+    "clean_commit": ((bool,), "true"),
+    "max_age_days": ((int, float), "30"),
+    "era_alpha": ((int, float), "0.05"),
 }
-_EXAMPLES = {"proven": "true", "clean_commit": "true", "max_age_days": "30", "era_alpha": "0.05"}
+"""Types of the settings, and an example of each."""
 
 
 def read_registry_settings(root: Path) -> RegistrySettings:
@@ -64,15 +169,13 @@ def read_registry_settings(root: Path) -> RegistrySettings:
 
 
 def _check(name: str, value: Any) -> None:
-    known = [field.name for field in fields(RegistrySettings)]
-    if name not in known:
-        takes = f"it takes {', '.join(known)}"
-        raise SpecError(
-            f"[registry] has {name!r}, which is not one of its settings: {suggest(name, known, always=takes)}"
-        )
-    is_kind = isinstance(value, _KINDS[name]) and (isinstance(value, bool) == (bool in _KINDS[name]))
+    if name not in _SETTINGS:
+        hint = suggest(name, list(_SETTINGS), always=f"it takes {', '.join(_SETTINGS)}")
+        raise SpecError(f"[registry] has {name!r}, which is not one of its settings: {hint}")
+    kinds, example = _SETTINGS[name]
+    is_kind = isinstance(value, kinds) and (isinstance(value, bool) == (bool in kinds))
     if not is_kind or (name == "max_age_days" and value <= 0) or (name == "era_alpha" and not 0 < value < 0.5):
-        raise SpecError(f"[registry] has {name} = {value!r}: write for example {name} = {_EXAMPLES[name]}")
+        raise SpecError(f"[registry] has {name} = {value!r}: write for example {name} = {example}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,8 +219,8 @@ def _candidate(proof: Proof) -> Iterator[str]:
     for plan in proof.plans:
         if plan.selected < plan.planned:
             yield (
-                f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {_short(plan.nodeid)}: run it "
-                "without -k, -m and --lf"
+                f"{run} measured {plan.selected} of {quantity(plan.planned, 'sample')} of {plan.nodeid.rpartition('::')[2]}: "
+                "run it without -k, -m and --lf"
             )
     simulated = {arm.name: None for plan in proof.plans for arm in plan.arms if arm.simulated}
     if simulated:
@@ -144,7 +247,6 @@ def _check_staged(proof: Proof, situation: Situation) -> Iterator[str]:
 
 
 def _compares_with(plan: Plan, version: Version) -> bool:
-    """Return whether a plan has a comparison with the version that gives a verdict."""
     names = {arm.name for arm in plan.arms[1:] if is_version_arm(arm, version)}
     return any(contrast.decides and contrast.baseline in names for contrast in plan.contrasts)
 
@@ -162,24 +264,16 @@ def _production(proof: Proof, situation: Situation) -> Iterator[str]:
             f"{run} rests on answers of {proof.oldest_answer[:10]}, {days:,.0f} days old, and {settings.max_age_days:g} are "
             "allowed: run it again with --crucible-cache=refresh"
         )
-    if _is_unconfirmed_winner(proof):
+    if any(plan.chosen_among > 1 for plan in proof.plans):
         yield f"{run} chose the winner of a sweep with confirm = 0: measure the winner on samples that did not choose it"
     if situation.expires is not None:
         path = situation.version.adapter.options.get("model_path", situation.version.name)
         yield f"{path} expires on {situation.expires.date().isoformat()}: remove its TTL, then promote"
 
 
-def _is_unconfirmed_winner(proof: Proof) -> bool:
-    """Return whether a sweep chose the candidate on the samples of its verdicts."""
-    return any(plan.chosen_among > 1 for plan in proof.plans)
-
-
 def _unproven(proof: Proof) -> Iterator[str]:
-    for verdict in proof.verdicts:
-        if verdict.state == "met" and not verdict.proven and verdict.kind != "claim":
-            sentence = _unproven_sentence(proof, verdict)
-            if sentence:
-                yield sentence
+    met = (verdict for verdict in proof.verdicts if verdict.state == "met" and verdict.kind != "claim")
+    yield from filter(None, (_unproven_sentence(proof, verdict) for verdict in met if not verdict.proven))
 
 
 def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
@@ -187,24 +281,20 @@ def _unproven_sentence(proof: Proof, verdict: Verdict) -> str:
     analysis = next(analysis for analysis in proof.analyses if analysis.plan.nodeid == verdict.nodeid)
     target = next((result for result in analysis.targets if result.target.text == verdict.subject), None)
     if target is not None:
-        return _unproven_target(proof, target)
-    comparison = _find_comparison(analysis, verdict.subject)
-    return "" if comparison is None else _unproven_comparison(proof, verdict, comparison)
-
-
-def _unproven_target(proof: Proof, result: TargetResult) -> str:
-    # An equality can only be refuted, and a number of the training is known: neither has a proof to wait for.
-    if result.target.relation == "==" or result.estimate.is_known:
+        # An equality can only be refuted, and a number of the training is known: neither has a proof to wait for.
+        if target.target.relation == "==" or target.estimate.is_known:
+            return ""
+        return _not_proven(proof, target.target.text, target.estimate.n, target.needed)
+    pairs = (pair for pair in analysis.comparisons if pair.contrast.subject(pair.candidate) == verdict.subject)
+    comparison = next(pairs, None)
+    if comparison is None:
         return ""
-    return _not_proven(proof, result.target.text, result.estimate.n, result.needed)
-
-
-def _unproven_comparison(proof: Proof, verdict: Verdict, comparison: Comparison) -> str:
     contrast = comparison.contrast
     if contrast.margin is None and contrast.relevant is None and contrast.alternative == "regression":
+        margin = '"5 %"' if comparison.ratio is not None else "0.05"
         return (
             f"run {proof.run} has {verdict.subject} without a margin, which proves nothing: write "
-            f'@pytest.mark.ab_compare("{contrast.expression}", margin={_margin_example(comparison)}), or promote to staged'
+            f'@pytest.mark.ab_compare("{contrast.expression}", margin={margin}), or promote to staged'
         )
     return _not_proven(proof, verdict.subject, comparison.pairs, comparison.needed)
 
@@ -212,19 +302,6 @@ def _unproven_comparison(proof: Proof, verdict: Verdict, comparison: Comparison)
 def _not_proven(proof: Proof, subject: str, n: int, needed: int | None) -> str:
     would = f"; about {needed:,} would" if needed is not None and needed > n else ""
     return f"run {proof.run} does not prove {subject} (n = {n:,}{would}): add samples, or promote to staged"
-
-
-def _margin_example(comparison: Comparison) -> str:
-    """Return a margin as an example: 5 points for shares, 5 % for ratios."""
-    return '"5 %"' if comparison.ratio is not None else "0.05"
-
-
-def _find_comparison(analysis: Analysis, subject: str) -> Comparison | None:
-    return next((item for item in analysis.comparisons if item.contrast.subject(item.candidate) == subject), None)
-
-
-def _short(nodeid: str) -> str:
-    return nodeid.rpartition("::")[2]
 
 
 def alpha_of_look(era_alpha: float, look: int) -> float:

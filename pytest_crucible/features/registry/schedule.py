@@ -10,7 +10,6 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +34,6 @@ class Times:
     hour: int
     minute: int
 
-    def after(self, moment: datetime.datetime, zone: datetime.tzinfo | None) -> Iterator[datetime.datetime]:
-        """Yield the times after a moment, without end. The default is the time zone of this machine."""
-        day = moment.astimezone(zone).date()
-        while True:
-            at = datetime.datetime.combine(day, datetime.time(self.hour, self.minute), zone).astimezone(zone)
-            if day.weekday() in self.days and at > moment:
-                yield at
-            day += datetime.timedelta(days=1)
-
 
 def next_times(
     times: Times, moment: datetime.datetime, zone: datetime.tzinfo | None = None, *, number: int = 3
@@ -54,7 +44,13 @@ def next_times(
     >>> [f"{at:%a %H:%M}" for at in next_times(parse_times("mon-fri 02:30"), start, start.tzinfo)]
     ['Mon 02:30', 'Tue 02:30', 'Wed 02:30']
     """
-    return list(islice(times.after(moment, zone), number))
+    day, moments = moment.astimezone(zone).date(), list[datetime.datetime]()
+    while len(moments) < number:
+        at = datetime.datetime.combine(day, datetime.time(times.hour, times.minute), zone).astimezone(zone)
+        if day.weekday() in times.days and at > moment:
+            moments.append(at)
+        day += datetime.timedelta(days=1)
+    return moments
 
 
 def parse_times(text: str) -> Times:
@@ -76,7 +72,6 @@ def _parse_days(words: str, text: str) -> tuple[int, ...]:
 
 
 def _parse_range(word: str, text: str) -> Iterator[int]:
-    """Yield the days of `mon` or `fri-mon`."""
     names = word.split("-")
     for name in names:
         if name not in DAYS:
@@ -96,26 +91,10 @@ LONGEST_CRON_LINE = 990
 """Characters. Debian's cron cuts a command at 1,000 without a word (MAX_COMMAND of cron.h)."""
 _PLAIN = re.compile(r"[\w@+:,./-]+", re.ASCII)
 _PLAIN_ARGUMENT = re.compile(r"[\w@+:,./=-]+", re.ASCII)
-_KEYWORDS = frozenset(
-    [
-        "case",
-        "do",
-        "done",
-        "elif",
-        "else",
-        "esac",
-        "fi",
-        "for",
-        "function",
-        "if",
-        "in",
-        "select",
-        "then",
-        "time",
-        "until",
-        "while",
-    ]
-)
+_KEYWORDS = {
+    *("case", "do", "done", "elif", "else", "esac", "fi", "for"),
+    *("function", "if", "in", "select", "then", "time", "until", "while"),
+}
 _NOT_PRINTABLE_IN_YAML = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
@@ -142,7 +121,11 @@ def cron_command(line: str) -> str:
     >>> print(cron_command("echo '50%'"))
     echo '50'\%''
     """
-    written = _without_percent(line) if "\n" not in line else _through_printf(line)
+    written = _without_percent(line)
+    if "\n" in line:
+        escaped = line.replace("\\", "\\\\").replace("\n", "\\n").replace("%", "%%")
+        # The quotes come last: _without_percent needs every percent sign within them.
+        written = f'eval "$(printf {_without_percent(shlex.quote(escaped))})"'
     if len(written) > LONGEST_CRON_LINE:
         raise SpecError(
             f"the command has {len(written):,} characters, and cron cuts lines at 1,000: put the command into a script, "
@@ -155,12 +138,6 @@ def _without_percent(line: str) -> str:
     # _quote puts each word with a percent sign into single quotes. Outside of them `\%` is a percent sign to every cron:
     # one that removes the backslash leaves it bare, and to one that does not the shell removes it.
     return line.replace("%", "'\\%'")
-
-
-def _through_printf(line: str) -> str:
-    escaped = line.replace("\\", "\\\\").replace("\n", "\\n").replace("%", "%%")
-    # The quotes come last: _without_percent needs every percent sign within them.
-    return f'eval "$(printf {_without_percent(shlex.quote(escaped))})"'
 
 
 def systemd_word(text: str) -> str:
@@ -284,19 +261,15 @@ def write_schedule(kind: str, at: str, output: str, as_json: bool, command: tupl
     schedule = Schedule(times=times, command=command, folder=Path.cwd(), programs=programs)
     files = render_schedule(kind, schedule, file)
     for path, text in files.items():
-        _write(path, text)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            # Arguments that are not UTF-8 are surrogates here, and the same bytes in the file.
+            path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
+        except OSError as error:
+            raise SpecError(f"{path} cannot be written: {error.strerror or error}") from error
     zone = datetime.UTC if kind == "github" else None
     upcoming = next_times(times, datetime.datetime.now(datetime.UTC), zone)
     lines = [f"wrote {path}" for path in files]
     lines += [f"next: {moment:%a %Y-%m-%d %H:%M %Z}" for moment in upcoming]
     document = {"files": [str(path) for path in files], "next": [moment.isoformat() for moment in upcoming]}
     print_result(lines, document, as_json=as_json)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        # Arguments that are not UTF-8 are surrogates here, and the same bytes in the file.
-        path.write_text(text, encoding="utf-8", errors="surrogateescape", newline="\n")
-    except OSError as error:
-        raise SpecError(f"{path} cannot be written: {error.strerror or error}") from error

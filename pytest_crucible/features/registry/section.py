@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from pytest_crucible.features.registry.records import is_numbered
 from pytest_crucible.records import Claim, Note, View
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.number_format import ordinal, quantity
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,11 +37,6 @@ def compute(inputs: SectionInputs) -> CandidateCount | None:
     if number < 2:
         return None
     return CandidateCount(candidate=arms[0].name, number=number, samples=inputs.samples, alpha=inputs.alpha)
-
-
-def claims(count: CandidateCount) -> Sequence[Claim]:
-    """Return nothing: a count is not a claim."""
-    return ()
 
 
 def view(count: CandidateCount, claims: Sequence[Claim]) -> View:

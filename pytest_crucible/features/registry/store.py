@@ -1,4 +1,4 @@
-"""Reads and writes the versions of the model registry, and appends to its log."""
+"""The tables of the model registry in the run store: reads and writes versions, and appends to the log."""
 
 from __future__ import annotations
 
@@ -9,16 +9,68 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, func, insert, literal, select, union_all, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Integer,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+    func,
+    insert,
+    literal,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.exc import IntegrityError
 
-from pytest_crucible.features.registry import tables
-from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState, VersionStatus
+from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
 from pytest_crucible.store.engine import insert_or_ignore
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.schema import LONGEST_TAG, metadata
+
+# A registered version never changes: its state is in the log.
+model_versions = Table(
+    "model_versions",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column("model", String(LONGEST_TAG), nullable=False),
+    # From 1, in the order of registration.
+    Column("number", Integer, nullable=False),
+    # The SHA-256 of identity and parameters: an adapter that is registered again has the same number.
+    Column("key", String(64), nullable=False),
+    # JSON as it was hashed: adapter table, identity, weights, lineage.
+    Column("body", Text, nullable=False),
+    UniqueConstraint("model", "number"),
+    UniqueConstraint("model", "key"),
+)
+
+# Only grows. Each row's digest covers the row before, so that a changed row does not match.
+registry_log = Table(
+    "registry_log",
+    metadata,
+    # From 1, without gaps.
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    # JSON as it was hashed.
+    Column("body", Text, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
+# The last row of the log. A transition replaces the row that it has read: of two at once, one finds it and wins.
+registry_head = Table(
+    "registry_head",
+    metadata,
+    Column("id", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),
+    Column("digest", String(64), nullable=False),
+)
+
+TABLES = (model_versions, registry_log, registry_head)
 
 
 @dataclass(frozen=True)
@@ -59,19 +111,19 @@ def load_registry(store: RunStore, *, check: bool = True) -> StoredRegistry:
 def append_entries(store: RunStore, registry: StoredRegistry, entries: Sequence[LogEntry | GateEntry]) -> bool:
     """Append entries in one transaction; return False, with nothing written, where the registry has changed since."""
     with store.begin() as connection:
-        return append_rows(connection, registry.head, [_stored(store, entry) for entry in entries])
+        return append_rows(connection, registry.head, [_to_stored_text(store, entry) for entry in entries])
 
 
 def add_version(store: RunStore, registry: StoredRegistry, version: Version, entry: LogEntry) -> bool:
     """Enter a version with its first log entry in one transaction; return False where the registry has changed since."""
-    body, key = _stored(store, version), version_key(version.identity, version.adapter.parameters)
+    body, key = _to_stored_text(store, version), version_key(version.identity, version.adapter.parameters)
     row = {"model": version.model, "number": version.number, "key": key, "body": body}
-    bodies = [_stored(store, replace(entry, digest=_digest(body)))]
+    bodies = [_to_stored_text(store, replace(entry, digest=_digest(body)))]
     try:
         with store.begin() as connection:
             if not append_rows(connection, registry.head, bodies):
                 return False
-            connection.execute(insert(tables.model_versions), row)
+            connection.execute(insert(model_versions), row)
     except IntegrityError:
         return False
     return True
@@ -91,15 +143,14 @@ def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> No
 
 def find_number(store: RunStore, model: str, key: str) -> int | None:
     """Return the number of the version with this key; None if it is not registered."""
-    table = tables.model_versions
-    number = store.scalar(select(table.c.number).where(table.c.model == model, table.c.key == key))
+    columns = model_versions.c
+    number = store.scalar(select(columns.number).where(columns.model == model, columns.key == key))
     return None if number is None else int(number)
 
 
 def next_number(store: RunStore, model: str) -> int:
     """Return the number of a model's next version."""
-    table = tables.model_versions
-    last = store.scalar(select(func.max(table.c.number)).where(table.c.model == model))
+    last = store.scalar(select(func.max(model_versions.c.number)).where(model_versions.c.model == model))
     return (last or 0) + 1
 
 
@@ -111,17 +162,17 @@ def load_version(store: RunStore, model: str, number: int) -> Version | None:
 
 def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Version]:
     """Return all versions, or those with one of these keys, by model and number."""
-    table = tables.model_versions
-    query = select(table.c.body).order_by(table.c.model, table.c.number)
+    columns = model_versions.c
+    query = select(columns.body).order_by(columns.model, columns.number)
     if keys is not None:
-        query = query.where(table.c.key.in_(list(keys)))
+        query = query.where(columns.key.in_(list(keys)))
     return [from_plain(Version, json.loads(body)) for body in store.scalars(query)]
 
 
 def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
-    table = tables.model_versions
-    rows = list(store.rows(select(table.c.model, table.c.number, table.c.body)))
+    columns = model_versions.c
+    rows = list(store.rows(select(columns.model, columns.number, columns.body)))
     stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
     logged = {entry.version: entry.digest for entry in registry.entries if entry.action == "register"}
     return sorted(name for name in {*stored, *logged} if stored.get(name) != logged.get(name))
@@ -129,19 +180,18 @@ def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
 
 def runs_in_log(store: RunStore) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
-    bodies = store.scalars(select(tables.registry_log.c.body))
+    bodies = store.scalars(select(registry_log.c.body))
     return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
-def _stored(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
+def _to_stored_text(store: RunStore, record: LogEntry | GateEntry | Version) -> str:
     """Return a record as the JSON that is stored, redacted first: its hash is that of the stored text."""
     return canonical(redact(to_plain(record), store.hide))
 
 
 def _body(store: RunStore, model: str, number: int) -> str | None:
-    table = tables.model_versions
-    query = select(table.c.body).where(table.c.model == model, table.c.number == number)
-    body: str | None = store.scalar(query)
+    columns = model_versions.c
+    body: str | None = store.scalar(select(columns.body).where(columns.model == model, columns.number == number))
     return body
 
 
@@ -181,7 +231,7 @@ EMPTY = Head(0, "")
 
 def read_log(connection: Connection) -> tuple[list[LogRow], Head]:
     """Return all rows of the log in their order, and the head."""
-    log, head = tables.registry_log.c, tables.registry_head.c
+    log, head = registry_log.c, registry_head.c
     # One statement sees rows and head as they were at one moment: two would take a transition in between for a broken log.
     query = union_all(
         select(literal(False).label("is_head"), log.number.label("number"), log.body, log.digest),
@@ -214,7 +264,7 @@ def append_rows(connection: Connection, head: Head, bodies: Sequence[str]) -> bo
         rows.append(LogRow(number, body, digest))
     if not _replace_head(connection, head, Head(rows[-1].number, digest)):
         return False
-    connection.execute(insert(tables.registry_log), [row._asdict() for row in rows])
+    connection.execute(insert(registry_log), [row._asdict() for row in rows])
     return True
 
 
@@ -231,7 +281,7 @@ def require_intact(rows: Sequence[LogRow], head: Head) -> None:
 
 
 def _replace_head(connection: Connection, former: Head, head: Head) -> bool:
-    table = tables.registry_head
+    table = registry_head
     # The row is written first, so that SQLite begins with a write lock, which it waits for: a lock that follows a read fails.
     connection.execute(insert_or_ignore(connection.dialect, table), {"id": 1, **EMPTY._asdict()})
     unchanged = (table.c.number == former.number, table.c.digest == former.digest)
@@ -246,7 +296,8 @@ STAGED: VersionState = "staged"
 class RegistryState:
     """The states of all versions after the last entry of the log."""
 
-    statuses: dict[tuple[str, int], VersionStatus] = field(default_factory=dict)
+    statuses: dict[tuple[str, int], LogEntry] = field(default_factory=dict)
+    """The entry that gave each version its state."""
     tenures: dict[str, list[int]] = field(default_factory=dict)
     """Model -> the versions that were in production and may be restored, the latest last; it may still be there."""
     proofs: dict[tuple[str, int], LogEntry] = field(default_factory=dict)
@@ -257,11 +308,11 @@ class RegistryState:
         """The models, in the order in which they were first registered."""
         return list(dict.fromkeys(model for model, _ in self.statuses))
 
-    def of(self, model: str) -> list[VersionStatus]:
+    def of(self, model: str) -> list[LogEntry]:
         """Return the versions of a model, in the order of their numbers."""
         return [status for (name, _), status in self.statuses.items() if name == model]
 
-    def holder(self, model: str, state: VersionState) -> VersionStatus | None:
+    def holder(self, model: str, state: VersionState) -> LogEntry | None:
         """Return the version of a model that is in this state; None without one. For `staged` and `production`."""
         return next((status for status in self.of(model) if status.state == state), None)
 
@@ -276,7 +327,7 @@ def registry_state(entries: Iterable[LogEntry]) -> RegistryState:
     """Return the states that these entries lead to."""
     state = RegistryState()
     for entry in entries:
-        state.statuses[entry.model, entry.number] = VersionStatus(model=entry.model, number=entry.number, entry=entry)
+        state.statuses[entry.model, entry.number] = entry
         if entry.action == "promote" and entry.evidence:
             state.proofs[entry.model, entry.number] = entry
         _record_tenure(state.tenures.setdefault(entry.model, []), entry)

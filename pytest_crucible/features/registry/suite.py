@@ -2,31 +2,41 @@
 
 A demand is a text on something that can make a verdict easier to meet. A run records those of its own experiments, and the gate of
 a model holds them. Nothing here opens an adapter or a judge.
+
+`python -m pytest_crucible.features.registry.suite FILE ARGUMENTS` collects a suite and writes its record, in a process of its own,
+so that nothing of an earlier session, and no variable that its caller has set, changes what is collected.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+import json
+import sys
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatch
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from _pytest.outcomes import OutcomeException
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from pytest_crucible.adapters.config import describe_table
+from pytest_crucible.features import register_features
 from pytest_crucible.features.registry.records import Demands, SuiteRecord
-from pytest_crucible.metrics import Metric
 from pytest_crucible.records import Contrast, Dataset, MetricFacts
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.function_source import sources
-from pytest_crucible.records.serialize import canonical
+from pytest_crucible.records.serialize import canonical, to_plain
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.declared_data import named_metrics
-from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.joined_tests import function_nodeid, group_by_function, unique_ids
+from pytest_crucible.session.experiment_data import SessionDatasets, named_metrics
+from pytest_crucible.session.items import function_nodeid, group_by_function, unique_ids, uses_crucible
+from pytest_crucible.session.markers import JUDGING, is_experiment
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
+from pytest_crucible.session.pytest_project import run_pytest
+from pytest_crucible.session.settings import read_settings
 from pytest_crucible.stats.number_format import quantity
 
 if TYPE_CHECKING:
@@ -70,7 +80,7 @@ def record_suite(
     }
     joined = group_by_function(item for item in judged if item.nodeid not in functions)
     demands |= {nodeid: joined_demands(group, settings) for nodeid, group in joined.items()}
-    unbelieved = dict(_unbelieved(judged, functions))
+    unbelieved = dict(_skipped_tests(judged, functions))
     return SuiteRecord(
         settings=session_demands(config, settings),
         experiments=demands,
@@ -84,8 +94,7 @@ def has_verdicts(item: pytest.Item) -> bool:
     return bool(targets(item) or any(contrast.decides for contrast in comparisons(item)))
 
 
-def _unbelieved(items: Iterable[pytest.Function], experiments: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the experiments and joined tests of which an item is skipped or expected to fail."""
+def _skipped_tests(items: Iterable[pytest.Function], experiments: Collection[str]) -> Iterator[tuple[str, str]]:
     for item in items:
         reason = _skip_reason(item)
         if reason:
@@ -113,8 +122,11 @@ def experiment_demands(
     hook = item.config.hook.pytest_crucible_demands
     values = {
         "dataset": f"{dataset.name}, {quantity(len(dataset.samples), 'sample')}, {dataset.sha256}",
-        **_judged(item, settings),
-        **{f"metric {metric.name}": _metric_text(metric) for metric in named_metrics(item.config, mark.metrics)},
+        **_verdict_demands(item, settings),
+        **{
+            f"metric {metric.name}": f"{_facts_text(metric.facts)}, {_sha(list(sources(metric.function)))}"
+            for metric in named_metrics(item.config, mark.metrics)
+        },
         "test function": _function_digest(item, function),
         "repeats": str(mark.epochs * (settings.option("rounds") or 1)),
         "timeout": f"{timeout!r} s",
@@ -128,12 +140,12 @@ def joined_demands(items: Sequence[pytest.Function], settings: Settings) -> dict
     item, ids = items[0], unique_ids(items)
     return {
         "dataset": f"{quantity(len(ids), 'item')}, {_sha(sorted(ids))}",
-        **_judged(item, settings),
+        **_verdict_demands(item, settings),
         "test function": _function_digest(item, item.function),
     }
 
 
-def _judged(item: pytest.Function, settings: Settings) -> dict[str, str]:
+def _verdict_demands(item: pytest.Function, settings: Settings) -> dict[str, str]:
     """Return targets, comparisons, the numbers that the test scores itself, and the conftest.py files that apply to it."""
     declared_targets, declared = targets(item), comparisons(item)
     names = {name for measure in (*declared_targets, *declared) for name in measure.metrics}
@@ -158,11 +170,6 @@ def _comparison_text(contrast: Contrast) -> str:
     margin = "" if contrast.margin is None else f" by {contrast.margin!r}{unit}"
     relevant = "" if contrast.relevant is None else f", relevant {contrast.relevant!r}{unit}"
     return f"{contrast.alternative}{margin}{relevant}"
-
-
-def _metric_text(metric: Metric) -> str:
-    """Return a metric's facts and the hash of its source: a declared version may stay when the code changes."""
-    return f"{_facts_text(metric.facts)}, {_sha(list(sources(metric.function)))}"
 
 
 def _facts_text(facts: MetricFacts) -> str:
@@ -227,7 +234,6 @@ def local_plugins(config: pytest.Config) -> Iterator[tuple[str, str]]:
 
 
 def _own_plugins(config: pytest.Config) -> list[tuple[Path, ModuleType]]:
-    """Return the plugins that are modules of the user's, by file."""
     plugins = (plugin for plugin in config.pluginmanager.get_plugins() if isinstance(plugin, ModuleType))
     # pytest has a set of them.
     return sorted((Path(str(plugin.__file__)), plugin) for plugin in plugins if not is_installed(plugin))
@@ -246,3 +252,115 @@ def _relative(path: Path, root: Path) -> str:
 
 def _file_digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+class SuiteCollector:
+    """A pytest plugin that records what is collected, and what the suite itself leaves out."""
+
+    __name__ = "crucible-suite"
+    """Its name as a plugin: where there is one of this name, no session is opened."""
+
+    def __init__(self) -> None:
+        self._root = Path()
+        self.record: SuiteRecord | None = None
+        self.error = ""
+        self._items: list[pytest.Item] = []
+        self._left_out: dict[str, str] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_ignore_collect(
+        self, collection_path: Path, config: pytest.Config
+    ) -> Generator[None, bool | None, bool | None]:
+        ignored = yield
+        if ignored:
+            for path in _experiment_files(collection_path, config):
+                self._left_out[path] = "ignored by conftest.py or an option"
+        return ignored
+
+    def pytest_configure(self, config: pytest.Config) -> None:
+        self._root = config.rootpath
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        # A file without experiments has no part in a gate, whatever it lacks.
+        if report.passed or not _names_experiments(self._root / report.nodeid.partition("::")[0]):
+            return
+        if report.failed:
+            self.error = self.error or f"{report.nodeid}: {_error_line(report.longreprtext)}"
+            return
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longreprtext
+        self._left_out[report.nodeid] = f"skipped ({str(reason).removeprefix('Skipped: ')})"
+
+    # Before a hook of the suite removes any.
+    def pytest_itemcollected(self, item: pytest.Item) -> None:
+        self._items.append(item)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        try:
+            self.record = self._read(session)
+        except CrucibleError as error:
+            self.error = self.error or str(error)
+        # Datasets and hooks are code of the suite, which may raise anything.
+        except (Exception, SystemExit, OutcomeException) as error:
+            self.error = self.error or f"{type(error).__name__}: {error}"
+
+    def _read(self, session: pytest.Session) -> SuiteRecord:
+        config = session.config
+        # No session is opened, and features have demands of their own.
+        register_features(config.pluginmanager)
+        settings = read_settings(config)
+        data = SessionDatasets(config, settings.seed)
+        functions = {
+            item.nodeid: item.function
+            for item in self._items
+            if is_experiment(item) and isinstance(item, pytest.Function)
+        }
+        remaining = {id(item) for item in session.items}
+        removed = {
+            item.nodeid if item.nodeid in functions else function_nodeid(item): DESELECTED
+            for item in self._items
+            if id(item) not in remaining and (is_experiment(item) or uses_crucible(item)) and has_verdicts(item)
+        }
+        return record_suite(config, settings, session.items, functions, data, {**self._left_out, **removed})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the record of a suite, or the error of its collection, as JSON."""
+    file, *words = arguments
+    collector = SuiteCollector()
+    status, last_line = run_pytest(words, collector)
+    # Such as a file that does not exist. Files without experiments may fail to be imported, which ends pytest with another status.
+    is_broken = collector.record is None or status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
+    error = collector.error or (last_line if is_broken else "")
+    Path(file).write_text(json.dumps({"error": error, "record": to_plain(collector.record)}), encoding="utf-8")
+    return 0
+
+
+def _experiment_files(path: Path, config: pytest.Config) -> Iterator[str]:
+    """Yield the ignored files that may hold experiments; none of folders that pytest never looks into, such as `build`."""
+    patterns = config.getini("norecursedirs")
+    files = [path]
+    if path.is_dir():
+        is_usual = any(fnmatch(path.name, pattern) for pattern in patterns) or (path / "pyvenv.cfg").is_file()
+        files = [] if is_usual else sorted(path.rglob("*.py"))
+    for file in files:
+        is_test = any(fnmatch(file.name, pattern) for pattern in config.getini("python_files"))
+        if is_test and _names_experiments(file):
+            yield file.relative_to(config.rootpath).as_posix() if file.is_relative_to(config.rootpath) else str(file)
+
+
+def _names_experiments(file: Path) -> bool:
+    """Return whether a file that was not imported seems to have experiments with verdicts: it names a marker that judges."""
+    try:
+        text = file.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return False
+    return any(marker in text for marker in JUDGING)
+
+
+def _error_line(text: str) -> str:
+    return next((line.removeprefix("E").strip() for line in reversed(text.splitlines()) if line.startswith("E ")), text)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

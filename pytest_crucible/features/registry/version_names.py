@@ -7,21 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.arm_makers import AdapterNames, NamedAdapter
+from pytest_crucible.adapters.adapter_kind import shorten_path
 from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.adapters.context import AdapterContext, files_folder
-from pytest_crucible.adapters.origin import shorten_path
+from pytest_crucible.adapters.feature_rows import AdapterNames, NamedAdapter
 from pytest_crucible.features.registry import VERSION_NAME, is_version
 from pytest_crucible.features.registry.records import StoredWeights, Version, is_numbered
 from pytest_crucible.features.registry.store import PRODUCTION, RegistryState, load_registry, load_version
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import CrucibleError, SpecError, suggest
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
@@ -141,53 +142,38 @@ FACT = "versions"
 """The key of the resolved names among the facts of a session."""
 
 
-@dataclass(frozen=True)
-class Resolved:
-    """The names of versions, resolved for this session."""
-
-    names: dict[str, str]
-    """Name -> the version by its number; an unknown name is missing, and opening it reports why."""
-    alpha: float | None = None
-    """The error rate of this run's look in the era of the production version that it compares with; None outside of one."""
-
-
 def resolve_settings(draft: SettingsDraft) -> None:
     """Put versions by their numbers into the settings, and in an era its error rate in the place of pooling.
 
     This is done once, when the session starts: a promotion meanwhile changes nothing in it.
     """
     if FACT not in draft.facts:
-        draft.facts[FACT] = asdict(_resolve(draft.root, draft.settings))
-    resolved, settings = Resolved(**draft.facts[FACT]), draft.settings
-    adapter = settings.adapter and resolved.names.get(settings.adapter, settings.adapter)
-    compare = tuple(resolved.names.get(name, name) for name in settings.compare)
-    settings = replace(settings, adapter=adapter, compare=compare)
-    draft.settings = settings if resolved.alpha is None else replace(settings, alpha=resolved.alpha, memory="off")
-    draft.typed_names |= {number: name for name, number in resolved.names.items() if name != number}
+        draft.facts[FACT] = _resolve(draft.root, draft.settings)
+    names, alpha = draft.facts[FACT]["names"], draft.facts[FACT]["alpha"]
+    adapter = draft.settings.adapter and names.get(draft.settings.adapter, draft.settings.adapter)
+    compare = tuple(names.get(name, name) for name in draft.settings.compare)
+    era: dict[str, Any] = {} if alpha is None else {"alpha": alpha, "memory": "off"}
+    draft.settings = replace(draft.settings, adapter=adapter, compare=compare, **era)
+    draft.typed_names |= {number: name for name, number in names.items() if name != number}
 
 
-def _resolve(root: Path, settings: Settings) -> Resolved:
+def _resolve(root: Path, settings: Settings) -> dict[str, Any]:
+    """Return the versions of the session's names by their numbers, and the error rate of its look; None outside of an era.
+
+    An unknown name is missing: opening it reports why.
+    """
     # Only sessions with a version need the rules.
     from pytest_crucible.features.registry.rules import read_registry_settings
 
     era_alpha = read_registry_settings(root).era_alpha
     where = settings.store if "://" in settings.store else str(root / settings.store)
-    resolved = Resolved({})
+    names, alpha = dict[str, str](), None
     # Errors are reported when the arms are opened, together with all others.
-    with contextlib.suppress(CrucibleError), _existing_store(where) as store:
+    with contextlib.suppress(CrucibleError), existing_store(where) as store:
         state = load_registry(store, check=False).state
-        resolved = Resolved(_numbers(root, settings, state, where))
-        resolved = replace(resolved, alpha=_look_alpha(era_alpha, settings, resolved.names, state, store))
-    return resolved
-
-
-@contextlib.contextmanager
-def _existing_store(where: str) -> Iterator[RunStore]:
-    """Open a store that exists: a session without experiments creates none."""
-    if "://" not in where and not Path(where).is_file():
-        raise CrucibleError(where)
-    with contextlib.closing(RunStore(where)) as store:
-        yield store
+        names = _numbers(root, settings, state, where)
+        alpha = _look_alpha(era_alpha, settings, names, state, store)
+    return {"names": names, "alpha": alpha}
 
 
 def _numbers(root: Path, settings: Settings, state: RegistryState, where: str) -> dict[str, str]:
@@ -211,7 +197,7 @@ def _look_alpha(
     baselines = {names[name] for name in settings.compare if name in names}
     holders = (state.holder(model, PRODUCTION) for model in state.models)
     for holder in holders:
-        if holder is not None and holder.name in baselines:
+        if holder is not None and holder.version in baselines:
             version = load_version(store, holder.model, holder.number)
             if version is not None:
                 return alpha_of_look(era_alpha, len(era_runs(store, version)) + 1)

@@ -77,7 +77,6 @@ def _unit_rows(rows: Array) -> Array:
 
 
 def _k_means(rows: Array, count: int, rng: np.random.Generator) -> Array:
-    """Return the centres of the best of a few starts."""
     best, centres = -np.inf, rows[:count]
     for _ in range(_STARTS):
         tried = _converge(rows, rows[rng.choice(len(rows), size=count, replace=False)])
@@ -137,9 +136,8 @@ def candidate_slices(features: Sequence[Feature]) -> CandidateSlices:
     ('sex = m',)
     """
     slices: dict[bytes, tuple[str, Flags, bool]] = {}
-    single = ((name, flags, False) for name, flags in _single(features))
-    pairs = ((name, flags, True) for name, flags in _pairs(features))
-    for name, flags, is_pair in itertools.chain(single, pairs):
+    groups = ((False, _single(features)), (True, _pairs(features)))
+    for is_pair, (name, flags) in ((is_pair, named) for is_pair, group in groups for named in group):
         inside = int(flags.sum())
         if FEWEST <= inside <= len(flags) - FEWEST:
             # A slice and its complement make the same comparison.
@@ -210,11 +208,8 @@ def _of_fields(expected: Sequence[Any], metadata: Sequence[Mapping[str, Any]]) -
 def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature]:
     """Return the features of columns of values: numbers by quartiles, others by value, unless they have too many."""
     for name, values in columns.items():
-        numbers = np.array([_as_number(value) for value in values])
-        is_number = ~np.isnan(numbers)
-        if is_number.any() and not any(
-            has_value(value) for value, flag in zip(values, is_number, strict=True) if not flag
-        ):
+        numbers = np.array([parse_number(value) if isinstance(value, int | float) else np.nan for value in values])
+        if not np.isnan(numbers).all() and not _has_other_values(values, numbers):
             yield Feature(name, *number_levels(numbers))
             continue
         codes, levels = field_labels(Field("value"), [None] * len(values), [{"value": value} for value in values])
@@ -223,17 +218,18 @@ def features_of_values(columns: Mapping[str, Sequence[Any]]) -> Iterator[Feature
             continue
         # A table's numbers may be texts; few of them are left as they are, because they may be codes.
         numbers = np.array([parse_number(value) for value in values])
-        if not any(has_value(value) for value, number in zip(values, numbers, strict=True) if np.isnan(number)):
+        if not _has_other_values(values, numbers):
             yield Feature(name, *number_levels(numbers))
 
 
-def _as_number(value: Any) -> float:
-    return parse_number(value) if isinstance(value, int | float) else float("nan")
+def _has_other_values(values: Sequence[Any], numbers: Array) -> bool:
+    return any(map(has_value, itertools.compress(values, np.isnan(numbers))))
 
 
 def _of_texts(name: str, texts: Sequence[str]) -> Iterator[Feature]:
-    yield Feature(f"length of {name}", *number_levels(np.array([float(len(text)) for text in texts])))
-    yield Feature(f"numbers in {name}", *number_levels(np.array([float(len(_NUMBER.findall(text))) for text in texts])))
+    counts = {"length of": map(len, texts), "numbers in": (len(_NUMBER.findall(text)) for text in texts)}
+    for what, numbers in counts.items():
+        yield Feature(f"{what} {name}", *number_levels(np.array([*numbers], dtype=float)))
     has_code = np.array([_CODE.search(text) is not None for text in texts], dtype=np.intp)
     yield Feature(f"code in {name}", has_code, ("no", "yes"))
 
@@ -281,9 +277,8 @@ def rank_features(
     for column, feature in enumerate(features):
         permuted = table.copy()
         permuted[:, column] = rng.permutation(permuted[:, column])
-        values.append(
-            Importance(feature=feature.name, value=explained - _explained_share(permuted, differences, folds, models))
-        )
+        loss = explained - _explained_share(permuted, differences, folds, models)
+        values.append(Importance(feature=feature.name, value=loss))
     return tuple(sorted(values, key=lambda each: -each.value))
 
 

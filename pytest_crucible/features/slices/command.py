@@ -26,6 +26,7 @@ from pytest_crucible.records import Comparison, Contrast, MetricFacts, Plan, Sam
 from pytest_crucible.records.datasets import By
 from pytest_crucible.records.errors import SpecError, describe_type, suggest
 from pytest_crucible.records.object_reference import import_from_here, load_object
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.printable import printable, table_lines
 from pytest_crucible.runs.evaluate import analysis_inputs
@@ -116,8 +117,7 @@ def _document(experiment: ExperimentFairness) -> dict[str, Any]:
                 "n": change.pairs,
                 "difference": change.difference,
                 **interval_ends(change.interval),
-                "p_value": change.p_value,
-                "p_adjusted": change.p_adjusted,
+                **pick(change, "p_value p_adjusted"),
             }
             for change in experiment.changes
         ],
@@ -165,18 +165,10 @@ def _search_lines(explained: ExplainedExperiment) -> Iterator[str]:
         yield "too few samples have a score in both arms, or no slice has 20 samples inside and outside"
         return
     head = f"{result.metric}, {result.candidate} vs {result.baseline}, n={result.n:,}"
-    if not result.findings:
-        yield f"{head}: {search_section.nothing(result)}"
-        yield from _importance_lines(result)
-        return
-    yield head
+    yield head if result.findings else f"{head}: {search_section.nothing(result)}"
+    # Without findings the view has a note, and no table.
     for table in search_section.view(result, ()).tables:
-        yield from table_lines(table)
-        yield f"    {table.note}"
-    yield from _importance_lines(result)
-
-
-def _importance_lines(result: search_section.SearchResult) -> Iterator[str]:
+        yield from (*table_lines(table), f"    {table.note}")
     ranked = [f"{each.feature} {each.value:.3f}" for each in result.importances[:5] if each.value > 0]
     if ranked:
         yield f"features that predict the difference out of fold (share of its variance): {', '.join(ranked)}"
@@ -225,7 +217,8 @@ def load_fairness(
         scored |= set(facts)
         measured = _measures(by, [name for name in metrics if name in facts], facts)
         if not metrics:
-            measured = _parities(by, facts) or _measures(by, _main_metrics(stored.plan, facts), facts)
+            main = main_metric(stored.plan, facts)
+            measured = _parities(by, facts) or _measures(by, [] if main is None else [main], facts)
         if not measured:
             continue
         try:
@@ -245,13 +238,7 @@ def load_fairness(
     raise SpecError(f"run {run} has no metric {metrics[0] if metrics else 'with numbers'!r}: {hint}")
 
 
-def _main_metrics(plan: Plan, facts: Mapping[str, MetricFacts]) -> list[str]:
-    metric = main_metric(plan, facts)
-    return [] if metric is None else [metric]
-
-
 def _measures(by: By, metrics: Sequence[str], facts: Mapping[str, MetricFacts]) -> tuple[Contrast, ...]:
-    """Return all extremes of some metrics. Values that may be negative have no ratio."""
     measures = (Contrast(statistic=name, metric=metric, by=by, baseline="") for metric in metrics for name in EXTREMES)
     return tuple(each for each in measures if not STATISTICS[each.statistic].check(each, [facts[each.metric]]))
 
@@ -271,12 +258,7 @@ def _parities(by: By, facts: Mapping[str, MetricFacts]) -> tuple[Contrast, ...]:
 
 
 def _of_experiment(
-    store: RunStore,
-    stored: StoredExperiment,
-    by: By,
-    measured: tuple[Contrast, ...],
-    reference: str,
-    alpha: float,
+    store: RunStore, stored: StoredExperiment, by: By, measured: tuple[Contrast, ...], reference: str, alpha: float
 ) -> ExperimentFairness:
     baselines = [arm.name for arm in stored.plan.arms if arm.role == "baseline"]
     contrasts = tuple(replace(each, baseline=name) for name in baselines for each in measured)
@@ -304,7 +286,6 @@ def _of_experiment(
 
 
 def _adjust(experiments: Sequence[ExperimentFairness]) -> tuple[ExperimentFairness, ...]:
-    """Return the experiments with p-values adjusted by Holm over all their changes."""
     p_values = [change.p_value for each in experiments for change in each.changes]
     adjusted: Iterator[float | None] = iter(holm(p_values, family_size=len(p_values)) if p_values else ())
     return tuple(
@@ -340,12 +321,8 @@ def explain_run(
         for name, values in columns.items():
             problems[name].append(feature_problem(name, values))
         sections = section_inputs(inputs, table, stored, alpha=store.run(run)["alpha"])
-        explained.append(
-            ExplainedExperiment(
-                nodeid=stored.plan.nodeid,
-                result=search(sections, chosen, columns, seed=seed, ranks_features=has_scikit_learn()),
-            )
-        )
+        result = search(sections, chosen, columns, seed=seed, ranks_features=has_scikit_learn())
+        explained.append(ExplainedExperiment(nodeid=stored.plan.nodeid, result=result))
     # A feature may be about one of several experiments only.
     for problem in problems.values():
         if problem and all(problem):
@@ -381,12 +358,21 @@ def load_feature(reference: str) -> Any:
 
 def read_feature(name: str, function: Any, samples: Sequence[Sample]) -> list[Any]:
     """Return a feature of each sample. Raises SpecError for a value of another type."""
-    values = [_apply(name, function, sample) for sample in samples]
-    for sample, value in zip(samples, values, strict=True):
+    values = []
+    for sample in samples:
+        try:
+            value = function(sample)
+        # sys.exit in a feature is an error like others; only an interrupt passes.
+        except (Exception, SystemExit) as error:
+            raise SpecError(
+                f"--feature={name} raised {type(error).__name__} on sample {sample.id!r}: {error}; return None where it does not "
+                "apply"
+            ) from error
         if value is not None and not isinstance(value, str | int | float | np.generic):
             kinds = "a text, a number, a bool, or None where it does not apply"
             raise SpecError(f"--feature={name} returned {describe_type(value)} on sample {sample.id!r}: return {kinds}")
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
+        values.append(value.item() if isinstance(value, np.generic) else value)
+    return values
 
 
 def feature_problem(name: str, values: Sequence[Any]) -> str:
@@ -398,16 +384,6 @@ def feature_problem(name: str, values: Sequence[Any]) -> str:
         f"--feature={name} makes no slices: it returned {distinct} for {quantity(len(values), 'sample')}; "
         f"return numbers, or 2 to {MOST_VALUES} different texts"
     )
-
-
-def _apply(name: str, function: Any, sample: Sample) -> Any:
-    try:
-        return function(sample)
-    # sys.exit in a feature is an error like others; only an interrupt passes.
-    except (Exception, SystemExit) as error:
-        raise SpecError(
-            f"--feature={name} raised {type(error).__name__} on sample {sample.id!r}: {error}; return None where it does not apply"
-        ) from error
 
 
 Fields = tuple[Sequence[Any], Sequence[Mapping[str, Any]]]

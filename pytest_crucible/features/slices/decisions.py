@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from pytest_crucible.measures.fields import slice_samples
@@ -112,8 +113,8 @@ class _Rule:
     def __init__(self, read: Read | Thresholds, favourable: Any, confidence: Read | None) -> None:
         self._read = read
         self._favourable = favourable
-        self._confidence = confidence
         self._version = _version(read, favourable)
+        self._stated = partial(_stated_probability, confidence)
         self._stated_version = "" if confidence is None else f"{self._version}:{_version(confidence, None)}"
 
     def _selects(self, reply: Reply, sample: Sample) -> bool:
@@ -140,7 +141,6 @@ class _Rule:
         return replace(scored, facts=replace(scored.facts, applies_to=condition, applies="sample"))
 
     def _check(self, samples: Sequence[Sample]) -> str:
-        """Explain a favourable answer that no sample expects; empty if some sample does."""
         answers = {
             plain_decision(expected_decision(sample.expected)): expected_decision(sample.expected) for sample in samples
         }
@@ -200,11 +200,12 @@ class _Rule:
         )
         return replace(scored, facts=replace(scored.facts, is_part=True, is_directed=False))
 
-    def _stated(self, reply: Reply) -> float | None:
-        stated = None if self._confidence is None else self._confidence(reply)
-        if stated is not None and not 0 <= float(stated) <= 1:
-            raise ValueError(f"confidence returned {stated!r}: return a probability from 0 to 1")
-        return None if stated is None else float(stated)
+
+def _stated_probability(confidence: Read | None, reply: Reply) -> float | None:
+    stated = None if confidence is None else confidence(reply)
+    if stated is not None and not 0 <= float(stated) <= 1:
+        raise ValueError(f"confidence returned {stated!r}: return a probability from 0 to 1")
+    return None if stated is None else float(stated)
 
 
 def _quote(value: Any) -> str:
@@ -219,56 +220,32 @@ def _version(function: Read | Thresholds, favourable: Any) -> str:
 
 
 def demographic_parity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that slices are selected about equally often.
-
-    >>> demographic_parity(by="sex")
-    'gap(selected by sex) <= 0.10'
-    """
+    """Return the target that slices are selected about equally often: `gap(selected by sex) <= 0.10`."""
     return _target("demographic_parity", "gap(selected by {}) <= {}", by, limit)
 
 
 def disparate_impact(*, by: str, limit: float = 0.80) -> str:
-    """Return the target that no slice is selected less than four fifths as often as another.
-
-    >>> disparate_impact(by="sex")
-    'ratio(selected by sex) >= 0.80'
-    """
+    """Return the target that no slice is selected less than four fifths as often as another: `ratio(selected by sex) >= 0.80`."""
     return _target("disparate_impact", "ratio(selected by {}) >= {}", by, limit)
 
 
 def equalized_odds(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that slices have about the same true-positive and the same false-positive rate.
-
-    >>> equalized_odds(by="race", limit=0.05)
-    'gap(true_positive, false_positive by race) <= 0.05'
-    """
+    """Return the target that slices have about the same true-positive and the same false-positive rate."""
     return _target("equalized_odds", "gap(true_positive, false_positive by {}) <= {}", by, limit)
 
 
 def equal_opportunity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target of equal true positive rates: samples that deserve the favourable answer get it about equally often.
-
-    >>> equal_opportunity(by="sex")
-    'gap(true_positive by sex) <= 0.10'
-    """
+    """Return the target of equal true positive rates: samples that deserve the favourable answer get it about equally often."""
     return _target("equal_opportunity", "gap(true_positive by {}) <= {}", by, limit)
 
 
 def predictive_parity(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that the favourable answer is right about equally often.
-
-    >>> predictive_parity(by="sex")
-    'gap(right_if_selected by sex) <= 0.10'
-    """
+    """Return the target that the favourable answer is right about equally often."""
     return _target("predictive_parity", "gap(right_if_selected by {}) <= {}", by, limit)
 
 
 def calibration(*, by: str, limit: float = 0.10) -> str:
-    """Return the target that stated probabilities are too high, or too low, by about as much in all slices.
-
-    >>> calibration(by="sex")
-    'gap(overconfidence by sex) <= 0.10'
-    """
+    """Return the target that stated probabilities are too high, or too low, by about as much in all slices."""
     return _target("calibration", "gap(overconfidence by {}) <= {}", by, limit)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from functools import partial
 from typing import Literal
@@ -116,9 +116,8 @@ def _note(columns: SlicedColumns, by: By | None) -> str:
     for metric, means in zip(columns.metrics, columns.means(columns.plus), strict=True):
         missing = [name for name, rated in zip(columns.names, means.has_rate, strict=True) if not rated]
         if missing:
-            have = "has" if len(missing) == 1 else "have"
             where = "" if by is None or by.within is None else f" in some {by.within}"
-            notes.append(f"{_list_names(missing)} {have} no {metric}{where}, so fairness cannot be proven")
+            notes.append(f"{_have(missing)} no {metric}{where}, so fairness cannot be proven")
     advice = "" if by is None else advise_cuts(by, columns.slicing)
     return "; ".join([*notes, *filter(None, (samples_without_slice(columns.slicing), advice))])
 
@@ -159,11 +158,7 @@ def bound_measure(prepared: Prepared, alpha: float, *, kind: Extreme) -> tuple[B
         for number in (bounds.value, bounds.lower, bounds.upper)
     )
     return BoundedValue(
-        value=value,
-        lower=lower,
-        upper=upper,
-        lower_of=text(bounds.lower_pair),
-        upper_of=text(bounds.upper_pair),
+        value=value, lower=lower, upper=upper, lower_of=text(bounds.lower_pair), upper_of=text(bounds.upper_pair)
     ), bounds.method
 
 
@@ -196,7 +191,6 @@ def compare(
 
 
 def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
-    """Return why the change of an extreme is unknown, with the slices that prevent it."""
     problem = first.problem or second.problem
     if problem:
         return problem
@@ -209,24 +203,24 @@ def _no_change(first: Prepared, second: Prepared, kind: str) -> str:
                 single |= dict.fromkeys(itertools.compress(columns.names, unknown))
             zero |= dict.fromkeys(itertools.compress(columns.names, means.means == 0))
     if unrated:
-        return f"{_list_names(list(unrated))} {'has' if len(unrated) == 1 else 'have'} no rate in one of the arms"
+        return f"{_have(unrated)} no rate in one of the arms"
     if single:
         unit = "sample" if first.clusters is None else "group"
-        have = "has" if len(single) == 1 else "have"
-        return f"{_list_names(list(single))} {have} one {unit}, and a change needs two in each slice"
+        return f"{_have(single)} one {unit}, and a change needs two in each slice"
     if zero and kind == "ratio":
         rate = "a rate of 0" if len(zero) == 1 else "rates of 0"
-        have = "has" if len(zero) == 1 else "have"
-        return (
-            f"{_list_names(list(zero))} {have} {rate} in one of the arms, so that the change of the ratio is undefined"
-        )
+        return f"{_have(zero)} {rate} in one of the arms, so that the change of the ratio is undefined"
     return "a slice has no rate in one of the arms"
 
 
-def _list_names(names: Sequence[str]) -> str:
-    """Return the first five names, and the number of the others."""
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f"{', '.join(map(repr, map(short_name, names[:5])))}{more}"
+def _list_names(names: Iterable[str]) -> str:
+    first = [repr(short_name(name)) for name in names]
+    more = f" and {len(first) - 5} more" if len(first) > 5 else ""
+    return f"{', '.join(first[:5])}{more}"
+
+
+def _have(names: Collection[str]) -> str:
+    return f"{_list_names(names)} {'has' if len(names) == 1 else 'have'}"
 
 
 def count_sliced(prepared: Prepared) -> int:

@@ -1,23 +1,25 @@
-"""Fairness of decisions: each slice's rates, its stated probabilities, and which parities cannot hold together."""
+"""Fairness of decisions by slice, with parities that exclude each other; and invariance of scores between versions of a prompt."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.records import Claim, Note, Row, Statement, Table, View
-from pytest_crucible.records.datasets import By, short_name
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.records.datasets import TWIN, By, short_name
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
 if TYPE_CHECKING:
     from pytest_crucible.stats.classifiers import Decisions, ReferenceDifference, Reliability, SliceRates
     from pytest_crucible.stats.slices.slicing import Slicing
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 NEEDED = ("selected", "true_positive", "false_positive", "correct")
 STATED = "stated_probability"
@@ -60,17 +62,12 @@ def measure_fairness(inputs: SectionInputs, by: By, reference: str = "") -> Iter
         yield _arm_fairness(arm.name, by, slicing, scores, reference, inputs.alpha)
 
 
-def claims(arms: Sequence[ArmFairness]) -> Sequence[Claim]:
-    """Return no claims: the suite declares its targets and comparisons."""
-    return ()
-
-
 def view(arms: Sequence[ArmFairness], claims: Sequence[Claim]) -> View:
     """Return the rates of each arm by slice, and a note where parities exclude each other."""
     return View(
         title="Fairness",
         tables=(*_rate_tables(arms), *_reliability_tables(arms)),
-        notes=tuple(Note(text=text) for text in dict.fromkeys((*_conflicts(arms), *_not_stored(arms)))),
+        notes=tuple(Note(text=text) for text in dict.fromkeys(_warnings(arms))),
         methods=(Statement(text=_METHODS, cites=CITES),) if any(arm.base_rates for arm in arms) else (),
         document=[_document(arm) for arm in arms],
     )
@@ -120,7 +117,6 @@ def _reliability(
 
 
 def _replies(scores: Scores) -> Floats:
-    """Return the scores of single replies: samples x repeats."""
     samples = len(scores.values)
     return scores.values[:, None] if scores.units is None else scores.units.values.reshape(samples, -1)
 
@@ -139,19 +135,14 @@ def _differing_base_rates(outcome: Floats, slicing: Slicing, alpha: float) -> st
     return ", ".join(f"{short_name(slicing.names[at])} {means.means[at]:.3g}" for at in pair)
 
 
-def _conflicts(arms: Sequence[ArmFairness]) -> Iterator[str]:
-    for arm in arms:
-        if arm.base_rates:
-            yield (
-                f"base rates by {arm.field} differ ({arm.base_rates}; proven): equalized odds and predictive parity cannot both "
-                "hold unless decisions are perfect, nor equalized odds and demographic parity unless decisions ignore the outcome"
-            )
-
-
-def _not_stored(arms: Sequence[ArmFairness]) -> Iterator[str]:
-    for arm in arms:
-        if arm.reliability is None:
-            yield f"probabilities as {arm.arm} stated them: not stored by this run; run it again for calibration errors and AUROC"
+def _warnings(arms: Sequence[ArmFairness]) -> Iterator[str]:
+    for arm in (arm for arm in arms if arm.base_rates):
+        yield (
+            f"base rates by {arm.field} differ ({arm.base_rates}; proven): equalized odds and predictive parity cannot both "
+            "hold unless decisions are perfect, nor equalized odds and demographic parity unless decisions ignore the outcome"
+        )
+    for arm in (arm for arm in arms if arm.reliability is None):
+        yield f"probabilities as {arm.arm} stated them: not stored by this run; run it again for calibration errors and AUROC"
 
 
 _CALIBRATION = ("calibration error", "without bias", "AUROC")
@@ -221,3 +212,91 @@ def _document(arm: ArmFairness) -> dict[str, object]:
         else [{"slice": name, **asdict(each)} for name, each in arm.reliability],
         "base_rates_differ": arm.base_rates,
     }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Invariance:
+    """The change of one metric of the candidate between two versions of the prompts that have both."""
+
+    metric: str
+    first: str
+    second: str
+    n: int
+    better_as_first: float
+    """Share of prompts, averaged over repeats."""
+    better_as_second: float
+    between_repeats: float | None
+    """Share of pairs of repeats of one version that differ; None for one repeat."""
+
+    @property
+    def changed(self) -> float:
+        return self.better_as_first + self.better_as_second
+
+
+def compute_twins(inputs: SectionInputs) -> tuple[Invariance, ...] | None:
+    """Return the changes of each metric that a target or a comparison is about by twin; None without one."""
+    return tuple(each for metric in inputs.twins for each in _of_metric(inputs, metric)) or None
+
+
+def view_twins(changes: Sequence[Invariance], claims: Sequence[Claim]) -> View:
+    """Return a note for each pair of versions."""
+    return View(
+        title="Invariance",
+        notes=tuple(Note(text=_sentence(each)) for each in changes),
+        document=[{**asdict(each), "changed": each.changed} for each in changes],
+    )
+
+
+def _of_metric(inputs: SectionInputs, metric: str) -> Iterator[Invariance]:
+    sign = 1.0 if inputs.facts[metric].direction == "higher" else -1.0
+    labels = np.array([str(sample.metadata.get(TWIN, "")) for sample in inputs.stored.all_samples()], dtype=object)
+    if len(labels) != inputs.samples:
+        return
+    originals = _replies(inputs.scores[metric][0])
+    names = [variant.name for variant in inputs.plan.variants]
+    versions = dict.fromkeys([*sorted(set(labels) - {""}), *names])
+    # The replies to each version: those to the sample itself if it is this version, else to its twin.
+    replies = {name: np.full_like(originals, np.nan) for name in versions}
+    for name, of_arms in zip(names, inputs.twins[metric], strict=True):
+        replies[name] = _replies(of_arms[0]).copy()
+    for name, table in replies.items():
+        table[labels == name] = originals[labels == name]
+    for at, first in enumerate(versions):
+        for second in list(versions)[at + 1 :]:
+            difference = sign * (replies[first] - replies[second])
+            is_known = ~np.isnan(difference).all(axis=1) & (labels != "")
+            if is_known.any():
+                yield Invariance(
+                    metric=metric,
+                    first=first,
+                    second=second,
+                    n=int(is_known.sum()),
+                    better_as_first=_share_of(difference[is_known] > 0, difference[is_known]),
+                    better_as_second=_share_of(difference[is_known] < 0, difference[is_known]),
+                    between_repeats=_between_repeats([replies[first][is_known], replies[second][is_known]]),
+                )
+
+
+def _share_of(flags: np.typing.NDArray[np.bool_], differences: Floats) -> float:
+    return float(flags.sum() / np.count_nonzero(~np.isnan(differences)))
+
+
+def _between_repeats(tables: Sequence[Floats]) -> float | None:
+    repeats = tables[0].shape[1]
+    changes = [
+        (table[:, repeat] - table[:, other]) for table in tables for repeat in range(repeats) for other in range(repeat)
+    ]
+    finite = [change[~np.isnan(change)] for change in changes]
+    together = np.concatenate(finite) if finite else np.array([])
+    return float((together != 0).mean()) if len(together) else None
+
+
+def _sentence(each: Invariance) -> str:
+    repeats = "" if each.between_repeats is None else f"; between repeats of one version in {each.between_repeats:.1%}"
+    return (
+        f"invariance: {each.metric} changes between {each.first} and {each.second} in {each.changed:.1%} of {each.n:,} prompts "
+        f"({each.better_as_first:.1%} better as {each.first}, {each.better_as_second:.1%} as {each.second}){repeats}"
+    )
+
+
+TWINS = SimpleNamespace(decides=False, compute=compute_twins, claims=no_claims, view=view_twins)

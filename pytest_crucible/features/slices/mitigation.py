@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,11 +53,8 @@ def thresholds(
         raise SpecError(f"thresholds(by={by!r}): within standardises gap, ratio and worst only; leave it out")
     if "://" not in store and not Path(store).exists():
         raise SpecError(f"thresholds found no run store at {store}: run the suite first, or name it by store=")
-    opened = RunStore(store)
-    try:
+    with contextlib.closing(RunStore(store)) as opened:
         confidence, outcome, samples = _read_run(opened, opened.find_run(run))
-    finally:
-        opened.close()
     chosen = {sample.id for sample in fold_of(samples, fold)}
     used = [
         at for at, sample in enumerate(samples) if sample.id in chosen and not np.isnan(confidence[at] + outcome[at])
@@ -90,7 +88,6 @@ def _read_run(store: RunStore, run: str) -> tuple[Array, Array, Sequence[Sample]
 
 
 def _values(stored: StoredExperiment, name: str, samples: int) -> Array:
-    """Return the candidate's first score of each sample; NaN if it has none."""
     column, values = stored.arms[0].scores[name], np.full(samples, np.nan)
     for position, repeat, value in zip(column.positions, column.repeats, column.values, strict=True):
         if repeat == 0 and value is not None:
@@ -143,12 +140,9 @@ def _fit(
 
 
 def _rule(rule: Any) -> Rule:
-    pairs = tuple((float(rule[f"p{k}"]), _read_threshold(rule[f"operation{k}"])) for k in (0, 1))
+    operations = [(float(rule[f"p{k}"]), rule[f"operation{k}"]) for k in (0, 1)]
+    pairs = tuple((share, Threshold(float(each.threshold), each.operator == ">")) for share, each in operations)
     return Rule(pairs, float(rule.get("p_ignore", 0.0)), float(rule.get("prediction_constant", 0.0)))
-
-
-def _read_threshold(operation: Any) -> Threshold:
-    return Threshold(float(operation.threshold), operation.operator == ">")
 
 
 def reweigh(rows: Iterable[Mapping[str, Any] | Sample], *, by: str, label: str) -> list[dict[str, Any]]:

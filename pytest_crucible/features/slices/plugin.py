@@ -10,7 +10,7 @@ def pytest_crucible_sections() -> dict[str, Placed]:
     return {
         "slices": Placed(200, f"{home}.section"),
         "fairness": Placed(210, f"{home}.fairness_section"),
-        "twins": Placed(220, f"{home}.twins_section"),
+        "twins": Placed(220, f"{home}.fairness_section:TWINS"),
         "slice_search": Placed(230, f"{home}.search_section"),
     }
 

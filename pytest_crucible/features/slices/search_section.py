@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,14 +14,16 @@ from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import Clusters
 from pytest_crucible.records import Claim, Note, Row, Sample, Statement, Table, View
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.records.serialize import pick
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.number_format import p_equals, quantity
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.slices.candidates import CandidateSlices, Feature, Importance
+    from pytest_crucible.features.slices.candidates import CandidateSlices, Importance
     from pytest_crucible.stats.slices.search import SearchedSlice
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 # Samples below which no slice of 20 can be searched.
 FEWEST_SAMPLES = 40
@@ -91,11 +94,6 @@ def compute(inputs: SectionInputs) -> SearchResult | NotSearched | None:
     )
 
 
-def claims(result: SearchResult | NotSearched) -> Sequence[Claim]:
-    """Return no claims: the search changes no verdict, and its p-values are adjusted for all its slices already."""
-    return ()
-
-
 def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
     """Return the findings as a table, or a note that there are none, or no search."""
     if isinstance(result, NotSearched):
@@ -107,21 +105,21 @@ def view(result: SearchResult | NotSearched, claims: Sequence[Claim]) -> View:
     head = f"{result.metric}, {result.candidate} vs {result.baseline}"
     if not result.findings:
         return View(title="Where the difference lies", notes=(Note(text=f"{head}: {nothing(result)}", verbosity=2),),
-                    document=_document(result))  # fmt: skip
+                    document=asdict(result))  # fmt: skip
     table = Table(
         title=f"Where the difference of {head} is unlike elsewhere",
         heads=("slice", "n", "inside", "elsewhere", "excess [joint interval]", "adjusted p", "samples to read"),
         rows=tuple(Row(cells=_cells(finding)) for finding in result.findings),
         numbers=("n", "inside", "elsewhere"),
-        note=f"{_count_text(result)} searched; p-values and intervals hold for all of them. They decide no verdict."
-        + _similar_text(result.similar),
+        note=f"{quantity(result.searched, 'slice')} {'was' if result.searched == 1 else 'were'} searched; p-values and intervals "
+        f"hold for all of them. They decide no verdict.{_similar_text(result.similar)}",
         verbosity=1,
     )
     return View(
         title="Where the difference lies",
         tables=(table,),
         methods=(Statement(text=_METHODS, cites=CITES),),
-        document=_document(result),
+        document=asdict(result),
     )
 
 
@@ -140,10 +138,6 @@ def _similar_text(similar: int) -> str:
     return " 1 more is nearly the same slice." if similar == 1 else f" {similar} more are nearly the same slices."
 
 
-def _count_text(result: SearchResult) -> str:
-    return f"{quantity(result.searched, 'slice')} {'was' if result.searched == 1 else 'were'}"
-
-
 def search(
     inputs: SectionInputs,
     metric: str,
@@ -157,13 +151,20 @@ def search(
     With `ranks_features` it also returns the importance of features, which takes some seconds and scikit-learn.
     None if too few samples have both scores, or no slice has 20 samples inside and outside.
     """
-    from pytest_crucible.features.slices.candidates import candidate_slices
+    from pytest_crucible.features.slices.candidates import candidate_slices, find_features, rank_features
     from pytest_crucible.stats.slices.search import search_slices
 
     paired = _pair_samples(inputs, metric)
     if paired is None:
         return None
-    features = _features(paired, further or {}, seed)
+    columns = {name: list(compress(values, paired.flags)) for name, values in (further or {}).items()}
+    features = find_features(
+        [sample.input for sample in paired.samples],
+        [sample.expected for sample in paired.samples],
+        [sample.metadata for sample in paired.samples],
+        columns,
+        seed=seed,
+    )
     candidates = candidate_slices(features)
     if not candidates.names:
         return None
@@ -172,6 +173,9 @@ def search(
     # Slices of one feature first: a pair of features that holds nearly the same samples adds nothing to them.
     proven.sort(key=lambda each: candidates.is_pair[each.column])
     distinct, similar = _without_similar(proven, candidates.members)
+    importances = None
+    if ranks_features:
+        importances = rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
     return SearchResult(
         metric=metric,
         candidate=inputs.plan.arms[0].name,
@@ -182,7 +186,7 @@ def search(
         similar=similar,
         permutations=result.permutations,
         seed=seed,
-        importances=(_rank(paired, features, seed) if ranks_features else None) or (),
+        importances=importances or (),
     )
 
 
@@ -213,26 +217,10 @@ def _pair_samples(inputs: SectionInputs, metric: str) -> _Paired | None:
     digit = _ROUNDING * max(float(np.abs(arm.values[both]).max()) for arm in (ours, theirs)) or 1.0
     sign = 1.0 if facts.direction == "higher" else -1.0
     return _Paired(
-        samples=[sample for sample, flag in zip(samples, both, strict=True) if flag],
+        samples=list(compress(samples, both)),
         flags=both,
         differences=sign * digit * np.round(differences[both] / digit),
         clusters=None if inputs.clusters is None else inputs.clusters[both],
-    )
-
-
-def _features(paired: _Paired, further: Mapping[str, Sequence[Any]], seed: int) -> list[Feature]:
-    from pytest_crucible.features.slices.candidates import find_features
-
-    own = {
-        name: [value for value, flag in zip(values, paired.flags, strict=True) if flag]
-        for name, values in further.items()
-    }
-    return find_features(
-        [sample.input for sample in paired.samples],
-        [sample.expected for sample in paired.samples],
-        [sample.metadata for sample in paired.samples],
-        own,
-        seed=seed,
     )
 
 
@@ -254,13 +242,7 @@ def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) 
     positions = np.flatnonzero(inside & (paired.differences * np.sign(each.excess) > 0))[:_TO_READ]
     return Finding(
         slice=candidates.names[each.column],
-        n=each.n,
-        inside=each.inside,
-        outside=each.outside,
-        excess=each.excess,
-        low=each.low,
-        high=each.high,
-        p_adjusted=each.p_adjusted,
+        **pick(each, "n inside outside excess low high p_adjusted"),
         samples=tuple(paired.samples[at].id for at in positions),
     )
 
@@ -268,13 +250,7 @@ def _finding(each: SearchedSlice, candidates: CandidateSlices, paired: _Paired) 
 def _overlap(first: Flags, second: Flags) -> float:
     """Return the share of common samples among those of either slice, or of the other slice's complement."""
     pairs = ((first, second), (first, ~second))
-    return max(float((one & other).sum() / max((one | other).sum(), 1)) for one, other in pairs)
-
-
-def _rank(paired: _Paired, features: Sequence[Feature], seed: int) -> tuple[Importance, ...] | None:
-    from pytest_crucible.features.slices.candidates import rank_features
-
-    return rank_features(paired.differences, features, groups=paired.clusters, seed=seed)
+    return max(float((flags & other).sum() / max((flags | other).sum(), 1)) for flags, other in pairs)
 
 
 def _cells(finding: Finding) -> tuple[str, ...]:
@@ -287,7 +263,3 @@ def _cells(finding: Finding) -> tuple[str, ...]:
         p_equals(finding.p_adjusted).removeprefix("p ").removeprefix("= "),
         ", ".join(finding.samples),
     )
-
-
-def _document(result: SearchResult) -> dict[str, object]:
-    return asdict(result)

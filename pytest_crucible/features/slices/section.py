@@ -28,12 +28,14 @@ from pytest_crucible.measures.fields import advise_cuts, lacking_text
 from pytest_crucible.measures.row import Difference
 from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, View
 from pytest_crucible.records.datasets import short_name
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import with_interval
 
 decides = False  # no claim of it can fail the session
+claims = no_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,11 +82,6 @@ def compute(inputs: SectionInputs) -> Slices | None:
     return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
 
 
-def claims(slices: Slices) -> Sequence[Claim]:
-    """Return no claims."""
-    return ()
-
-
 def view(slices: Slices, claims: Sequence[Claim]) -> View:
     """Return a table of the slices of each field, and one of the arms' extremes with their quality."""
     return View(
@@ -117,7 +114,6 @@ def slice_metric(inputs: SectionInputs, metric: str, field: str, labels: Mapping
 
 
 def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
-    """Yield the slices of each field and metric that a target or a comparison names together."""
     # `by sex within age` has the slices of `by sex`.
     named = {
         (measure.by.title, metric): measure.by
@@ -161,12 +157,7 @@ def _table(sliced: SlicedMetric) -> Table:
 
 
 def _slice(
-    facts: MetricFacts,
-    scores: tuple[Scores, ...],
-    name: str,
-    inside: Flags,
-    clusters: Clusters | None,
-    alpha: float,
+    facts: MetricFacts, scores: tuple[Scores, ...], name: str, inside: Flags, clusters: Clusters | None, alpha: float
 ) -> Slice:
     chosen = inside & scores[0].seen
     values = scores[0].values[chosen]
@@ -174,16 +165,16 @@ def _slice(
     mean = None
     if len(values) and np.isfinite(values).all():
         mean = estimate_values(mean_of(facts), [facts], [values], of_values, level=1 - alpha)
-    comparison = _compare(facts, scores, inside, clusters, alpha)
+    difference = _compare(facts, scores, inside, clusters, alpha)
     return Slice(
         name=name,
         n=len(values),
         lost=int((inside & scores[0].lost).sum()),
         value=mean.value if mean else None,
         interval=mean.interval if mean else None,
-        pairs=comparison.n if comparison else None,
-        difference=comparison.value if comparison else None,
-        difference_interval=comparison.interval if comparison else None,
+        pairs=difference.n if difference else None,
+        difference=difference.value if difference else None,
+        difference_interval=difference.interval if difference else None,
     )
 
 
@@ -210,18 +201,14 @@ def _cells(entry: Slice) -> tuple[str, ...]:
 
 
 def _document(sliced: SlicedMetric, entry: Slice) -> dict[str, object]:
+    difference = interval_ends(entry.difference_interval)
     return {
-        "field": sliced.field,
-        "metric": sliced.metric,
+        **pick(sliced, "field metric"),
         "slice": entry.name,
-        "n": entry.n,
-        "lost": entry.lost,
-        "value": entry.value,
+        **pick(entry, "n lost value"),
         **interval_ends(entry.interval),
-        "pairs": entry.pairs,
-        "difference": entry.difference,
-        "difference_low": interval_ends(entry.difference_interval)["low"],
-        "difference_high": interval_ends(entry.difference_interval)["high"],
+        **pick(entry, "pairs difference"),
+        **{f"difference_{name}": end for name, end in difference.items()},
     }
 
 
@@ -237,7 +224,6 @@ class ArmGap:
 
 
 def _find_gaps(inputs: SectionInputs) -> Iterator[ArmGap]:
-    """Yield the extremes of all arms, and of the members of an ensemble, with the quality of each."""
     metric = "correct" if "correct" in inputs.scores else main_metric(inputs.plan, inputs.scores)
     attributes = SampleAttributes(inputs.clusters, slicings=inputs.slicings)
     table = ScoreTable(inputs.facts, inputs.scores, attributes, inputs.twins)
@@ -263,39 +249,31 @@ def _of_member(measure: Measure, member: str) -> Measure:
 
 
 def _arm_gap(table: ScoreTable, label: str, number: int, quality: Measure, extreme: Measure, *, level: float) -> ArmGap:
-    estimates = [
+    of_slices, of_all = (
         estimate(measure, table.arm(measure, number), label, table.attributes_of(measure), level=level)
-        for measure in (quality, extreme)
-    ]
-    return ArmGap(
-        arm=label,
-        metric=quality.metric.partition("[")[0],
-        quality=estimates[0],
-        extreme=estimates[1],
-        expression=extreme.expression,
+        for measure in (extreme, quality)
     )
+    metric = quality.metric.partition("[")[0]
+    return ArmGap(arm=label, metric=metric, quality=of_all, extreme=of_slices, expression=extreme.expression)
 
 
 def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
-    """Yield a table of all arms; none without extremes."""
     if not gaps:
         return
-    rows = tuple(
-        Row(
-            cells=(
-                gap.arm,
-                with_interval(gap.quality.value, gap.quality.interval),
-                gap.expression,
-                with_interval(gap.extreme.value, gap.extreme.interval),
-                f"{gap.extreme.n:,}",
-            )
+    cells = (
+        (
+            gap.arm,
+            with_interval(gap.quality.value, gap.quality.interval),
+            gap.expression,
+            with_interval(gap.extreme.value, gap.extreme.interval),
+            f"{gap.extreme.n:,}",
         )
         for gap in gaps
     )
     yield Table(
         title="Quality and extremes of slices",
         heads=("arm", gaps[0].metric, "of slices", "value", "n"),
-        rows=rows,
+        rows=tuple(Row(cells=row) for row in cells),
         numbers=("n",),
         note="An end of an interval beyond 0 (of a ratio, beyond 1) means that no two slices are proven to differ.",
         verbosity=1,
@@ -303,13 +281,5 @@ def _gap_tables(gaps: Sequence[ArmGap]) -> Iterator[Table]:
 
 
 def _gap_document(gap: ArmGap) -> dict[str, object]:
-    """Return an arm's extreme for a JSON document."""
-    return {
-        "arm": gap.arm,
-        "metric": gap.metric,
-        "quality": gap.quality.value,
-        "expression": gap.expression,
-        "n": gap.extreme.n,
-        "value": gap.extreme.value,
-        **interval_ends(gap.extreme.interval),
-    }
+    facts = {"quality": gap.quality.value, "expression": gap.expression}
+    return {**pick(gap, "arm metric"), **facts, **pick(gap.extreme, "n value"), **interval_ends(gap.extreme.interval)}

@@ -9,8 +9,9 @@ import csv
 import io
 import re
 import sys
+import tomllib
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -94,7 +95,6 @@ class SwapTable:
         return Swapped(swapped, tuple(words), tuple(uncertain))
 
     def _counterparts(self, own: str, version: str) -> dict[str, list[str]]:
-        """Return the key of a word -> its counterparts, each once."""
         from_column, to_column = self.versions.index(own), self.versions.index(version)
         counterparts: dict[str, list[str]] = {}
         for row in self.rows:
@@ -113,7 +113,6 @@ class SwapTable:
 
     @cached_property
     def _own(self) -> dict[str, frozenset[str]]:
-        """The words of each version that no other version has."""
         columns = [{_key(row[column]) for row in self.rows} for column in range(len(self.versions))]
         return {
             version: frozenset(columns[at] - set().union(*(words for k, words in enumerate(columns) if k != at)))
@@ -170,9 +169,12 @@ def read_table(path: Path) -> SwapTable:
             f'twins(swap="{path}") cannot be read ({error}): write "gender", or the path of a CSV file'
         ) from None
     versions = tuple(cell.strip() for cell in rows[0]) if rows else ()
+    described = (
+        f"the version{'s' * (len(versions) > 1)} {', '.join(map(repr, versions))}" if versions else "no versions"
+    )
     if len(versions) < 2 or len(rows) < 2 or len(set(versions)) < len(versions) or not all(versions):
         raise SpecError(
-            f'twins(swap="{path}") has {quantity(len(rows), "row")} and {_describe_versions(versions)}: name at least two '
+            f'twins(swap="{path}") has {quantity(len(rows), "row")} and {described}: name at least two '
             "different versions in the first row, separated by commas, and write a word for each of them in each further "
             "row, as in `female,male` and `she,he`"
         )
@@ -184,7 +186,10 @@ def read_table(path: Path) -> SwapTable:
                 f"write one for each of {', '.join(versions)}"
             )
     # Of `She,He` and `she,he` the second is enough: the first would make both words names, which need their capital.
-    plain = {tuple(map(_key, row)): row for row in sorted(words, key=_count_capitals, reverse=True)}
+    plain = {
+        tuple(map(_key, row)): row
+        for row in sorted(words, key=lambda row: sum(map(str.isupper, "".join(row))), reverse=True)
+    }
     table = SwapTable(versions, tuple(plain.values()))
     if not table.has_own_words:
         raise SpecError(
@@ -192,18 +197,6 @@ def read_table(path: Path) -> SwapTable:
             "prompt: write each word in one column"
         )
     return table
-
-
-def _count_capitals(row: tuple[str, ...]) -> int:
-    return sum(map(str.isupper, "".join(row)))
-
-
-def _describe_versions(versions: tuple[str, ...]) -> str:
-    return (
-        f"the {'version' if len(versions) == 1 else 'versions'} {', '.join(map(repr, versions))}"
-        if versions
-        else "no versions"
-    )
 
 
 def _join(value: Any, parts: list[Swapped]) -> Swapped:
@@ -220,20 +213,9 @@ def _with_capitals(target: str, word: str) -> str:
     return target[0].upper() + target[1:] if word[0].isupper() else target
 
 
-# A noun does not begin with these words, so that "her" or "his" before them stands alone.
-_FUNCTION_WORDS = """
-a an the to that and or but for with in on at by from of as if when because while than then so how what who why where which he she
-they it we you i is was are were be been will would can could should may might must do does did has have had not about after again
-before into off out over through up down back home away today tomorrow yesterday now there here very alone too either
-"""
-# In "gave her books", the books may be hers, or given to her.
-_VERBS_OF_TWO_OBJECTS = """
-give gives gave given tell tells told show shows showed send sends sent offer offers offered teach teaches taught bring brings
-brought buy buys bought ask asks asked pay pays paid lend lends lent make makes made let lets see sees saw watch watches watched
-hear hears heard help helps helped call calls called get gets got cost costs find finds found wish wishes wished
-"""
-_NOT_A_NOUN = frozenset(_FUNCTION_WORDS.split())
-_TWO_OBJECTS = frozenset(_VERBS_OF_TWO_OBJECTS.split())
+_WORDS = tomllib.loads(Path(__file__).with_name("twin_words.toml").read_text(encoding="utf-8"))
+_NOT_A_NOUN = frozenset(_WORDS["function_words"].split())
+_TWO_OBJECTS = frozenset(_WORDS["verbs_of_two_objects"].split())
 
 
 def _next_word(after: str) -> str:
@@ -254,35 +236,9 @@ def _resolve_his(before: str, after: str, version: str) -> str | None:
     return "her" if following and following not in _NOT_A_NOUN else "hers"
 
 
-_PAIRS = """
-she he|her him|her his|hers his|herself himself|woman man|women men|girl boy|girls boys|mother father|mothers fathers|mum dad
-|mom dad|mommy daddy|daughter son|daughters sons|sister brother|sisters brothers|wife husband|wives husbands|aunt uncle
-|aunts uncles|niece nephew|nieces nephews|grandmother grandfather|grandma grandpa|granddaughter grandson|stepmother stepfather
-|girlfriend boyfriend|bride groom|widow widower|lady gentleman|ladies gentlemen|madam sir|ma'am sir|ms mr|mrs mr
-|queen king|queens kings|princess prince|actress actor|waitress waiter|waitresses waiters|stewardess steward|heroine hero
-|female male|females males|businesswoman businessman|policewoman policeman|congresswoman congressman|chairwoman chairman
-|salesgirl salesboy|schoolgirl schoolboy|saleswoman salesman
-"""
-# Common names, first the female one. Names that are also words (Grace, Will, Mark) are left out.
-_NAMES = """
-Emily Tom|Kate Jack|Lucy Harry|Sally Sam
-|Mary John|Patricia Robert|Jennifer James|Linda Michael|Elizabeth David|Barbara William|Susan Richard|Jessica Joseph|Sarah Thomas
-|Karen Charles|Lisa Christopher|Nancy Daniel|Betty Matthew|Sandra Anthony|Margaret Donald|Ashley Steven|Julia Paul|Donna Andrew
-|Michelle Joshua|Anne Kenneth|Amanda Kevin|Melissa Brian|Deborah George|Stephanie Timothy|Rebecca Ronald|Laura Jason
-|Sharon Edward|Cynthia Jeffrey|Kathleen Ryan|Amy Jacob|Angela Gary|Shirley Nicholas|Anna Eric|Brenda Jonathan|Pamela Stephen
-|Emma Larry|Nicole Justin|Helen Scott|Samantha Brandon|Katherine Benjamin|Christine Samuel|Rachel Gregory|Janet Alexander
-|Maria Jose|Heather Dennis|Diane Jerry|Julie Tyler|Olivia Aaron|Joyce Henry|Victoria Douglas|Kelly Peter|Lauren Adam
-|Alice Bob|Sophia Ethan|Hannah Noah|Megan Nathan|Jane Zachary|Aisha Omar|Fatima Ahmed|Priya Raj|Mei Wei|Keisha Jamal
-"""
-
-
-def _pairs(text: str) -> tuple[tuple[str, ...], ...]:
-    return tuple(tuple(pair.split()) for pair in text.replace("\n", "").split("|"))
-
-
 GENDER = SwapTable(
     ("female", "male"),
-    (*_pairs(_PAIRS), *_pairs(_NAMES)),
+    tuple(tuple(pair.split()) for words in ("pairs", "names") for pair in _WORDS[words].split("|")),
     {
         "her": _resolve_her,
         "his": _resolve_his,
@@ -326,26 +282,24 @@ def twins(
         else:
             samples = load_rows(list(dataset), name="twins", fields=fields or {})
         versions = [with_twins(sample, table) for sample in samples]
-        sent = _sent_versions(versions, table)
+        sent = {
+            version
+            for sample in versions
+            for version, twin in sample.variants.items()
+            if version in table.versions and isinstance(twin, Twin)
+        }
         if not sent:
             advice = "pass your own table" if table is GENDER else "add words of these prompts to the table"
             changed = f'twins(swap="{swap}") changed none of {quantity(len(samples), "prompt")}'
             raise SpecError(f"{changed}{_other_reasons(versions, table)}; {advice}")
         # Where all prompts are female, only their male versions are variants.
         unsent = set(table.versions) - sent
-        return [_without_variants(sample, unsent) for sample in versions] if unsent else versions
+        return [
+            replace(sample, variants={name: twin for name, twin in sample.variants.items() if name not in unsent})
+            for sample in versions
+        ]
 
     return read_twins
-
-
-def _sent_versions(samples: Sequence[Sample], table: SwapTable) -> set[str]:
-    return {
-        version for sample in samples for version in table.versions if isinstance(sample.variants.get(version), Twin)
-    }
-
-
-def _without_variants(sample: Sample, names: Collection[str]) -> Sample:
-    return replace(sample, variants={name: twin for name, twin in sample.variants.items() if name not in names})
 
 
 def _other_reasons(samples: Sequence[Sample], table: SwapTable) -> str:
@@ -382,7 +336,6 @@ def _twin(sample: Sample, table: SwapTable, own: str, version: str) -> Twin | No
 
 
 def _calling_folder() -> Path:
-    """Return the folder of the file that calls `twins`."""
     file = sys._getframe(2).f_globals.get("__file__")
     return Path(file).parent if file else Path.cwd()
 

@@ -23,9 +23,9 @@ from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records import CUT_SHORT, Plan
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.records.statistics import claims_on_samples
-from pytest_crucible.runs.complete_samples import complete_samples
 from pytest_crucible.runs.evaluate import analyse_run
 from pytest_crucible.runs.plugins import Extensions
+from pytest_crucible.runs.run_analysis import complete_samples
 from pytest_crucible.store.decisions import add_decision, load_decisions
 from pytest_crucible.store.experiments import StoredExperiment
 from pytest_crucible.store.runs import RunStore

@@ -140,10 +140,6 @@ def test_settling_frees_the_unspent_reservation(purses):
 # -- requests ----------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_budget_nothing_is_reserved():
-    assert count_replies(ask(Spending(), [request(number) for number in range(50)], Server())) == 50
-
-
 @pytest.mark.parametrize("budget", ["7 requests", "140 tokens", "0.035 USD"])
 def test_concurrent_requests_stay_within_the_budget(budget):
     money, server = Spending(budget), Server()
@@ -161,16 +157,6 @@ def test_request_waits_until_others_settle():
     outcomes = ask(Spending("230 tokens"), [request(number, max_tokens=100) for number in range(20)], server)
 
     assert 5 <= count_replies(outcomes) <= 8
-
-
-def test_both_arms_lose_the_same_samples():
-    money, server = Spending("11 requests"), Server()
-    money.begin("e", lambda sample, repeat: ("v1", "v2"))
-    outcomes = ask(money, [request(number, arm) for number in range(20) for arm in ("v1", "v2")], server)
-    of = {arm: {sample for name, sample in server.asked if name == arm} for arm in ("v1", "v2")}
-
-    assert count_replies(outcomes) == 10
-    assert of["v1"] == of["v2"]
 
 
 @in_virtual_time

@@ -105,24 +105,6 @@ def test_server_that_never_answered_is_given_up_sooner():
     )
 
 
-class Hanging(SimulatedServer):
-    """Never answers."""
-
-    async def generate(self, request: Request) -> Reply:
-        self.log.append((asyncio.get_running_loop().time(), True))
-        await asyncio.sleep(1e9)
-        raise AssertionError
-
-
-def test_hanging_server_is_given_up_after_the_first_timeouts():
-    server = Hanging()
-
-    run = ask_all(10_000, server)
-
-    assert {type(error) for error in run.errors} == {Refused}
-    assert len(server.log) == 64
-
-
 class Choosy(SimulatedServer):
     """Never answers some samples."""
 

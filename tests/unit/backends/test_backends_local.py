@@ -107,19 +107,6 @@ def test_reply_depends_on_seed_sample_and_repeat(backend):
     assert replies[4] == replies[5] == replies[0]
 
 
-def test_adapters_share_the_same_draws(engine, checkpoint):
-    same = [load_local(engine, checkpoint, name=name) for name in ("v1", "v2")]
-
-    assert texts(same[0], request()) == texts(same[1], request())
-
-
-def test_messages_are_rendered_as_questions_and_answers(backend):
-    messages = [{"role": "system", "content": "Be short."}, {"role": "user", "content": "Why?"}]
-
-    assert texts(backend, request(messages)) == texts(backend, request("Be short.\n\nQuestion: Why?\nAnswer:"))
-    assert texts(backend, request(messages[:1])) == texts(backend, request("Be short."))
-
-
 @pytest.mark.parametrize(
     ("prompt", "tokens"),
     [("", (1, 8)), ("7" * CONTEXT, (CONTEXT, 0)), ("7" * 500, (500, 0)), ("7" * (CONTEXT - 1), (CONTEXT - 1, 1))],

@@ -63,15 +63,6 @@ def test_each_alternative_has_the_whole_limit():
     assert [other.text for other in reply.alternatives] == ["abc", "abc"]
 
 
-def test_reply_limit_is_the_innermost_wrapper():
-    adapter = Adapter(name="v2", backend="mine", asking={"max_reply_bytes": 3})
-    backend = wrap_backend(ScriptedBackend(lambda request: "four"), adapter, BackendContext())
-
-    reply = asyncio.run(backend.generate(REQUEST))
-
-    assert (reply.text, reply.finish) == ("fou", "length")
-
-
 def test_limit_changes_the_identity():
     inner = ScriptedBackend(str)
 

@@ -10,8 +10,7 @@ from adapter_contexts import context_in
 from virtual_time import in_event_loop
 
 from pytest_crucible import BackendError, Reply, Request, ScriptedBackend, SpecError
-from pytest_crucible.adapters.recorded import open_recorded
-from pytest_crucible.adapters.scripted import open_scripted
+from pytest_crucible.adapters.kinds import open_recorded, open_scripted
 from pytest_crucible.records import Adapter
 
 REQUEST = Request(input="2 + 2", sample="a", repeat=0)
@@ -40,18 +39,6 @@ def test_reply_is_returned_unchanged():
     reply = Reply(text="4", output_tokens=1)
 
     assert ask(ScriptedBackend(lambda request: reply)) is reply
-
-
-def test_script_receives_the_request():
-    assert ask(ScriptedBackend(lambda request: f"{request.sample}: {request.input}")).text == "a: 2 + 2"
-
-
-def test_script_errors_are_raised():
-    def script(request):
-        raise BackendError("busy")
-
-    with pytest.raises(BackendError, match="busy"):
-        ask(ScriptedBackend(script))
 
 
 @pytest.mark.parametrize(("answer", "kind"), [(None, "None"), (4, "a number")])

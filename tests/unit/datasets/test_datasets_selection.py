@@ -174,14 +174,11 @@ def test_split_fold_and_limit_are_applied_in_order():
             {"split": "dev 0.2"},
             "split='dev 0.2' is not valid: write 'test 0.2' for a fifth, and 'train 0.2' for the rest",
         ),
-        (
-            {"split": "test 0.0"},
-            "split='test 0.0' is not valid: write 'test 0.2' for a fifth, and 'train 0.2' for the r",
-        ),
+        ({"split": "test 0.0"}, "split='test 0.0' is not valid: write 'test 0.2' for a fifth, and"),
         ({"limit": 2, "stratify": "lable"}, "sample 's0' has no field 'lable' to stratify by: did you mean 'label'?"),
         (
             {"limit": 2, "stratify": "xyz"},
-            "sample 's0' has no field 'xyz' to stratify by: it has 'label', 'expected', 'group'",
+            "sample 's0' has no field 'xyz' to stratify by: it has 'label', 'expected', 'gr",
         ),
         ({"fold": "1/999"}, "fold='1/999' selects none of 10 samples: select larger parts"),
     ],

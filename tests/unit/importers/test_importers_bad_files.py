@@ -72,10 +72,7 @@ BAD = {
         twice,
         r"has sample 'sum-\d+' of 'mockllm/v1' twice in one repeat \(1 sample repeated\): ids must be unique",
     ),
-    "other.json": (
-        lambda: '{"a": 1}',
-        r"was not recognised: name the harness that wrote it with --as \(inspect, ",
-    ),
+    "other.json": (lambda: '{"a": 1}', r"was not recognised: name the harness that wrote it with --as \(inspect, "),
     "rows.json": (
         lambda: json.dumps({**json.loads(text("mlflow.json")), "data": [3]}),
         r"was not recognised: name the harness that wrote it with --as \(inspect, ",
@@ -100,8 +97,8 @@ def test_a_bad_file_is_an_error_in_one_sentence(name, tmp_path, monkeypatch):
     content, sentence = BAD[name]
     path = tmp_path / name
     if name == "results_x.json":
-        (told,) = FILES.glob("lm-eval-v1/results_*")
-        path.write_bytes(told.read_bytes())
+        (results,) = FILES.glob("lm-eval-v1/results_*")
+        path.write_bytes(results.read_bytes())
     else:
         path.write_text(content(), encoding="utf-8")
 
@@ -172,7 +169,7 @@ class TestArchives:
             read(path)
 
     def test_the_samples_of_a_killed_run_are_read(self, tmp_path):
-        """As Inspect leaves it: no header, but a journal."""
+        """Inspect leaves no header then, but a journal."""
         document = json.loads(text("inspect-v1.json"))
         path = tmp_path / "killed.eval"
         with zipfile.ZipFile(path, "w") as archive:
@@ -205,5 +202,5 @@ def test_any_value_in_a_file_is_read_or_an_error(tmp_path_factory, data, name):
 
     with contextlib.suppress(SpecError):
         files = [read(path)]
-        assert all(row.repeat >= 0 for one in files[0].results for row in one.rows)
+        assert all(row.repeat >= 0 for results in files[0].results for row in results.rows)
         ImportedRun.of(files, ImportOptions())

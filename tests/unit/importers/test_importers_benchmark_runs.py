@@ -11,8 +11,8 @@ from imported_files import FILES, find, read_arm, read_changed
 
 from pytest_crucible.importers.formats import read, read_results
 from pytest_crucible.importers.results import Results
-from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.runs.imported import group_tasks
 
 STATS = "per_instance_stats.json"
 EVALPLUS = "evalplus-v2_eval_results.json"
@@ -36,7 +36,7 @@ def test_a_helm_instance_is_a_sample_with_its_question_and_reply():
 
 
 def test_helm_scores_have_the_mean_that_helm_reports():
-    """In its `stats.json`: 0.625. Statistics of the request are not metrics."""
+    """0.625 in its `stats.json`. Statistics of the request are not metrics."""
     results = read_arm(f"helm-v2/{STATS}")
     names = {name.removesuffix("_5") for name in results.rows[0].scores}
 
@@ -118,7 +118,7 @@ def test_an_evalplus_completion_that_fails_the_base_tests_passes_neither(tmp_pat
 
 def test_evalplus_with_the_base_tests_only_has_one_metric(tmp_path):
     def change(document):
-        for completion in (one for completions in document["eval"].values() for one in completions):
+        for completion in (completion for completions in document["eval"].values() for completion in completions):
             completion["plus_status"] = None
 
     assert problem_scores(read_changed(tmp_path, EVALPLUS, change), "HumanEval/2") == [{"base": True}] * 2

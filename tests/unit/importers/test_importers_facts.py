@@ -1,9 +1,9 @@
-"""What a metric is, where only its name and its values are there to tell; and which arms stand beside each other."""
+"""Facts of a metric, inferred from its name and its values; and the arms that are compared."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from pytest_crucible.importers.metric_facts import Declared, metric_facts, spelling, with_our_names
 from pytest_crucible.importers.results import ImportedFile, Results, Row, number_repeats
-from pytest_crucible.importers.tasks import group_tasks
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions, group_tasks
 
 
 def results(values, *, name="m", arm="a", task="t", **more) -> Results:
@@ -25,8 +24,8 @@ def results(values, *, name="m", arm="a", task="t", **more) -> Results:
 
 
 def facts(values, name="m", declared=None, **more):
-    (found,), said = metric_facts([results(values, name=name, **more)], declared or Declared())
-    return (found.kind, found.direction, found.low, found.high), list(said.values())
+    (metric,), notes = metric_facts([results(values, name=name, **more)], declared or Declared())
+    return (metric.kind, metric.direction, metric.low, metric.high), list(notes.values())
 
 
 @pytest.mark.parametrize(
@@ -45,7 +44,7 @@ def test_known_names_give_direction_and_bounds_unless_values_break_them(name, va
 
 
 @pytest.mark.parametrize(
-    ("values", "kind", "taken"),
+    ("values", "kind", "guess"),
     [
         ([True, False], "binary", "yes or no"),
         ([0.0, 1.0], "binary", "yes or no"),
@@ -53,26 +52,26 @@ def test_known_names_give_direction_and_bounds_unless_values_break_them(name, va
         ([3.0, 5.0], "unbounded", "a number without bounds"),
     ],
 )
-def test_an_unknown_metric_gets_a_guessed_kind_and_a_note(values, kind, taken):
-    found, said = facts(values, "zest")
+def test_an_unknown_metric_gets_a_guessed_kind_and_a_note(values, kind, guess):
+    guesses, notes = facts(values, "zest")
 
-    assert found[:2] == (kind, "higher")
-    assert said == [f"metric 'zest' is not known: it is taken as {taken} (crucible import --range says otherwise)"]
+    assert guesses[:2] == (kind, "higher")
+    assert notes == [f"metric 'zest' is not known: it is taken as {guess} (crucible import --range says otherwise)"]
 
 
 def test_the_kind_follows_the_values_of_all_arms():
     """Or else a method would depend on which arm happened to have only zeros and ones."""
-    (found,), _ = metric_facts([results([0.0, 1.0]), results([0.5, 1.0], arm="b")], Declared())
+    (metric,), _ = metric_facts([results([0.0, 1.0]), results([0.5, 1.0], arm="b")], Declared())
 
-    assert found.kind == "bounded"
+    assert metric.kind == "bounded"
 
 
 def test_declarations_of_the_user_precede_the_file_and_the_name():
     file = MetricFacts(name="latency", direction="higher", low=0, high=10)
 
     assert facts([3.0], "latency", facts=file)[0] == ("bounded", "higher", 0, 10)
-    said = Declared(lower=frozenset({"latency"}), ranges={"latency": (1, 5)})
-    assert facts([3.0], "latency", said, facts=file) == (("bounded", "lower", 1, 5), [])
+    declared = Declared(lower=frozenset({"latency"}), ranges={"latency": (1, 5)})
+    assert facts([3.0], "latency", declared, facts=file) == (("bounded", "lower", 1, 5), [])
 
 
 def test_a_value_outside_the_declared_range_is_refused():
@@ -94,9 +93,9 @@ def test_text_values_make_a_text_metric():
     ],
 )
 def test_the_direction_comes_from_the_name_or_the_user(name, declared, directed):
-    (found,), _ = metric_facts([results([0.0, 3.0], name=name)], declared)
+    (metric,), _ = metric_facts([results([0.0, 3.0], name=name)], declared)
 
-    assert found.is_directed == directed
+    assert metric.is_directed == directed
 
 
 # -- arms beside each other ---------------------------------------------------------------------------------------
@@ -109,7 +108,7 @@ def file(*of: Results, path="x.json") -> ImportedFile:
 def test_arms_of_one_task_are_compared_on_their_common_samples():
     (task,) = group_tasks([file(results([1, 0, 1])), file(results([1, 0], arm="b"))])
 
-    assert [one.arm for one in task.arms] == ["a", "b"]
+    assert [arm.arm for arm in task.arms] == ["a", "b"]
     assert task.samples == ("0", "1")
     assert task.notes == ("task 't': 1 sample of 'a' (first: 2) that not every arm was asked, left out",)
 
@@ -134,45 +133,45 @@ def test_samples_with_one_id_and_different_inputs_are_left_out():
 def test_equal_arm_names_are_replaced_by_file_names(paths, names):
     (task,) = group_tasks([file(results([k]), path=path) for k, path in enumerate(paths)])
 
-    assert [one.arm for one in task.arms] == names
+    assert [arm.arm for arm in task.arms] == names
 
 
 def test_equal_names_of_several_arms_get_the_file_name_as_prefix():
     (task,) = group_tasks([file(results([k]), results([k], arm="b"), path=f"{k}.json") for k in (0, 1)])
 
-    assert [one.arm for one in task.arms] == ["0/a", "0/b", "1/a", "1/b"]
+    assert [arm.arm for arm in task.arms] == ["0/a", "0/b", "1/a", "1/b"]
 
 
 def test_the_candidate_is_the_first_or_the_named_arm():
     files = [file(results([1]), results([1], arm="b"))]
 
-    assert [one.arm for one in group_tasks(files, candidate="b")[0].arms] == ["b", "a"]
-    assert [one.arm for one in group_tasks([file(results([1]))], names=["mine"])[0].arms] == ["mine"]
+    assert [arm.arm for arm in group_tasks(files, candidate="b")[0].arms] == ["b", "a"]
+    assert [arm.arm for arm in group_tasks([file(results([1]))], names=["mine"])[0].arms] == ["mine"]
 
 
-def grouped(groups, arm: str) -> Results:
+def results_in_groups(groups, arm: str) -> Results:
     rows = [Row(sample=str(k), scores={"m": 1.0}, group=group) for k, group in enumerate(groups)]
     return Results(task="t", arm=arm, rows=rows, identity=arm)
 
 
 def groups_of(*arms: Results) -> list[str | None]:
-    (task,) = ImportedRun.of([file(one, path=f"{one.arm}.json") for one in arms], ImportOptions()).tasks
+    (task,) = ImportedRun.of([file(results, path=f"{results.arm}.json") for results in arms], ImportOptions()).tasks
     return [sample.group for sample in task.samples]
 
 
 def test_groups_of_one_arm_apply_to_all():
-    assert groups_of(grouped([None] * 3, "a"), grouped("xxy", "b")) == ["x", "x", "y"]
+    assert groups_of(results_in_groups([None] * 3, "a"), results_in_groups("xxy", "b")) == ["x", "x", "y"]
 
 
 def test_a_sample_that_no_arm_reached_keeps_the_groups_of_the_others():
-    arms = (dataclasses.replace(grouped("xx", name), planned=["0", "1", "2"], finished=False) for name in "ab")
+    arms = (replace(results_in_groups("xx", name), planned=["0", "1", "2"], finished=False) for name in "ab")
 
     assert groups_of(*arms) == ["x", "x", "sample 2"]
 
 
 def test_a_sample_in_two_groups_is_an_error():
     with pytest.raises(SpecError, match="sample '1' is in group 'x' and, for 'b', in 'y': a sample has one group"):
-        groups_of(grouped("xx", "a"), grouped("xy", "b"))
+        groups_of(results_in_groups("xx", "a"), results_in_groups("xy", "b"))
 
 
 @pytest.mark.parametrize(
@@ -203,10 +202,10 @@ def test_arms_that_cannot_be_compared_are_an_error(files, options, sentence):
 
 
 def test_metrics_are_spelled_as_targets_can_name_them():
-    said = with_our_names(results([1.0], name="Answer Relevancy [GEval]", facts=MetricFacts(name="x", high=1)))
+    renamed = with_our_names(results([1.0], name="Answer Relevancy [GEval]", facts=MetricFacts(name="x", high=1)))
 
-    assert said.rows[0].scores == {"Answer_Relevancy_GEval": 1.0}
-    assert said.facts == {"Answer_Relevancy_GEval": MetricFacts(name="Answer_Relevancy_GEval", high=1)}
+    assert renamed.rows[0].scores == {"Answer_Relevancy_GEval": 1.0}
+    assert renamed.facts == {"Answer_Relevancy_GEval": MetricFacts(name="Answer_Relevancy_GEval", high=1)}
 
 
 def test_two_names_with_one_spelling_are_an_error():
@@ -235,7 +234,7 @@ def test_every_spelled_name_is_valid_in_a_target(name):
     ],
 )
 def test_rows_of_one_sample_are_repeats_unless_it_has_more_rows_than_most(rows, numbered):
-    assert [f"{one.sample}{one.repeat}" for one in number_repeats([Row(sample=name) for name in rows])] == numbered
+    assert [f"{row.sample}{row.repeat}" for row in number_repeats([Row(sample=name) for name in rows])] == numbered
 
 
 def test_duplicates_of_a_sample_share_a_group():

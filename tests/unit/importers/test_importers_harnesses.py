@@ -49,10 +49,10 @@ READ = {
 
 
 def means(results: Results) -> dict[str, float]:
-    """Of each metric over what was scored."""
+    """Return the mean of each metric over the scored rows."""
     total, n = Counter(), Counter()
-    for one in results.rows:
-        for name, value in one.scores.items():
+    for row in results.rows:
+        for name, value in row.scores.items():
             total[name] += value
             n[name] += 1
     return {name: total[name] / n[name] for name in n}
@@ -77,21 +77,17 @@ def test_the_metadata_of_samples_is_read(pattern, samples, name, tmp_path):
 
 
 @pytest.mark.parametrize("pattern", READ)
-def test_a_file_is_recognised_by_its_content(pattern, tmp_path):
+def test_a_file_has_its_harness_version_task_arms_and_repeats(pattern, tmp_path):
+    harness, version, task, arms, repeats = READ[pattern]
+    imported = read(find(pattern))
     renamed = tmp_path / f"file{find(pattern).suffix}"
     renamed.write_bytes(find(pattern).read_bytes())
 
-    assert read(renamed).harness == READ[pattern][0]
-
-
-@pytest.mark.parametrize("pattern", READ)
-def test_a_file_has_its_harness_version_task_arms_and_repeats(pattern):
-    harness, version, task, arms, repeats = READ[pattern]
-    imported = read(find(pattern))
-
+    # A file is recognised by its content.
+    assert read(renamed).harness == harness
     assert (imported.harness, imported.version) == (harness, version)
-    assert [one.arm for one in imported.results] == arms
-    assert {(one.task, one.repeats) for one in imported.results} == {(task, repeats)}
+    assert [results.arm for results in imported.results] == arms
+    assert {(results.task, results.repeats) for results in imported.results} == {(task, repeats)}
 
 
 def test_every_reader_reads_a_file_of_its_harness():
@@ -146,7 +142,7 @@ class TestInspect:
         assert (comparison.contrast.metric, comparison.pairs, comparison.clusters) == ("found", 60, 6)
         assert comparison.difference == pytest.approx(1 / 6)
         assert comparison.p_value == 1.0
-        assert [one.proven for one in run.verdicts] == [False]
+        assert [verdict.proven for verdict in run.verdicts] == [False]
 
     def test_two_clusters_need_a_choice(self, tmp_path):
         def change(log):
@@ -164,13 +160,13 @@ class TestInspect:
         """The log averages `right` and each `part_*` as accuracies, and only the mean of `length`."""
         facts = read_arm("inspect-values.eval").facts
 
-        assert {name: (one.low, one.high) for name, one in facts.items()} == {
+        assert {name: (fact.low, fact.high) for name, fact in facts.items()} == {
             "values.right": (0.0, 1.0),
             "values.part_a": (0.0, 1.0),
         }
 
     def test_a_cluster_inside_a_grouped_metric_is_found(self):
-        assert [one.group for one in read_arm("inspect-values.eval").rows] == ["d0", "d0", "d1", "d1"]
+        assert [row.group for row in read_arm("inspect-values.eval").rows] == ["d0", "d0", "d1", "d1"]
 
     def test_grades_in_a_value_are_from_0_to_1(self, tmp_path):
         def change(log):
@@ -198,7 +194,9 @@ class TestInspect:
 
     def test_means_equal_those_that_inspect_computed(self):
         document = json.loads(find("inspect-v1.json").read_text())["results"]["scores"]
-        computed = {one["name"]: metric["value"] for one in document for metric in list(one["metrics"].values())[:1]}
+        computed = {
+            score["name"]: metric["value"] for score in document for metric in list(score["metrics"].values())[:1]
+        }
         ours = {name.removeprefix("shape."): mean for name, mean in means(read_arm("inspect-v1.eval")).items()}
 
         assert ours == pytest.approx(computed)
@@ -227,7 +225,7 @@ class TestGroups:
 
 class TestPromptfoo:
     def test_repeats_of_a_test_are_repeats_of_its_sample(self):
-        counts = Counter(one.sample for one in read_arm("promptfoo.json").rows)
+        counts = Counter(row.sample for row in read_arm("promptfoo.json").rows)
 
         assert counts == {f"sum-{k}": 2 for k in range(1, 9)}
 
@@ -255,11 +253,11 @@ class TestPromptfoo:
 
     def test_scores_of_a_failed_judge_are_lost_although_promptfoo_counts_0(self):
         written = json.loads(find("promptfoo-judged.json").read_text())["results"]["results"][2]
-        one = find_row(read_arm("promptfoo-judged.json"), "sum-3")
+        row = find_row(read_arm("promptfoo-judged.json"), "sum-3")
 
         assert (written["success"], written["namedScores"]) == (False, {"exact": 1, "rubric": 0})
-        assert one.scores == {"exact": 1.0}
-        assert one.lost == dict.fromkeys(("pass", "score", "rubric"), "the judge went away")
+        assert row.scores == {"exact": 1.0}
+        assert row.lost == dict.fromkeys(("pass", "score", "rubric"), "the judge went away")
         assert find_row(read_arm("promptfoo-judged.json"), "sum-2").scores == {
             "pass": True,
             "score": 1,
@@ -274,14 +272,14 @@ class TestPromptfoo:
         assert find_row(v1, "sum-1").scores == {"pass": False, "score": 0.125, "exact": 0.0, "brevity": 0.25}
 
     def test_json_and_json_lines_have_equal_rows(self):
-        assert [one.rows for one in read(find("promptfoo.json")).results] == [
-            one.rows for one in read(find("promptfoo.jsonl")).results
+        assert [results.rows for results in read(find("promptfoo.json")).results] == [
+            results.rows for results in read(find("promptfoo.jsonl")).results
         ]
 
 
 class TestLmEval:
     def test_samples_of_old_versions_without_a_list_of_metrics_are_read(self, tmp_path):
-        """As 0.4.2 wrote them."""
+        """Version 0.4.2 wrote such samples."""
         document = {"doc_id": 0, "doc": {}, "target": "2", "arguments": [], "resps": [["2"]], "filtered_resps": ["2"]}
         path = tmp_path / "sums.jsonl"
         path.write_text(json.dumps({**document, "doc_hash": "x", "acc": 1.0, "f1": 0.5}) + "\n")
@@ -289,14 +287,14 @@ class TestLmEval:
         assert read_arm(path).rows[0].scores == {"acc": 1.0, "f1": 0.5}
 
     def test_filters_are_metrics_of_one_sample(self):
-        one = read_arm("lm-eval-v1/samples_sums_filtered*").rows[0]
+        row = read_arm("lm-eval-v1/samples_sums_filtered*").rows[0]
 
-        assert set(one.scores) == {"exact_match.strict", "exact_match.lenient"}
+        assert set(row.scores) == {"exact_match.strict", "exact_match.lenient"}
 
     def test_the_results_file_has_all_tasks_and_their_directions(self):
         imported = read(find("lm-eval-v2/results*"))
 
-        assert [one.task for one in imported.results] == ["sums_choice", "sums_filtered"]
+        assert [results.task for results in imported.results] == ["sums_choice", "sums_filtered"]
         assert imported.results[0].facts["acc"].direction == "higher"
         assert "metric 'word_perplexity' of" in imported.notes[0]
 
@@ -309,7 +307,7 @@ class TestLmEval:
         }
 
     def test_the_perplexity_of_a_sample_is_a_log_likelihood_where_higher_is_better(self, tmp_path):
-        """As LAMBADA logs it: the aggregate is exp of minus the mean."""
+        """LAMBADA logs it so: the aggregate is exp of minus the mean."""
         files = []
         for name, value in (("good", -0.3), ("poor", -2.8)):
             folder = tmp_path / name
@@ -329,10 +327,10 @@ class TestLmEval:
             files.append(read(next(folder.glob("results*"))))
         run = ImportedRun.of(files, ImportOptions()).evaluate_unstored()
 
-        comparisons = {one.contrast.metric: one for one in run.experiments[0].comparisons}
+        comparisons = {comparison.contrast.metric: comparison for comparison in run.experiments[0].comparisons}
         assert comparisons["log_likelihood"].difference == pytest.approx(2.5)
         # A log-likelihood has no lower end: its replies are shown to differ, and a difference of its means is never proven.
-        assert {one.subject.partition(":")[0]: one.state for one in run.verdicts} == {
+        assert {verdict.subject.partition(":")[0]: verdict.state for verdict in run.verdicts} == {
             "acc": "met",
             "log_likelihood": "met",
         }

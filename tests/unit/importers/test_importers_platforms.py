@@ -61,8 +61,8 @@ def test_a_row_is_a_sample_and_failures_are_lost(file, sample, expected):
     [
         (MLFLOW, lambda runs: [runs[6]["exact_match/value"]]),
         (LANGSMITH, lambda runs: [run["feedback.exact_match"] for run in runs if run["error"]]),
-        (PHOENIX, lambda runs: [one["score"] for run in runs if run["error"] for one in run["annotations"]
-                                if one["name"] == "exact_match"]),
+        (PHOENIX, lambda runs: [annotation["score"] for run in runs if run["error"] for annotation in run["annotations"]
+                                if annotation["name"] == "exact_match"]),
     ],
 )  # fmt: skip
 def test_the_files_have_scores_of_failed_runs_which_are_not_read(file, scores_of):

@@ -194,7 +194,7 @@ def test_failed_cases_and_evaluators_are_lost_and_missing_metrics_do_not_apply()
 
 
 def test_of_two_evaluators_of_one_name_the_second_keeps_its_metric_where_the_first_fails(tmp_path):
-    """The harness numbers the names of each case anew: there, the second has the name of the first."""
+    """The harness numbers the names of each case from the start: there, the second has the name of the first."""
 
     def change(document):
         document["cases"] = document["cases"][2:4]
@@ -219,12 +219,12 @@ def test_a_null_of_older_versions_is_lost_and_a_metric_of_the_task_replaces_no_e
     def write_metric(document):
         document["cases"][0]["metrics"]["brevity"] = 99
 
-    lost, kept = (
+    lost, shadowed = (
         find_row(read_changed(tmp_path, PYDANTIC, change).results[0], "sum-1") for change in (write_null, write_metric)
     )
 
     assert lost.lost == {"brevity": "the evaluator gave no value"}
-    assert kept.scores["brevity"] == 0.0
+    assert shadowed.scores["brevity"] == 0.0
 
 
 def test_reports_declare_the_direction_of_assertions_only():
@@ -240,7 +240,7 @@ def test_the_failures_of_a_report_come_after_its_cases(tmp_path):
 
 
 def test_a_report_of_an_older_version_of_pydantic_evals_is_read(tmp_path):
-    """As 0.2.20 wrote it: without failures, runs and the name of the dataset."""
+    """Version 0.2.20 wrote no failures, runs and name of the dataset."""
     case = {"name": "a", "inputs": "x", "metadata": None, "expected_output": "x", "output": {"y": 1}, "metrics": {}}
     case |= {"attributes": {}, "scores": {}, "labels": {}, "assertions": {"Equals": evaluation(True, "Equals")}}
     case |= {"task_duration": 1e-6, "total_duration": 1e-3, "trace_id": "", "span_id": ""}

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.importers.cells import number
 from pytest_crucible.importers.formats import read
+from pytest_crucible.importers.results import number
 from pytest_crucible.importers.tables import split_names
 from pytest_crucible.records.errors import SpecError
 
@@ -30,7 +30,7 @@ def table(tmp_path):
 
 
 def scores(results) -> dict:
-    return {(one.sample, one.repeat): dict(one.scores) for one in results.rows}
+    return {(row.sample, row.repeat): dict(row.scores) for row in results.rows}
 
 
 def test_a_column_whose_name_has_a_comma_is_quoted(table):
@@ -48,20 +48,57 @@ def test_names_of_columns_are_read_back_from_a_list(names):
     assert split_names(",".join(f'"{name}"' for name in names)) == names
 
 
-def test_metadata_columns_are_attributes_of_the_samples(table):
-    imported = table("id,correct,topic,year\na,1,physics,1999\nb,0,,2001\n", metadata="topic,year")
+NO_VALUE = "the table has no value"
+ROWS = {
+    "metadata columns": (
+        "id,correct,topic,year\na,1,physics,1999\nb,0,,2001\n",
+        {"metadata": [{"topic": "physics", "year": "1999"}, {"year": "2001"}], "scores": [{"correct": 1.0}, {"correct": 0.0}]},
+    ),
+    "a metric in each row": (
+        "sample,arm,metric,value,repeat\na,v1,f1,0.5,1\na,v1,em,1,1\na,v1,f1,0.25,2\na,v1,em,,2\n",
+        {"repeat": [0, 1], "scores": [{"f1": 0.5, "em": 1.0}, {"f1": 0.25}], "lost": [{}, {"em": NO_VALUE}]},
+    ),
+    "a lost column, without which an empty value does not apply": (
+        "sample,metric,value,reason,lost\na,f1,0.5,,\na,em,,no question,\nb,f1,,down,error\nb,,,,\n",
+        {"scores": [{"f1": 0.5, "em": None}, {}], "lost": [{}, {"f1": "down", "em": "down"}]},
+    ),
+    "a metric named lost": ("sample,lost\na,0\nb,1\n", {"sample": ["a", "b"], "scores": [{"lost": 0.0}, {"lost": 1.0}]}),
+    "a repetition number": ("task_id,repetition_number,correct\na,0,1\na,1,0\n", {"sample": ["a", "a"], "repeat": [0, 1]}),
+    "a completion id": ("task_id,completion_id,correct\na,0,1\na,1,0\n", {"sample": ["a", "a"], "repeat": [0, 1]}),
+    "a completion id that is not a number": (
+        "id,completion_id,correct\na,cmpl-7f,1\nb,cmpl-90,0\n", {"sample": ["a", "b"], "repeat": [0, 0]}
+    ),
+    "empty cells": (
+        "id,score,error\na,0.5,\nb,NaN,\nc,,server gone\n",
+        {"scores": [{"score": 0.5}, {}, {}], "lost": [{}, {"score": NO_VALUE}, {"score": "server gone"}]},
+    ),
+    "a bad cell": (
+        "id,metric,value\na,acc,1\nb,acc,#N/A\nc,acc,0\n",
+        {"lost": [{}, {"acc": "the value '#N/A' is not a number"}, {}]},
+    ),
+    "text with some numbers": (
+        "id,acc,topic\na,1,algebra\nb,0,2024\nc,1,sets\n", {"scores": [{"acc": 1.0}, {"acc": 0.0}, {"acc": 1.0}]}
+    ),
+    **{name: (f"{name},correct\na,1\nb,0\n", {"sample": ["a", "b"]})
+       for name in ("item_id", "task_id", "user_input", "example_id")},
+}  # fmt: skip
+"""Tables, and fields of the rows that are read."""
 
-    assert [row.metadata for row in imported.results[0].rows] == [
-        {"topic": "physics", "year": "1999"},
-        {"year": "2001"},
-    ]
-    assert scores(imported.results[0]) == {("a", 0): {"correct": 1.0}, ("b", 0): {"correct": 0.0}}
+
+@pytest.mark.parametrize("name", ROWS)
+def test_columns_are_read_by_their_usual_names(table, name):
+    text, expected = ROWS[name]
+    columns = {"metadata": "topic,year"} if "metadata" in expected else {}
+    (results,) = table(text, **columns).results
+
+    assert {name: [getattr(row, name) for row in results.rows] for name in expected} == expected
+    assert results.repeats == 1 + max(row.repeat for row in results.rows)
 
 
 def test_wide_each_column_of_numbers_is_a_metric(table):
     imported = table("id,model,correct,f1,reply\na,v2,True,0.5,four\nb,v2,no,1,five\na,v1,0,0.25,six\n")
 
-    assert [one.arm for one in imported.results] == ["v2", "v1"]
+    assert [arm.arm for arm in imported.results] == ["v2", "v1"]
     assert scores(imported.results[0]) == {
         ("a", 0): {"correct": True, "f1": 0.5},
         ("b", 0): {"correct": False, "f1": 1.0},
@@ -70,54 +107,11 @@ def test_wide_each_column_of_numbers_is_a_metric(table):
     assert imported.notes == ("results.csv: these columns are taken as metrics: correct, f1",)
 
 
-def test_long_each_row_is_a_metric(table):
-    imported = table("sample,arm,metric,value,repeat\na,v1,f1,0.5,1\na,v1,em,1,1\na,v1,f1,0.25,2\na,v1,em,,2\n")
-
-    (results,) = imported.results
-    assert scores(results) == {("a", 0): {"f1": 0.5, "em": 1.0}, ("a", 1): {"f1": 0.25}}
-    assert results.rows[1].lost == {"em": "the table has no value"}
-    assert (results.repeats, imported.notes) == (2, ())
-
-
-def test_with_a_lost_column_other_empty_values_do_not_apply(table):
-    imported = table("sample,metric,value,reason,lost\na,f1,0.5,,\na,em,,no question,\nb,f1,,down,error\nb,,,,\n")
-
-    a, b = imported.results[0].rows
-    assert (dict(a.scores), dict(a.lost)) == ({"f1": 0.5, "em": None}, {})
-    assert (dict(b.scores), b.lost["f1"]) == ({}, "down")
-
-
-def test_a_column_named_lost_is_a_metric_of_a_wide_table(table):
-    imported = table("sample,lost\na,0\nb,1\n")
-
-    assert scores(imported.results[0]) == {("a", 0): {"lost": 0.0}, ("b", 0): {"lost": 1.0}}
-
-
 def test_the_user_names_the_roles_of_columns(table):
     imported = table("q,who,a,b,size\n1,x,0.5,1,7\n", sample="q", arm="who", metrics="a,b")
 
     assert scores(imported.results[0]) == {("1", 0): {"a": 0.5, "b": 1.0}}
     assert imported.results[0].arm == "x"
-
-
-@pytest.mark.parametrize("name", ["item_id", "task_id", "user_input", "example_id"])
-def test_usual_names_of_sample_columns_are_recognised(table, name):
-    (results,) = table(f"{name},correct\na,1\nb,0\n").results
-
-    assert [row.sample for row in results.rows] == ["a", "b"]
-
-
-@pytest.mark.parametrize("name", ["repetition_number", "completion_id"])
-def test_usual_names_of_repeat_columns_are_recognised(table, name):
-    (results,) = table(f"task_id,{name},correct\na,0,1\na,1,0\n").results
-
-    assert [(row.sample, row.repeat) for row in results.rows] == [("a", 0), ("a", 1)]
-
-
-def test_a_completion_id_that_is_not_a_number_is_not_a_repeat(table):
-    (results,) = table("id,completion_id,correct\na,cmpl-7f,1\nb,cmpl-90,0\n").results
-
-    assert [(row.sample, row.repeat) for row in results.rows] == [("a", 0), ("b", 0)]
 
 
 def test_each_arm_may_be_a_column(table):
@@ -129,15 +123,6 @@ def test_each_arm_may_be_a_column(table):
     assert [row.group for row in new.rows] == ["p", "q"]
 
 
-def test_an_empty_cell_is_lost_and_not_zero(table):
-    imported = table("id,score,error\na,0.5,\nb,NaN,\nc,,server gone\n")
-
-    rows = imported.results[0].rows
-    assert [one.scores for one in rows] == [{"score": 0.5}, {}, {}]
-    assert rows[1].lost == {"score": "the table has no value"}
-    assert rows[2].error == "server gone"
-
-
 @pytest.mark.parametrize("columns", [{}, {"metrics": "acc"}], ids=["found", "named"])
 def test_a_bad_cell_is_one_lost_value(table, columns):
     rows = "".join(f"q{k},{'ERROR' if k == 7 else k % 2}\n" for k in range(20))
@@ -145,18 +130,6 @@ def test_a_bad_cell_is_one_lost_value(table, columns):
 
     assert [row.sample for row in results.rows if row.scores] == [f"q{k}" for k in range(20) if k != 7]
     assert results.rows[7].lost == {"acc": "the value 'ERROR' is not a number"}
-
-
-def test_a_bad_cell_of_a_long_table_is_one_lost_value(table):
-    (results,) = table("id,metric,value\na,acc,1\nb,acc,#N/A\nc,acc,0\n").results
-
-    assert results.rows[1].lost == {"acc": "the value '#N/A' is not a number"}
-
-
-def test_a_column_of_text_with_some_numbers_is_not_a_metric(table):
-    (results,) = table("id,acc,topic\na,1,algebra\nb,0,2024\nc,1,sets\n").results
-
-    assert [dict(row.scores) for row in results.rows] == [{"acc": 1.0}, {"acc": 0.0}, {"acc": 1.0}]
 
 
 @pytest.mark.parametrize(
@@ -180,7 +153,7 @@ def test_tasks_and_groups_are_read_from_columns(table):
         "r.jsonl",
     )
 
-    assert [(one.task, one.rows[0].group) for one in imported.results] == [("t", "g"), ("u", "h")]
+    assert [(results.task, results.rows[0].group) for results in imported.results] == [("t", "g"), ("u", "h")]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +194,7 @@ def test_long_and_wide_tables_have_equal_rows(tmp_path_factory, values):
     folder = tmp_path_factory.mktemp("tables")
     samples = sorted({sample for sample, _ in values})
     metrics = sorted({metric for _, metric in values})
-    metrics = [one for one in metrics if any(values.get((sample, one)) is not None for sample in samples)]
+    metrics = [name for name in metrics if any(values.get((sample, name)) is not None for sample in samples)]
     if not metrics:
         return
     with (folder / "long.csv").open("w", newline="") as file:
@@ -233,8 +206,8 @@ def test_long_and_wide_tables_have_equal_rows(tmp_path_factory, values):
     long = read(folder / "long.csv").results[0]
     wide = read(folder / "wide.csv", columns={"metrics": ",".join(metrics)}).results[0]
 
-    assert [(one.sample, one.scores, one.lost) for one in long.rows] == [
-        (one.sample, one.scores, one.lost) for one in wide.rows
+    assert [(row.sample, row.scores, row.lost) for row in long.rows] == [
+        (row.sample, row.scores, row.lost) for row in wide.rows
     ]
 
 

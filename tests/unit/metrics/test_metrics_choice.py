@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
+from json_tables import read_table
 
 from pytest_crucible import Reply, Sample
 from pytest_crucible.metrics import choice_given, choice_match, choice_of
 
-TABLE = Path(__file__).parents[2] / "data/replies/choices.jsonl"
-ROWS = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
 ANIMALS = ["a cat", "a dog", "a sea lion", "a lion"]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"][:40])
+@pytest.mark.parametrize("row", read_table("replies/choices"), ids=lambda row: row["text"][:40])
 def test_a_reply_is_read_as_a_reader_would(row):
     assert choice_of(row["text"]) == row["letter"]
     assert choice_given(Reply(text=row["text"]), Sample(id="1", input="")) is (row["letter"] is not None)

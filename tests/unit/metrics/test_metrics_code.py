@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_tables import read_table
 from run_sizes import FULL
 
 from pytest_crucible import NotApplicable, Reply, Sample, stats
@@ -24,59 +25,10 @@ from pytest_crucible.sandbox import Limits, NotAllowed, Sandbox, allow, close_sh
 PROMPT = 'import math\n\n\ndef double(x: int) -> int:\n    """Twice x.\n    >>> double(2)\n    4\n    """\n'
 TEST = "def check(candidate):\n    assert candidate(2) == 4\n    assert candidate(-3) == -6"
 RIGHT = "def double(x):\n    y = x + x\n    return y\n"
-WRONG = "def double(x):\n    return x\n"
 BODY = "    y = x + x\n    return y\n"
 
 
-def fence_code(code: str, info: str = "python", fence: str = "```") -> str:
-    return f"{fence}{info}\n{code}{fence}\n"
-
-
-def indent(text: str, by: str) -> str:
-    return "".join(by + line for line in text.splitlines(keepends=True))
-
-
-FORMS = {
-    "continuation": BODY,
-    "function": RIGHT,
-    "fence": fence_code(RIGHT),
-    "bare fence": fence_code(RIGHT, ""),
-    "fence with title": fence_code(RIGHT, 'python title="double.py"'),
-    "fence with attributes": fence_code(RIGHT, "{.python .numberLines}"),
-    "fence in capitals": fence_code(RIGHT, "Python"),
-    "fence marked as text": fence_code(RIGHT, "text"),
-    "never closed": "Sure:\n```python\n" + RIGHT,
-    "closed on the last line": "Sure:\n```python\n" + RIGHT.rstrip() + "```",
-    "tildes": fence_code(RIGHT, fence="~~~"),
-    "four backticks": fence_code(RIGHT, fence="````"),
-    "backticks inside": fence_code('def double(x):\n    """\n```\n    """\n    return x + x\n', fence="````"),
-    "Windows line ends": fence_code(RIGHT).replace("\n", "\r\n"),
-    "draft": f"<think>\nPerhaps\n{fence_code(WRONG)}</think>\n{fence_code(RIGHT)}",
-    "draft opened by the template": f"{fence_code(WRONG)}</think>\n{fence_code(RIGHT)}",
-    "install first": f"{fence_code('pip install numpy' + chr(10), '')}Then:\n{fence_code(RIGHT)}",
-    "sketch first": f"{fence_code('def double(x):' + chr(10) + '    ...' + chr(10))}Now:\n{fence_code(RIGHT)}",
-    "broken sketch last": f"{fence_code(RIGHT)}In short:\n{fence_code('def double(x): <twice x>' + chr(10))}",
-    "corrected": f"{fence_code(WRONG)}Wait, that is wrong.\n{fence_code(RIGHT)}",
-    "usage first": f"You will call it so:\n{fence_code('print(double(2))' + chr(10))}{fence_code(RIGHT)}",
-    "usage last": f"{fence_code(RIGHT)}Usage:\n{fence_code('from solution import double' + chr(10) + 'double(2)' + chr(10))}",
-    "usage fenced, function not": f"{RIGHT}\nUsage:\n{fence_code('double(2)' + chr(10))}",
-    "list item": f"1. Write it:\n\n   - ```python\n{indent(RIGHT, '     ')}     ```\n2. Done.\n",
-    "indented fence": f"1. Write it:\n{indent(fence_code(RIGHT), '    ')}",
-    "quotation": indent(fence_code(RIGHT), "> "),
-    "fenced body": fence_code(BODY),
-    "fenced body without indentation": fence_code("y = x + x\nreturn y\n"),
-    "stripped body": BODY.strip(),
-    "body of two spaces": "  y = x + x\n  return y\n",
-    "all indented": indent(RIGHT, "    "),
-    "indented in its fence": fence_code(indent(RIGHT, "  ")),
-    "prose around": f"Here is the function:\n\n{RIGHT}\nIt adds x to itself.\n",
-    "interactive": fence_code(">>> def double(x):\n...     return x + x\n", "pycon"),
-    "helper in another block": f"{fence_code('def add(a, b):' + chr(10) + '    return a + b' + chr(10))}"
-    f"{fence_code('def double(x):' + chr(10) + '    return add(x, x)' + chr(10))}",
-    "lambda": fence_code("double = lambda x: x + x\n"),
-    "code span before": f"```double``` adds:\n{fence_code(RIGHT)}",
-    "prompt repeated": fence_code(PROMPT + BODY),
-}
+FORMS = {row["form"]: row["reply"] for row in read_table("replies/code")}
 
 
 def passes(prompt: str, reply: str) -> bool:
@@ -101,11 +53,11 @@ def test_wrong_code_stays_wrong_in_each_form(form):
 
 
 def test_a_prompt_in_words_is_left_out():
-    assert passes("Write a function double(x).", fence_code(RIGHT))
+    assert passes("Write a function double(x).", FORMS["fence"])
 
 
 def test_a_reply_truncated_in_its_draft_has_no_program():
-    assert not passes(PROMPT, f"<think>\n{fence_code(RIGHT)}")
+    assert not passes(PROMPT, f"<think>\n{FORMS['fence']}")
 
 
 def test_a_continuation_of_the_prompt_is_kept():

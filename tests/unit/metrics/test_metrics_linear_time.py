@@ -25,7 +25,7 @@ from pytest_crucible.backends.openai.settings import read_settings
 from pytest_crucible.backends.tinker import health
 from pytest_crucible.features.cns3 import claims, thinker
 from pytest_crucible.features.training import set_attempts
-from pytest_crucible.importers import benchmark_runs, metric_facts, promptfoo, pydantic_evals, tables
+from pytest_crucible.importers import benchmark_runs, metric_facts, suites, tables
 from pytest_crucible.local_model.server import archive, openai_formats, transport
 from pytest_crucible.local_model.server.application import Application
 from pytest_crucible.local_model.server.transport import Refusal
@@ -36,7 +36,7 @@ from pytest_crucible.records import Adapter, outcomes, secret_settings, views
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report import html, markdown
-from pytest_crucible.report.tables import align_estimates
+from pytest_crucible.report.verdicts import align_estimates
 from pytest_crucible.store import texts
 
 ROOT = Path(pytest_crucible.__file__).parent
@@ -92,11 +92,11 @@ def promptfoo_output(text: str) -> None:
     path = Path(FOLDER.name) / "results.csv"
     path.write_text(text, encoding="utf-8")
     with contextlib.suppress(SpecError, csv.Error):
-        promptfoo.refuse_other_outputs(path)
+        suites.refuse_other_outputs(path)
 
 
 def case_name(text: str) -> None:
-    pydantic_evals._sample({"name": text, "source_case_name": "a"})
+    suites._sample({"name": text, "source_case_name": "a"})
 
 
 def helm_name(text: str) -> None:
@@ -132,8 +132,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "backends/tinker/health.py": {"is_too_long": lambda text: health._TOO_LONG.search(text)},
     "importers/benchmark_runs.py": {"names of statistics": helm_name},
     "importers/metric_facts.py": {"is_known": metric_facts.is_known, "spelling": metric_facts.spelling},
-    "importers/promptfoo.py": {"refuse_other_outputs": promptfoo_output},
-    "importers/pydantic_evals.py": {"names of cases": case_name},
+    "importers/suites.py": {"refuse_other_outputs": promptfoo_output, "names of cases": case_name},
     "importers/tables.py": {"a column": lambda text: tables._SUFFIX.sub("", text), "a cell": tables._is_whole_number},
     "local_model/server/application.py": {"route": route},
     "local_model/server/archive.py": {"CheckpointPath": checkpoint},
@@ -144,7 +143,7 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "records/views.py": {"guard_cell": views.guard_cell, "unguard_cell": views.unguard_cell},
     "records/secret_settings.py": {"hide_encoded": lambda text: secret_settings.hide_encoded(text, str)},
     "records/redaction.py": {"hider": hider({"planted"})},
-    "report/tables.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
+    "report/verdicts.py": {"align_estimates": lambda text: align_estimates([text, f"0.5 [{text}]"])},
     "report/markdown.py": {"plain": markdown.plain, "code": markdown.code},
     "report/html.py": {"blanks": html.blanks},
     "features/training/set_attempts.py": {"own texts of a form": set_attempts._OWN.findall},
@@ -157,10 +156,11 @@ NO_REPLIES = {
     "backends/http/client.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
     "importers/formats.py": FILE_NAME,
-    "importers/lm_eval.py": FILE_NAME,
+    "importers/logs.py": FILE_NAME,
     "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/measures.py": CONFIGURATION,
     "records/registry.py": CONFIGURATION,
+    "records/row_files.py": "its pattern is one class of blanks",
     "records/settings.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
     "records/datasets.py": CONFIGURATION,
@@ -263,24 +263,3 @@ def test_an_endless_pattern_of_the_suite_is_an_error(monkeypatch, metric, reply)
 
 def test_nested_repetitions_that_regex_can_search_are_fast():
     assert metrics.valid_json({"pattern": "^(a+)+$"})(Reply(text=json.dumps(TEXT)), SAMPLE) is False
-
-
-@pytest.mark.parametrize(
-    ("schema", "value", "problem"),
-    [
-        ({"pattern": "^a+$"}, "aa", "valid"),
-        ({"pattern": "^a+$"}, "b", "$: 'b' does not match '^a+$'"),
-        ({"pattern": "^a+$"}, 3, "valid"),
-        ({"patternProperties": {"^n": {"type": "integer"}}}, {"n": "x", "m": "x"}, "$.n: 'x' is not of type 'integer'"),
-        (
-            {"properties": {"a": {}}, "patternProperties": {"^n": {}}, "additionalProperties": False},
-            {"a": 1, "n1": 1, "z": 1},
-            "$: Additional properties are not allowed ('z' was unexpected)",
-        ),
-        ({"additionalProperties": {"type": "integer"}, "patternProperties": {"^n": {}}}, {"n": "x", "z": 1}, "valid"),
-        ({"additionalProperties": {"type": "integer"}}, {"z": "x"}, "$.z: 'x' is not of type 'integer'"),
-        ({"additionalProperties": False}, [1], "valid"),
-    ],
-)
-def test_limited_patterns_of_a_schema_behave_as_in_jsonschema(schema, value, problem):
-    assert metrics.json_problem(schema)(Reply(text=json.dumps(value)), SAMPLE) == problem

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_tables import read_table
 
 from pytest_crucible.metrics import choice_of
 from pytest_crucible.metrics.normalisers import NORMALISERS, choice, json_value, number, plain_number, text
@@ -41,8 +41,7 @@ def test_text_is_normalised_as_for_exact_match(reply, answer):
 
 
 def test_normaliser_and_metric_read_the_same_choice():
-    table = Path(__file__).parents[2] / "data/replies/choices.jsonl"
-    replies = [json.loads(line)["text"] for line in table.read_text(encoding="utf-8").splitlines()]
+    replies = [row["text"] for row in read_table("replies/choices")]
 
     assert [choice(reply) for reply in replies] == [choice_of(reply, "ABCDE") for reply in replies]
 

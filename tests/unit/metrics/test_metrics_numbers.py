@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from decimal import Decimal
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from json_tables import read_table
 
 from pytest_crucible import Reply, Sample
 from pytest_crucible.metrics import final_number, final_number_matches
 from pytest_crucible.metrics.text import NO_EXPECTED
 
-TABLE = Path(__file__).parents[2] / "data/replies/numbers.jsonl"
-ROWS = [json.loads(line) for line in TABLE.read_text(encoding="utf-8").splitlines()]
 
-
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["text"])
+@pytest.mark.parametrize("row", read_table("replies/numbers"), ids=lambda row: row["text"])
 def test_the_last_number_is_read(row):
     assert final_number(row["text"]) == (None if row["number"] is None else Decimal(row["number"]))
 

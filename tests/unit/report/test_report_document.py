@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -44,12 +44,12 @@ def document(run):
 
 def at(whole, path):
     """The objects at a path; those of a list are all taken."""
-    found = [whole]
+    objects = [whole]
     for name in path.split(".") if path else []:
-        found = [
-            item for record in found for item in (record[name] if isinstance(record[name], list) else [record[name]])
+        objects = [
+            item for record in objects for item in (record[name] if isinstance(record[name], list) else [record[name]])
         ]
-    return found
+    return objects
 
 
 @pytest.mark.parametrize("path", sorted(CONTRACT))
@@ -133,7 +133,7 @@ def test_infinity_is_a_string(run):
 
 
 def test_unknown_values_are_null(run, analysis):
-    record = dataclasses.replace(
+    record = replace(
         analysis().comparisons[0], difference=None, interval=None, p_value=None, p_exact=None, p_adjusted=None,
         detectable=None,
     )  # fmt: skip
@@ -146,7 +146,7 @@ def test_unknown_values_are_null(run, analysis):
 
 @pytest.mark.parametrize("strange", [math.nan, math.inf, -math.inf])
 def test_every_number_is_strict_json(run, analysis, strange):
-    record = dataclasses.replace(analysis().estimates[0], value=strange)
+    record = replace(analysis().estimates[0], value=strange)
 
     assert at(document(run(analysis(estimates=(record,)))), "experiments.estimates")[0]["value"] == str(strange)
 
@@ -159,8 +159,8 @@ def test_verdicts_stand_with_their_experiment(run, analysis, plan):
 
 def test_errors_in_the_suite_are_marked(run):
     record = run()
-    mistaken = dataclasses.replace(record.verdicts[0], suite_error=True)
-    whole = document(dataclasses.replace(record, verdicts=(mistaken, *record.verdicts[1:])))
+    mistaken = replace(record.verdicts[0], suite_error=True)
+    whole = document(replace(record, verdicts=(mistaken, *record.verdicts[1:])))
 
     assert [verdict["suite_error"] for verdict in at(whole, "experiments.verdicts")] == [True, False, False]
 

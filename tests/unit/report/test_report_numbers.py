@@ -1,4 +1,4 @@
-"""How numbers look: enough digits to be true, none that the interval does not earn."""
+"""Numbers as text: enough digits to be true, none that the interval does not earn."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+from dataclasses import replace
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_a_quiet_summary_has_only_what_is_not_met(run):
 def test_a_quiet_summary_shows_unproven_comparisons(run):
     *_, compared = run().verdicts
     reason = "no regression is proven (differences down to -0.087 cannot be excluded)"
-    unproven = dataclasses.replace(compared, state="met", proven=False, reason=reason)
+    unproven = replace(compared, state="met", proven=False, reason=reason)
 
     assert lines(run(verdicts=(unproven,)), verbosity=-1) == [
         f"test_math.py::test_sums::exact: v2 vs v1: met: -0.035 [-0.087, +0.016] n=198, p 0.180; {reason}"
@@ -61,7 +61,7 @@ def test_a_quiet_summary_shows_unproven_comparisons(run):
 
 def test_a_quiet_summary_marks_errors_in_the_suite(run):
     met, *_ = run().verdicts
-    mistaken = dataclasses.replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
+    mistaken = replace(met, subject="typo >= 1", state="undecided", reason="no number", suite_error=True)
 
     assert lines(run(verdicts=(met, mistaken)), verbosity=-1) == [
         "test_math.py::test_sums::typo >= 1: error in the suite: no number"
@@ -79,15 +79,15 @@ def test_a_verbose_summary_adds_methods_and_the_run_store(run):
 
 def test_a_verbose_summary_names_the_test_of_alike_arms_and_the_bounds(run, analysis):
     [exact] = analysis().comparisons
-    evidence = dataclasses.replace(exact.evidence, method="gaffke")
-    flipped = dataclasses.replace(
+    evidence = replace(exact.evidence, method="gaffke")
+    flipped = replace(
         exact, method="sign flips", p_value=2e-5, proof_p=0.31, p_exact=None, arrangements=50_000, evidence=evidence
     )
-    few = dataclasses.replace(flipped, p_value=0.25, arrangements=1_024, is_exact=True, proof_p=None)
+    few = replace(flipped, p_value=0.25, arrangements=1_024, is_exact=True, proof_p=None)
 
-    shown = [lines(run(analysis(comparisons=(record,))), verbosity=1)[-2] for record in (flipped, few)]
+    tests = [lines(run(analysis(comparisons=(record,))), verbosity=1)[-2] for record in (flipped, few)]
 
-    assert shown == [
+    assert tests == [
         "test_sums: exact: v2 vs v1: alike by sign flips (random 50,000 arrangements), p 2e-05; bounds by gaffke, p 0.310",
         "test_sums: exact: v2 vs v1: alike by sign flips (all 1,024 arrangements), p 0.250",
     ]
@@ -100,17 +100,15 @@ def test_the_worst_of_many_experiments_are_shown_and_the_rest_counted(run, analy
     (met, *_) = run().verdicts
     states = {names[40]: "undecided", names[70]: "missed"}
     verdicts = tuple(
-        dataclasses.replace(
-            record, nodeid=name, state=states.get(name, record.state) if record.subject == met.subject else "met"
-        )
+        replace(record, nodeid=name, state=states.get(name, record.state) if record.subject == met.subject else "met")
         for name in names
         for record in run().verdicts
     )
-    many = dataclasses.replace(run(), experiments=tuple(of.values()), verdicts=verdicts)
+    many = replace(run(), experiments=tuple(of.values()), verdicts=verdicts)
     printed = lines(many)
-    shown = list(dict.fromkeys(line for line in printed if line.startswith("test_math.py::")))
+    names_in_order = list(dict.fromkeys(line for line in printed if line.startswith("test_math.py::")))
 
-    assert shown == [names[70], names[40], *names[:10]]
+    assert names_in_order == [names[70], names[40], *names[:10]]
     assert printed[-1] == "88 experiments more: 88 met; -v shows all of them"
     assert sum(line.startswith("test_math.py::") for line in lines(many, verbosity=1)) >= 100
 
@@ -163,13 +161,11 @@ def test_estimates_and_methods_name_their_experiment_where_there_are_several(run
 
 def test_p_values_of_margins_are_not_called_adjusted(run, analysis):
     compared = analysis().comparisons[0]
-    margin = dataclasses.replace(compared.contrast, margin=0.05, alternative="non-inferior")
-    verdict = dataclasses.replace(run().verdicts[2], subject=margin.subject("v2"))
-    record = run(
-        analysis(comparisons=(dataclasses.replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict)
-    )
+    margin = replace(compared.contrast, margin=0.05, alternative="non-inferior")
+    verdict = replace(run().verdicts[2], subject=margin.subject("v2"))
+    record = run(analysis(comparisons=(replace(compared, contrast=margin),)), verdicts=(*run().verdicts[:2], verdict))
 
-    assert "Holm" not in "\n".join(lines(dataclasses.replace(record, family_size=2)))
+    assert "Holm" not in "\n".join(lines(replace(record, family_size=2)))
 
 
 def test_unanswered_comparisons_share_alpha(run):
@@ -177,18 +173,18 @@ def test_unanswered_comparisons_share_alpha(run):
     assert "p (Holm, 3)" in "\n".join(lines(run(family_size=3)))
 
 
-def unjudged(analysis, plan, name="test_sums", **facts):
+def without_verdicts(analysis, plan, name="test_sums", **facts):
     asking = plan(nodeid=f"test_math.py::{name}", targets=(), contrasts=())
     whole = {"lost": {"v2": {}, "v1": {}}, "failures": {"v2": {}, "v1": {}}, **facts}
     return analysis(asking, targets=(), comparisons=(), **whole)
 
 
 def test_an_experiment_without_verdicts_shows_its_estimates(run, analysis, plan):
-    assert lines(run(unjudged(analysis, plan), verdicts=())) == [*ESTIMATES, ""]
+    assert lines(run(without_verdicts(analysis, plan), verdicts=())) == [*ESTIMATES, ""]
 
 
 def test_an_experiment_without_verdicts_is_named_beside_others(run, analysis, plan):
-    output = lines(run(analysis(), unjudged(analysis, plan, "test_plain")))
+    output = lines(run(analysis(), without_verdicts(analysis, plan, "test_plain")))
 
     assert [line for line in output if line.startswith(("experiment ", "test_plain "))] == [
         "experiment  metric  statistic  arm  estimate                n  lost  method",
@@ -198,7 +194,7 @@ def test_an_experiment_without_verdicts_is_named_beside_others(run, analysis, pl
 
 
 def test_a_run_that_measured_nothing_has_no_tables(run, analysis, plan):
-    assert lines(run(unjudged(analysis, plan, estimates=()))) == []
+    assert lines(run(without_verdicts(analysis, plan, estimates=()))) == []
 
 
 def test_colours_repeat_the_words(run):
@@ -210,90 +206,76 @@ def test_colours_repeat_the_words(run):
 
 
 def test_scripted_replies_are_marked_as_simulated(run, analysis, plan):
-    arms = tuple(dataclasses.replace(arm, simulated=arm.role == "candidate") for arm in plan().arms)
+    arms = tuple(replace(arm, simulated=arm.role == "candidate") for arm in plan().arms)
     output = lines(run(analysis(plan(arms=arms))))
 
     assert output[1].endswith("met (simulated)")
     assert output[3].endswith("met, proven (simulated)")
 
 
-def test_stored_answers_are_counted_and_named(run, analysis, plan):
-    twice = plan(repeats=6)
-    output = lines(run(analysis(twice, reused={"v1": ReusedReplies(run="f00", replies=1150)})))
+CACHED = CachedReplies(replies=1150, requests=1200, since="2026-07-01T08:00:00+00:00")
+REMARKS = {
+    "not run": ({"lost": {"v2": {"error": 3, "not_run": 1010}}}, "v2: 1,013 samples lost (3 error, 1,010 not run)"),
+    "scorer": ({"lost": {"v2": {"scorer": 1}}}, "v2: 1 score lost (scorer error)"),
+    "deselected": ({"lost": {"v2": {"deselected": 4}}}, "v2: 4 samples lost (deselected)"),
+    "stored": (
+        {"reused": {"v1": ReusedReplies(run="f00", replies=1150)}},
+        "v1: 1,150 of 1,200 replies reused from run f00; --crucible-fresh calls the model again",
+    ),
+    # --crucible-fresh would not call the model for these again.
+    "resumed": (
+        {"reused": {"v2": ReusedReplies(run="f00", replies=12)}},
+        "v2: 12 of 1,200 replies reused from run f00",
+    ),
+    "cached": (
+        {"from_cache": {"v1": CACHED}},
+        "v1: 1,150 of 1,200 replies from the reply cache (since 2026-07-01), with their original latency and cost"
+        "; --crucible-cache=refresh calls the model again",
+    ),
+}
 
-    assert "test_sums: v1: 1,150 of 1,200 replies reused from run f00; --crucible-fresh calls the model again" in output
 
-
-def test_resumed_replies_are_named(run, analysis):
-    """--crucible-fresh would not ask these anew."""
-    output = lines(run(analysis(reused={"v2": ReusedReplies(run="f00", replies=12)})))
-
-    assert "test_sums: v2: 12 of 200 replies reused from run f00" in output
-
-
-def test_cached_replies_are_counted_with_their_age(run, analysis):
-    cached = CachedReplies(replies=1150, requests=1200, since="2026-07-01T08:00:00+00:00")
-    output = lines(run(analysis(from_cache={"v1": cached})))
-
-    assert (
-        "test_sums: v1: 1,150 of 1,200 replies from the reply cache (since 2026-07-01), with their original latency and cost"
-        "; --crucible-cache=refresh calls the model again"
-    ) in output
+@pytest.mark.parametrize(("facts", "remark"), REMARKS.values(), ids=REMARKS)
+def test_losses_and_replies_of_other_runs_are_counted_and_named(run, analysis, plan, facts, remark):
+    assert f"test_sums: {remark}" in lines(run(analysis(plan(repeats=6), **facts)))
 
 
 def test_a_named_stored_run_needs_no_remark(run, analysis, plan):
     v2, v1 = plan().arms
-    named = plan(arms=(v2, dataclasses.replace(v1, stored_run="f00")))
+    named = plan(arms=(v2, replace(v1, stored_run="f00")))
 
     assert lines(run(analysis(named, reused={"v1": ReusedReplies(run="f00", replies=200)}))) == TABLES
 
 
-@pytest.mark.parametrize(
-    ("counts", "output"),
-    [
-        ({"error": 3, "not_run": 1010}, "1,013 samples lost (3 error, 1,010 not run)"),
-        ({"scorer": 1}, "1 score lost (scorer error)"),
-        ({"deselected": 4}, "4 samples lost (deselected)"),
-    ],
-    ids=["not_run", "scorer", "deselected"],
-)
-def test_lost_samples_are_counted_by_reason(run, analysis, counts, output):
-    assert f"test_sums: v2: {output}" in lines(run(analysis(lost={"v2": counts, "v1": {}})))
-
-
 def test_inapplicable_samples_are_counted(run, analysis, plan):
     plain = analysis().estimates[0]
-    output = lines(
-        run(
-            analysis(
-                plan(planned=1500, selected=1500),
-                estimates=(
-                    dataclasses.replace(plain, inapplicable=1200, unconditional=0.1234),
-                    dataclasses.replace(plain, inapplicable=3),
-                    dataclasses.replace(plain, inapplicable=200, unconditional=0.0, n=0, value=None, interval=None),
-                ),
-            )
-        )
+    estimates = (
+        replace(plain, inapplicable=1200, unconditional=0.1234),
+        replace(plain, inapplicable=3),
+        replace(plain, inapplicable=200, unconditional=0.0, n=0, value=None, interval=None),
     )
+    output = lines(run(analysis(plan(planned=1500, selected=1500), estimates=estimates)))
 
-    printed = "test_sums: exact of v2 does not apply to"
-    assert f"{printed} 1,200 of 1,500 samples; with them at the worst value its mean is 0.123" in output
-    assert f"{printed} 3 of 1,500 samples" in output
-    assert f"{printed} 200 of 1,500 samples" in output
+    counted = (
+        "1,200 of 1,500 samples; with them at the worst value its mean is 0.123",
+        "3 of 1,500 samples",
+        "200 of 1,500 samples",
+    )
+    assert {f"test_sums: exact of v2 does not apply to {text}" for text in counted} <= set(output)
 
 
 def test_notes_are_printed(run, analysis):
-    noted = dataclasses.replace(analysis().comparisons[0], note="only 10 clusters")
+    noted = replace(analysis().comparisons[0], note="only 10 clusters")
 
     assert "test_sums: only 10 clusters" in lines(run(analysis(comparisons=(noted,))))
 
 
 def test_a_note_equal_to_the_reason_of_the_verdict_is_not_repeated(run, analysis):
-    noted = dataclasses.replace(analysis().comparisons[0], note="no pairs", p_value=None, p_adjusted=None)
+    noted = replace(analysis().comparisons[0], note="no pairs", p_value=None, p_adjusted=None)
     session = run(analysis(comparisons=(noted,)))
-    printed = tuple(dataclasses.replace(record, reason="no pairs") for record in session.verdicts)
+    printed = tuple(replace(record, reason="no pairs") for record in session.verdicts)
 
-    assert "test_sums: no pairs" not in lines(dataclasses.replace(session, verdicts=printed))
+    assert "test_sums: no pairs" not in lines(replace(session, verdicts=printed))
 
 
 def test_the_first_lost_sample_shows_its_error(run, analysis):

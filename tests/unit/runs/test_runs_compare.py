@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,14 +16,7 @@ SAMPLES = [Sample(id=f"q{k:02}", input=k) for k in range(20)]
 GOOD, POOR = [True] * 19 + [False], [True] * 5 + [False] * 15
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    opened = RunStore(str(tmp_path / "runs.db"))
-    yield opened
-    opened.close()
-
-
-def compared(
+def compare(
     store: RunStore, ours: str = "new", theirs: str = "old", ask: Any = lambda scored: ()
 ) -> tuple[Run, tuple[str, ...]]:
     sides = [StoredArm(*side.split(":")) for side in (ours, theirs)]
@@ -36,74 +27,69 @@ def test_the_difference_is_candidate_minus_baseline(store):
     store_run(store, "new", SAMPLES, v2=GOOD)
     store_run(store, "old", SAMPLES, v1=POOR)
 
-    (better,), _ = (run := compared(store)[0]).experiments[0].comparisons, None
-    (worse,) = compared(store, "old", "new")[0].experiments[0].comparisons
+    (better,), _ = (run := compare(store)[0]).experiments[0].comparisons, None
+    (worse,) = compare(store, "old", "new")[0].experiments[0].comparisons
     assert (better.candidate, better.contrast.baseline) == ("v2", "v1")
     assert better.difference == pytest.approx(0.7)
     assert worse.difference == pytest.approx(-0.7)
     assert run.id == "new vs old"
     assert [verdict.state for verdict in run.verdicts] == ["met"]
-    assert [verdict.state for verdict in compared(store, "old", "new")[0].verdicts] == ["missed"]
+    assert [verdict.state for verdict in compare(store, "old", "new")[0].verdicts] == ["missed"]
 
 
 def test_nothing_is_stored(store):
     store_run(store, "new", SAMPLES, v2=GOOD)
     store_run(store, "old", SAMPLES, v1=POOR)
-    compared(store)
+    compare(store)
 
     assert store.verdicts(store.experiments("new")[0][0]) == {}
     assert store.run("new")["status"] == "running"
 
 
-def test_samples_are_paired_by_their_ids_where_the_datasets_differ(store):
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", SAMPLES[:9:-1], v1=GOOD[:9:-1])
-    run, _ = compared(store)
+CHANGED = [Sample(id="q00", input="another question"), *SAMPLES[1:]]
 
-    # By their positions, the first ten answers of the candidate would be compared with the last ten of the baseline.
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "pairs", "note"),
+    [
+        # By their positions, the first ten answers of the candidate would be compared with the last ten of the baseline.
+        ((SAMPLES, GOOD), (SAMPLES[:9:-1], GOOD[:9:-1]), 10, "10 samples in one run only"),
+        ((SAMPLES[:-2], GOOD[:-2]), (SAMPLES[1:], GOOD[1:]), 17, "3 samples in one run only"),
+        ((SAMPLES, GOOD), (CHANGED, GOOD), 19, "1 sample with another input in the other run"),
+    ],
+    ids=["order", "missing", "changed"],
+)
+def test_samples_are_paired_by_their_ids_and_inputs_and_others_are_counted(store, ours, theirs, pairs, note):
+    store_run(store, "new", ours[0], v2=ours[1])
+    store_run(store, "old", theirs[0], v1=theirs[1])
+    run, notes = compare(store)
+
     (pair,) = run.experiments[0].comparisons
-    assert (pair.pairs, pair.difference) == (10, 0.0)
+    assert (pair.pairs, pair.difference) == (pairs, 0.0)
+    assert notes == (f"test_sums: {note} (first: q00), left out",)
 
 
-def test_samples_that_only_one_run_has_are_left_out_and_counted(store):
-    store_run(store, "new", SAMPLES[:-2], v2=GOOD[:-2])
-    store_run(store, "old", SAMPLES[1:], v1=POOR[1:])
-    run, notes = compared(store)
+@pytest.mark.parametrize(
+    ("samples", "facts", "sentence"),
+    [
+        ([Sample(id=f"other {k}", input=k) for k in range(20)], {}, "the two runs have no sample in common"),
+        (SAMPLES, {"nodeid": "test_sums.py::test_others"}, "new and old have no experiment in common"),
+        (SAMPLES, {"metric": "other"}, "nothing was compared: new and old have no metric in common"),
+    ],
+    ids=["samples", "experiments", "metrics"],
+)
+def test_runs_that_have_nothing_in_common_are_refused(store, samples, facts, sentence):
+    store_run(store, "new", SAMPLES, metrics=(MetricFacts(name="exact"), MetricFacts(name="other")), v2=GOOD)
+    store_run(store, "old", samples, v1=POOR, **facts)
 
-    assert run.experiments[0].comparisons[0].pairs == 17
-    assert notes == ("test_sums: 3 samples in one run only (first: q00), left out",)
-
-
-def test_samples_whose_input_has_changed_are_left_out_and_counted(store):
-    changed = [Sample(id="q00", input="another question"), *SAMPLES[1:]]
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", changed, v1=POOR)
-    run, notes = compared(store)
-
-    assert run.experiments[0].comparisons[0].pairs == 19
-    assert notes == ("test_sums: 1 sample with another input in the other run (first: q00), left out",)
-
-
-def test_runs_without_a_common_sample_are_refused(store):
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", [Sample(id=f"other {k}", input=k) for k in range(20)], v1=POOR)
-
-    with pytest.raises(SpecError, match="the two runs have no sample in common"):
-        compared(store)
-
-
-def test_runs_without_a_common_experiment_are_refused(store):
-    store_run(store, "new", SAMPLES, v2=GOOD)
-    store_run(store, "old", SAMPLES, nodeid="test_sums.py::test_others", v1=POOR)
-
-    with pytest.raises(SpecError, match="new and old have no experiment in common"):
-        compared(store)
+    with pytest.raises(SpecError, match=sentence):
+        compare(store)
 
 
 def test_a_lost_sample_is_lost_for_the_pair_and_not_a_wrong_answer(store):
     store_run(store, "new", SAMPLES, v2=["lost", *GOOD[1:]])
     store_run(store, "old", SAMPLES, v1=GOOD)
-    (pair,) = compared(store)[0].experiments[0].comparisons
+    (pair,) = compare(store)[0].experiments[0].comparisons
 
     assert (pair.pairs, pair.lost, pair.difference) == (19, 1, 0.0)
 
@@ -111,7 +97,7 @@ def test_a_lost_sample_is_lost_for_the_pair_and_not_a_wrong_answer(store):
 def test_repeats_that_only_one_run_has_are_left_out(store):
     store_run(store, "new", SAMPLES, repeats=3, v2=GOOD)
     store_run(store, "old", SAMPLES, repeats=2, v1=POOR)
-    (experiment,) = compared(store)[0].experiments
+    (experiment,) = compare(store)[0].experiments
 
     assert experiment.plan.repeats == 2
     assert experiment.comparisons[0].pairs == 20
@@ -122,7 +108,7 @@ def test_repeats_that_only_one_run_has_are_left_out(store):
 
 def test_an_arm_is_named_after_its_run(store):
     store_run(store, "new", SAMPLES, v2=POOR, v1=GOOD)
-    run, _ = compared(store, "new:v1", "new:v2")
+    run, _ = compare(store, "new:v1", "new:v2")
 
     assert run.id == "new:v1 vs new:v2"
     assert run.experiments[0].comparisons[0].difference == pytest.approx(0.7)
@@ -132,7 +118,7 @@ def test_an_arm_is_named_after_its_run(store):
 def test_two_runs_of_one_adapter_are_told_apart_by_their_ids(store):
     store_run(store, "aaaaaaaaaaaa", SAMPLES, v2=GOOD)
     store_run(store, "bbbbbbbbbbbb", SAMPLES, v2=GOOD)
-    run, _ = compared(store, "aaaaaaaaaaaa", "bbbbbbbbbbbb")
+    run, _ = compare(store, "aaaaaaaaaaaa", "bbbbbbbbbbbb")
 
     assert [arm.name for arm in run.experiments[0].plan.arms] == ["v2@aaaaaa", "v2@bbbbbb"]
 
@@ -148,7 +134,7 @@ def test_an_unknown_arm_is_refused_with_the_known_ones(store, side, sentence):
     store_run(store, "new", SAMPLES, v2=GOOD, v1=POOR)
 
     with pytest.raises(SpecError) as refused:
-        compared(store, side, "new:v1")
+        compare(store, side, "new:v1")
     assert str(refused.value) == sentence
 
 
@@ -156,7 +142,7 @@ def test_an_unknown_arm_is_refused_with_the_known_ones(store, side, sentence):
 def test_an_experiment_without_the_arm_is_skipped(store):
     store_run(store, "new", SAMPLES, v2=GOOD, v1=POOR)
     store_run(store, "new", SAMPLES, nodeid="test_sums.py::test_alone", v2=GOOD)
-    run, _ = compared(store, "new", "new:v1")
+    run, _ = compare(store, "new", "new:v1")
 
     assert [experiment.plan.nodeid for experiment in run.experiments] == ["test_sums.py::test_sums"]
 
@@ -172,7 +158,7 @@ def test_requested_comparisons_win_over_those_of_the_suite_and_those_over_all_me
     superior = Contrast(metric="exact", baseline="", alternative="superior")
 
     def contrasts(*arguments: Any) -> list[tuple[str, float | None]]:
-        (experiment,) = compared(store, *arguments)[0].experiments
+        (experiment,) = compare(store, *arguments)[0].experiments
         assert {pair.contrast.baseline for pair in experiment.comparisons} == {"v1"}
         return [(pair.contrast.alternative, pair.contrast.margin) for pair in experiment.comparisons]
 
@@ -181,19 +167,11 @@ def test_requested_comparisons_win_over_those_of_the_suite_and_those_over_all_me
     assert contrasts("plain", "old") == [("regression", None)]
 
 
-def test_only_metrics_that_both_arms_have_can_be_compared(store):
-    store_run(store, "new", SAMPLES, metrics=(MetricFacts(name="exact"), MetricFacts(name="other")), v2=GOOD)
-    store_run(store, "old", SAMPLES, metric="other", v1=POOR)
-
-    with pytest.raises(SpecError, match="nothing was compared: new and old have no metric in common"):
-        compared(store)
-
-
 def test_p_values_are_adjusted_over_all_experiments(store):
     for name in ("test_a", "test_b", "test_c"):
         store_run(store, "new", SAMPLES, nodeid=f"test_sums.py::{name}", v2=GOOD)
         store_run(store, "old", SAMPLES, nodeid=f"test_sums.py::{name}", v1=POOR)
-    run, _ = compared(store)
+    run, _ = compare(store)
 
     assert run.family_size == 3
     first = run.experiments[0].comparisons[0]
@@ -208,6 +186,6 @@ def test_changes_between_the_runs_are_named(store, part, word):
     store_run(store, "new", SAMPLES, fingerprint=Fingerprint(**facts), v2=GOOD)
     store_run(store, "old", SAMPLES, fingerprint=Fingerprint(**{**facts, part: "other"}), v1=POOR)
 
-    assert compared(store)[1] == (
+    assert compare(store)[1] == (
         f"test_sums: {word} changed between the runs, so a difference may come from that as well as from the arms",
     )

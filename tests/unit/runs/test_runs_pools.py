@@ -56,26 +56,26 @@ def sessions(store: RunStore) -> Sessions:
     return Sessions(store)
 
 
-def compared(run: Run) -> Comparison:
+def comparison_of(run: Run) -> Comparison:
     [comparison] = run.experiments[0].comparisons
     return comparison
 
 
-def decided(run: Run) -> tuple[str, bool]:
+def verdict_of(run: Run) -> tuple[str, bool]:
     [verdict] = run.verdicts
     return verdict.state, verdict.proven
 
 
 @pytest.mark.slow
 def test_the_first_look_equals_a_session_without_memory(sessions):
-    alone = compared(sessions.run(HALF, memory="off", nodeid="test_sums.py::test_alone"))
+    alone = comparison_of(sessions.run(HALF, memory="off", nodeid="test_sums.py::test_alone"))
 
-    assert compared(sessions.run(HALF)) == alone
+    assert comparison_of(sessions.run(HALF)) == alone
 
 
 def test_replies_of_all_sessions_are_averaged_sample_by_sample(sessions):
     sessions.run(RIGHT)
-    second = compared(sessions.run(HALF))
+    second = comparison_of(sessions.run(HALF))
 
     assert (second.pairs, second.difference) == (20, -0.25)
     assert second.interval.level == pytest.approx(1 - 2 * 0.05 / 6)
@@ -85,31 +85,31 @@ def test_replies_of_all_sessions_are_averaged_sample_by_sample(sessions):
 
 
 def test_a_proven_regression_stays_missed_until_the_adapter_changes(sessions):
-    assert decided(sessions.run(WRONG)) == ("missed", True)
+    assert verdict_of(sessions.run(WRONG)) == ("missed", True)
     run = sessions.run(RIGHT)
 
-    assert decided(run) == ("missed", True)
+    assert verdict_of(run) == ("missed", True)
     assert run.verdicts[0].reason == (
         "it was proven in run r1 of 2026-01-01, and stays missed until the adapter changes"
     )
-    assert decided(sessions.run(RIGHT, memory="off")) == ("met", False)
+    assert verdict_of(sessions.run(RIGHT, memory="off")) == ("met", False)
 
 
 def test_sessions_without_memory_count_as_data_not_as_looks(sessions):
     sessions.run(WRONG, memory="off")
     run = sessions.run(RIGHT)
 
-    assert compared(run).difference == -0.5
+    assert comparison_of(run).difference == -0.5
     assert "was proven in run" not in run.verdicts[0].reason
 
 
 def test_copied_replies_count_once_and_their_rerun_is_not_a_look(sessions):
-    first = compared(sessions.run(HALF))
+    first = comparison_of(sessions.run(HALF))
     again = sessions.run(HALF, reused={"v2": "r1", "v1": "r1"})
     [look] = again.experiments[0].looks.values()
 
     assert (look.number, look.replies) == (1, (20, 20))
-    assert compared(again) == first
+    assert comparison_of(again) == first
     [look] = sessions.run(RIGHT, reused={"v1": "r1"}).experiments[0].looks.values()
     assert (look.number, look.replies) == (2, (40, 20))
 
@@ -119,7 +119,7 @@ def test_a_stored_run_keeps_the_pool_of_its_time(sessions, store):
     second = sessions.run(RIGHT)
     sessions.run(WRONG)
 
-    assert compared(load_run(store, "r2")) == compared(second)
+    assert comparison_of(load_run(store, "r2")) == comparison_of(second)
     assert load_run(store, "r2").verdicts == second.verdicts
 
 
@@ -128,16 +128,16 @@ MARGIN = (Contrast(metric="exact", baseline="v1", alternative="non-inferior", ma
 
 def test_a_margin_is_proven_at_the_level_of_the_look(sessions):
     runs = [sessions.run([*RIGHT[1:], False], contrasts=MARGIN, fixed=("rounds",)) for _ in range(2)]
-    lower = [compared(run).evidence.observed.lower for run in runs]
+    lower = [comparison_of(run).evidence.observed.lower for run in runs]
 
-    assert compared(runs[0]).difference == compared(runs[1]).difference
+    assert comparison_of(runs[0]).difference == comparison_of(runs[1]).difference
     assert lower[1] < lower[0]
 
 
 def test_two_sessions_prove_no_margin_of_others_like_them(sessions):
     runs = [sessions.run([*RIGHT[1:], False], contrasts=MARGIN) for _ in range(2)]
 
-    assert [decided(run) for run in runs] == [("met", True), ("undecided", False)]
+    assert [verdict_of(run) for run in runs] == [("met", True), ("undecided", False)]
     assert runs[1].verdicts[0].reason == (
         "2 sessions cannot prove this of others like them, whatever the replies, because rare ones may be far worse: it takes 4 "
         "or more; run more sessions, or declare fixed='rounds': the claim is then about these sessions alone"
@@ -147,8 +147,8 @@ def test_two_sessions_prove_no_margin_of_others_like_them(sessions):
 def test_sessions_that_differ_are_rounds_of_a_random_factor(sessions):
     """Half of the samples are lost on bad days: as repeats, three sessions would prove it."""
     days = [RIGHT, WRONG, RIGHT, WRONG]
-    counted = [compared(sessions.run(day)) for day in days][-1]
-    fixed = [compared(sessions.run(day, fixed=("rounds",), nodeid="test_sums.py::test_fixed")) for day in days][-1]
+    counted = [comparison_of(sessions.run(day)) for day in days][-1]
+    fixed = [comparison_of(sessions.run(day, fixed=("rounds",), nodeid="test_sums.py::test_fixed")) for day in days][-1]
 
     assert counted.difference == fixed.difference == -0.5
     assert counted.p_value > 0.5 > 0.001 > fixed.p_value
@@ -161,7 +161,7 @@ def test_a_stored_baseline_is_one_session_of_its_own(sessions):
     [look] = runs[-1].experiments[0].looks.values()
 
     assert look.sessions == (4, 1)
-    assert (compared(runs[-1]).pairs, compared(runs[-1]).difference) == (20, -0.5)
+    assert (comparison_of(runs[-1]).pairs, comparison_of(runs[-1]).difference) == (20, -0.5)
     assert (
         runs[-1]
         .experiments[0]
@@ -205,7 +205,7 @@ def test_a_target_that_must_be_proven_is_decided_on_all_replies_of_the_candidate
 
 def test_lost_samples_stay_lost_in_the_pool(sessions):
     sessions.run(["lost", *RIGHT[1:]])
-    second = compared(sessions.run(RIGHT))
+    second = comparison_of(sessions.run(RIGHT))
 
     assert (second.pairs, second.lost) == (20, 1)
     assert second.evidence.worst.value == pytest.approx(-0.5 / 20)
@@ -214,7 +214,7 @@ def test_lost_samples_stay_lost_in_the_pool(sessions):
 def test_a_session_that_was_cut_short_is_not_pooled(sessions, store):
     store_run(store, "killed", SAMPLES, contrasts=(EXACT,), v2=WRONG, v1=RIGHT, started=99.0)
 
-    assert compared(sessions.run(RIGHT)).difference == 0
+    assert comparison_of(sessions.run(RIGHT)).difference == 0
 
 
 def test_a_resumed_session_is_one_look_with_the_replies_of_the_killed_one(sessions, store):
@@ -222,7 +222,7 @@ def test_a_resumed_session_is_one_look_with_the_replies_of_the_killed_one(sessio
     run = sessions.run(HALF, reused={"v2": "killed", "v1": "killed"})
     [look] = run.experiments[0].looks.values()
 
-    assert (look.number, look.replies, compared(run).difference) == (1, (20, 20), -0.5)
+    assert (look.number, look.replies, comparison_of(run).difference) == (1, (20, 20), -0.5)
 
 
 def test_a_pool_of_one_session_notes_that_noise_between_days_is_missing(sessions):

@@ -9,7 +9,7 @@ from judging import judged_at_once
 
 from pytest_crucible import Reply, Sample, metric
 from pytest_crucible.features.cns3.named_metrics import strict_metric
-from pytest_crucible.metrics import choice_match, exact_match, final_number_matches, valid_json
+from pytest_crucible.metrics import exact_match, final_number_matches
 from pytest_crucible.records import Outcome, Reasoning, Unit
 from pytest_crucible.score import scored_reply
 
@@ -40,13 +40,6 @@ def test_metrics_score_the_answer():
     reply = Reply(text="<think>Is it A, or 5?</think>\n4")
 
     assert values([exact_match, final_number_matches], reply) == {"exact_match": True, "final_number_matches": True}
-
-
-def test_a_draft_is_not_the_answer():
-    reply = Reply(text='<think>The answer is (A). {"label": 1}</think>{"answer": 4}')
-    sample = Sample(id="a", input="", expected="A")
-
-    assert values([choice_match, valid_json()], reply, sample) == {"choice_match": False, "valid_json": True}
 
 
 def test_the_claims_of_a_draft_do_not_count():

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -36,7 +36,7 @@ def recurse(*_):
 
 def outcome(built):
     computed = compute_sections({"own": built}, None)
-    analysis = dataclasses.replace(make_analysis(make_plan()), sections=computed)
+    analysis = replace(make_analysis(make_plan()), sections=computed)
     return add_views({"own": built}, analysis).sections["own"]
 
 
@@ -57,7 +57,7 @@ def test_built_in_sections_declare_that_they_decide_nothing(name):
         (section(claims=DECIDING, view=fail), False),
         (SimpleNamespace(**vars(section()) | {"claims": fail}), True),
         (section(claims=DECIDING * 2), True),
-        (section(claims=(dataclasses.replace(DECIDING[0], fails=False),) * 2), False),
+        (section(claims=(replace(DECIDING[0], fails=False),) * 2), False),
         (section(claims=DECIDING, decides=False), True),
         (section(claims=(0.03,)), True),
         (section(document=object()), False),

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Column, MetaData, create_engine, inspect, select, update
 
+from pytest_crucible.commands.show import conversation_lines
 from pytest_crucible.records import Sample
-from pytest_crucible.report.conversation import conversation_lines
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
 from pytest_crucible.store.replies import StoredReplies

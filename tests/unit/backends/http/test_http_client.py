@@ -74,13 +74,6 @@ async def test_connection_is_reused(server, client):
     assert server.requests()[0]["headers"]["x-one"] == "1"
 
 
-@in_event_loop
-async def test_concurrent_requests_use_separate_connections(server, client):
-    first, second = (await texts(client, range(30)), await texts(client, range(30, 60)))
-    assert (first, second) == (list(range(30)), list(range(30, 60)))
-    assert server.counts()["connections"] <= 30 + OURS
-
-
 def test_client_works_on_several_loops(server, client):
     for _ in range(3):
         asyncio.run(texts(client, range(5)))

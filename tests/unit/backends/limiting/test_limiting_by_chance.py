@@ -77,17 +77,6 @@ def test_limit_is_used_despite_chance_refusals(since, retry_after_s):
     assert not run.errors
 
 
-@pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])
-def test_limit_that_appears_midway_is_learned(retry_after_s):
-    server = ChanceAndLimit(share=0.0, rate=50, burst=50, latency_s=0.2, retry_after_s=retry_after_s, since=20)
-
-    run = ask_for(60, server)
-
-    assert server.accepted_rate(25, 60) >= 0.95 * 50
-    assert server.refused_share(25, 60) < 0.02
-    assert not run.errors
-
-
 @pytest.mark.parametrize("factor", [1.1, 1.3])
 def test_limit_just_below_the_rate_is_learned(factor):
     server = Bucket(rate=50, burst=50, latency_s=64 / 50 / factor, spread=0.0)

@@ -179,22 +179,6 @@ async def test_clustered_refusals_pause_all(limiter):
     assert turns.paused_s(asyncio.get_running_loop().time()) == 3.0
 
 
-@leaving_nothing_behind
-async def test_exhausted_quota_pauses_all_for_retry_after(limiter):
-    turns, started = limiter(), []
-
-    async def ask(arm: str) -> None:
-        lease = turns.try_acquire(arm) or await turns.acquire(arm)
-        started.append(asyncio.get_running_loop().time())
-        lease.release(REPLY)
-
-    exhausted = Retryable("too much", kind="429", retry_after_s=3.0, quota_exhausted=True)
-    turns.try_acquire("v2").release(exhausted)
-    assert turns.try_acquire("v1") is None
-    await asyncio.gather(ask("v1"), ask("v2"))
-    assert 3.0 <= min(started) < 3.5
-
-
 @pytest.mark.parametrize("retry_after_s", [601.0, math.inf])
 @leaving_nothing_behind
 async def test_very_long_pauses_are_ignored(limiter, retry_after_s):

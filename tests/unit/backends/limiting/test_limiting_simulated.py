@@ -6,7 +6,7 @@ import math
 
 import pytest
 from asking import ask_all, ask_for
-from simulated_servers import Bucket, Chance, Minutes, SimulatedServer, Slots
+from simulated_servers import Bucket, Minutes, SimulatedServer, Slots
 
 from pytest_crucible.backends.retried import DRAWS
 
@@ -74,26 +74,6 @@ def test_minute_quota_is_used_without_losses():
     run = ask_for(300, server)
 
     assert server.accepted_rate(0, 300) == pytest.approx(10, rel=0.02)
-    assert not run.errors
-
-
-@pytest.mark.parametrize("share", [0.02, 0.1])
-def test_rate_independent_refusals_do_not_stop_a_run(share):
-    """Asking ever more slowly would end at one request in fifteen seconds."""
-    server = Chance(share=share, latency_s=0.5)
-
-    run = ask_for(END_S, server)
-
-    assert server.accepted_rate(20, END_S) >= 0.3 * 64 / (server.latency_s * MEAN)
-    assert not run.errors
-
-
-def test_chance_failures_are_not_overload():
-    server = Chance(share=0.05, kind="503", latency_s=0.5)
-
-    run = ask_for(30, server)
-
-    assert server.accepted_rate(SETTLED_S, 30) >= 0.8 * 64 / (server.latency_s * MEAN)
     assert not run.errors
 
 

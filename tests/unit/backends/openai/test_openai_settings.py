@@ -123,13 +123,6 @@ def test_identity_ignores_other_settings(changed):
     assert settings(**changed).identity == settings().identity == f"{URL}#m"
 
 
-def test_query_secrets_are_shown_by_name():
-    result = settings({"GATEWAY_KEY": KEY}, base_url=f"{URL}?v=1&key=$GATEWAY_KEY")
-
-    assert result.address.target("/models") == f"/v1/models?v=1&key={KEY}"
-    assert result.identity == f"{URL}?v=1&key=$GATEWAY_KEY#m"
-
-
 def test_ca_file_is_relative_to_the_configuration():
     assert settings(ca_file="ca.pem").ca_file == Path("/project/ca.pem")
 
@@ -159,6 +152,8 @@ def test_ca_file_is_relative_to_the_configuration():
         ),
         ({"extra_body": {"messages": []}}, "has 'messages' in extra_body"),
         ({"mode": "Chat"}, "has mode = 'Chat'; expected 'chat' or 'completions'"),
+        ({"transport": "carrier pigeon"}, "expected 'default' or 'httpx'"),
+        ({"transport": "default", "client": "a:b"}, "has a client, which is for transport"),
         (
             {"mode": "completions", "system": "s"},
             "has a system prompt and mode = 'completions', which sends a single text: remove one of them",

@@ -1,19 +1,24 @@
-"""The log directory of a tinker-cookbook training: its checkpoints and its own numbers."""
+"""Checkpoints of a training: the log directory of a tinker-cookbook training, and the runs that judge a watched one."""
 
 from __future__ import annotations
 
 import json
 
 import pytest
+from experiment_builders import store_run
+from registry_builders import SAMPLES, change_run
 
 from pytest_crucible.features.registry.checkpoints import (
+    judging_run,
     label_of,
-    mean_since,
     read_log_directory,
     read_training_log,
     training_means,
+    why_not_judged,
 )
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.store.history import add_tag
+from pytest_crucible.store.runs import RunStore
 
 
 def row(name: str, batch: int | None, path: str | None) -> str:
@@ -95,6 +100,39 @@ def test_not_a_number_is_left_out(write):
     assert read_training_log(write({"step": 0, "loss": float("nan")}, {"step": 1, "loss": 1.0})) == ("loss", {1: 1.0})
 
 
-def test_the_mean_since_a_checkpoint():
-    assert mean_since({4: 1.0, 5: 2.0, 6: 4.0, 10: 9.0}, 5, 10) == 3.0
-    assert mean_since({4: 1.0}, 5, 10) is None
+TAG = "watch/claims/1/c0ffee"
+
+
+def store_watched_run(store: RunStore, run: str, *lost: int, status: str = "finished") -> None:
+    """Store a run of the checkpoint that lost the replies to these samples."""
+    values = ["lost" if position in lost else True for position in range(len(SAMPLES))]
+    store_run(store, run, SAMPLES, v1=values)
+    change_run(store, run, status=status)
+    add_tag(store, run, TAG, at="")
+
+
+def judged_by(store: RunStore) -> str | None:
+    run = judging_run(store, TAG)
+    return None if run is None else run.id
+
+
+def test_a_finished_run_that_lost_nothing_judges(store):
+    assert why_not_judged(store, TAG, "claims@1") == "the run of claims@1 broke: it is judged again at the next look"
+    store_watched_run(store, "broken", status="interrupted")
+    assert judged_by(store) is None
+    store_watched_run(store, "whole")
+    assert judged_by(store) == "whole"
+
+
+def test_lost_replies_are_awaited_unless_two_runs_in_turn_lost_the_same(store):
+    store_watched_run(store, "first", 1, 2)
+    assert judged_by(store) is None
+    assert why_not_judged(store, TAG, "claims@1") == (
+        "run first of claims@1 lost 2 replies: it is judged again at the next look"
+    )
+    store_watched_run(store, "second", 2)
+    assert judged_by(store) is None
+    store_watched_run(store, "third", 1, 2)
+    assert judged_by(store) is None
+    store_watched_run(store, "fourth", 1, 2)
+    assert judged_by(store) == "fourth"

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from experiment_builders import store_run
@@ -22,13 +20,6 @@ SAMPLES = [Sample(id=f"q{k:02}", input=k) for k in range(N)]
 LABELS = {"first": "10", "second": "20", "last": "30"}
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    opened = RunStore(str(tmp_path / "runs.db"))
-    yield opened
-    opened.close()
-
-
 def right(n: int) -> list[bool]:
     return [k < n for k in range(N)]
 
@@ -39,14 +30,14 @@ def training(store: RunStore, *, first: int = 11, second: int = 24, last: int = 
     store_run(store, "run", SAMPLES, **{**arms, **facts})
 
 
-def measured(store: RunStore, metric: str = "") -> tuple[TrainingCurves, Curve]:
+def measure(store: RunStore, metric: str = "") -> tuple[TrainingCurves, Curve]:
     curves = measure_curves(store, "run", LABELS, "base", metric)
     return curves, curves.curves[0]
 
 
 def test_checkpoints_are_compared_with_the_base_in_the_order_of_the_training(store):
     training(store)
-    _, curve = measured(store)
+    _, curve = measure(store)
 
     assert [point.label for point in curve.points] == ["10", "20", "30"]
     assert [point.estimate.value for point in curve.points] == [11 / N, 24 / N, 26 / N]
@@ -60,7 +51,7 @@ def test_checkpoints_are_compared_with_the_base_in_the_order_of_the_training(sto
 
 def test_p_values_are_adjusted_by_holm_over_all_checkpoints(store):
     training(store)
-    curves, curve = measured(store)
+    curves, curve = measure(store)
 
     p_values = [point.comparison.p_value for point in curve.points]
     assert curves.family_size == 3
@@ -72,7 +63,7 @@ def test_p_values_are_adjusted_by_holm_over_all_checkpoints(store):
 def test_the_first_better_checkpoint_needs_the_correction(store):
     """5 of 40 better and none worse: p is below .05, and above it for three checkpoints."""
     training(store, first=15, second=15, last=40)
-    _, curve = measured(store)
+    _, curve = measure(store)
 
     first, _, last = curve.points
     assert first.comparison.proof_p < 0.05 < first.comparison.proof_adjusted
@@ -83,7 +74,7 @@ def test_the_first_better_checkpoint_needs_the_correction(store):
 
 def test_a_worse_checkpoint_is_proven_and_not_better(store):
     training(store, first=0, second=10, last=10)
-    _, curve = measured(store)
+    _, curve = measure(store)
 
     assert curve.points[0].verdict.state == "missed"
     assert curve.points[0].verdict.proven
@@ -98,7 +89,7 @@ def test_the_best_of_equal_checkpoints_is_corrected_downwards(store):
     }
     arms["first"][1] = arms["first"][2] = True
     store_run(store, "run", SAMPLES, base=right(10), **arms)
-    curves, curve = measured(store)
+    curves, curve = measure(store)
 
     assert curve.best is not None
     assert f"naive {curve.best.naive:.3f}" in "\n".join(view_lines(curve_view(curves, "x", (), "", {})))
@@ -119,7 +110,7 @@ def test_a_single_checkpoint_needs_no_correction(store):
 def test_lost_samples_may_overturn_a_proof(store):
     arms = {"last": ["lost"] * 30 + [True] * 10, "base": [False] * N, "first": right(0), "second": right(0)}
     store_run(store, "run", SAMPLES, **arms)
-    _, curve = measured(store)
+    _, curve = measure(store)
 
     last = curve.points[-1]
     assert (last.estimate.n, last.estimate.lost) == (10, 30)
@@ -132,21 +123,21 @@ def test_the_metrics_that_the_suite_targets_have_a_curve(store):
     metrics = (MetricFacts(name="exact", kind="binary"), MetricFacts(name="other", kind="binary"))
     training(store, metrics=metrics, targets=(parse_target("exact >= 0.5"),))
 
-    assert [curve.metric for curve in measured(store)[0].curves] == ["exact"]
+    assert [curve.metric for curve in measure(store)[0].curves] == ["exact"]
     with pytest.raises(SpecError, match=r"--metric exakt: no experiment scored it: did you mean 'exact'\?"):
-        measured(store, "exakt")
+        measure(store, "exakt")
 
 
 def test_a_session_that_compared_nothing_has_no_curve(store):
     store_run(store, "run", SAMPLES, last=right(20))
 
     with pytest.raises(SpecError, match=r"no test of the suite compares, .*: add @pytest.mark.ab_compare"):
-        measured(store)
+        measure(store)
 
 
 def test_lower_is_better_reverses_the_curve(store):
     training(store, metrics=(MetricFacts(name="exact", kind="binary", direction="lower"),), first=1, second=3, last=40)
-    _, curve = measured(store)
+    _, curve = measure(store)
 
     assert curve.first_better.label == "10"
     assert curve.points[-1].verdict.state == "missed"
@@ -155,7 +146,7 @@ def test_lower_is_better_reverses_the_curve(store):
 
 def test_the_view_has_the_curve_in_words_rows_and_json(store):
     training(store)
-    curves, _ = measured(store)
+    curves, _ = measure(store)
     view = curve_view(curves, "Training curve of runs/x", ["a note"], "loss", {"10": 2.5, "20": None, "30": 0.125})
     lines = "\n".join(view_lines(view))
 

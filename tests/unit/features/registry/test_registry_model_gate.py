@@ -58,11 +58,7 @@ def test_a_further_experiment_takes_nothing_away(suite, demands):
     assert weaker_demands(gate_of(suite), more) == []
 
 
-STRICTER = {
-    "strict": ("no", "yes"),
-    "early stop": ("yes", "no"),
-    "alpha": ("0.05", "0.4"),
-}
+STRICTER = {"strict": ("no", "yes"), "early stop": ("yes", "no"), "alpha": ("0.05", "0.4")}
 
 
 def test_settings_that_are_stricter_pass_and_weaker_ones_do_not():

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,13 +18,6 @@ from pytest_crucible.records import Contrast
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    opened = RunStore(str(tmp_path / "runs.db"))
-    yield opened
-    opened.close()
 
 
 @pytest.fixture

@@ -53,9 +53,7 @@ WORDS = (
 )
 
 
-def rendered(
-    kind: str, words: tuple[str, ...], folder: Path, *, at: str = "mon-fri 02:30", file: str = ""
-) -> list[str]:
+def render(kind: str, words: tuple[str, ...], folder: Path, *, at: str = "mon-fri 02:30", file: str = "") -> list[str]:
     command = (sys.executable, "-c", SHOW, *words)
     schedule = Schedule(times=parse_times(at), command=command, folder=folder)
     return list(render_schedule(kind, schedule, Path(file or ("x.timer" if kind == "systemd" else "x.yml"))).values())
@@ -107,15 +105,15 @@ def test_a_command_runs_as_it_was_written(tmp_path):
     folder.mkdir()
     expected = [str(folder), *WORDS]
 
-    cron = cron_command(rendered("cron", WORDS, folder)[0])
+    cron = cron_command(render("cron", WORDS, folder)[0])
     # A cron that leaves percent signs alone leaves the backslash too.
     assert run(cron_reads(cron)) == run(cron) == expected
-    shell, option, line = systemd_reads(rendered("systemd", WORDS, folder)[1])
+    shell, option, line = systemd_reads(render("systemd", WORDS, folder)[1])
     assert (shell, option) == ("/bin/sh", "-c")
     assert run(line) == expected
     yaml = pytest.importorskip("yaml")
     for words in (WORDS, ("two\nlines", "50%")):
-        step = yaml.safe_load(rendered("github", words, folder)[0])["jobs"]["run"]["steps"][-1]
+        step = yaml.safe_load(render("github", words, folder)[0])["jobs"]["run"]["steps"][-1]
         assert run(step["run"].replace("${{ '${{' }}", "${{"))[1:] == list(words)
 
 
@@ -123,10 +121,10 @@ def test_a_command_runs_as_it_was_written(tmp_path):
 @settings(max_examples=20, deadline=None)
 def test_any_command_runs_as_it_was_written(words):
     try:
-        cron = cron_command(rendered("cron", words, Path("/"))[0])
+        cron = cron_command(render("cron", words, Path("/"))[0])
     except SpecError:
         cron = ""
-    for line in filter(None, (cron_reads(cron), systemd_reads(rendered("systemd", words, Path("/"))[1])[2])):
+    for line in filter(None, (cron_reads(cron), systemd_reads(render("systemd", words, Path("/"))[1])[2])):
         assert run(line) == ["/", *words]
 
 
@@ -169,16 +167,16 @@ def test_a_program_that_another_one_starts_is_found(tmp_path):
 
 
 def test_days_are_those_of_each_scheduler(tmp_path):
-    assert "\n30 2 * * 1,2,3,4,5 cd " in rendered("cron", (), tmp_path)[0]
-    assert "\n5 23 * * 1,6,0 " in rendered("cron", (), tmp_path, at="sat-mon 23:05")[0]
-    assert 'cron: "30 2 * * *"' in rendered("github", (), tmp_path, at="02:30")[0]
-    assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 02:30:00" in rendered("systemd", (), tmp_path)[0]
-    assert "OnCalendar=*-*-* 02:30:00" in rendered("systemd", (), tmp_path, at="daily 02:30")[0]
+    assert "\n30 2 * * 1,2,3,4,5 cd " in render("cron", (), tmp_path)[0]
+    assert "\n5 23 * * 1,6,0 " in render("cron", (), tmp_path, at="sat-mon 23:05")[0]
+    assert 'cron: "30 2 * * *"' in render("github", (), tmp_path, at="02:30")[0]
+    assert "OnCalendar=Mon,Tue,Wed,Thu,Fri *-*-* 02:30:00" in render("systemd", (), tmp_path)[0]
+    assert "OnCalendar=*-*-* 02:30:00" in render("systemd", (), tmp_path, at="daily 02:30")[0]
 
 
 @pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd-analyze is not installed")
 def test_systemd_accepts_the_units(tmp_path):
-    for name, text in zip(("x.timer", "x.service"), rendered("systemd", WORDS, tmp_path), strict=True):
+    for name, text in zip(("x.timer", "x.service"), render("systemd", WORDS, tmp_path), strict=True):
         (tmp_path / name).write_text(text)
     done = subprocess.run(
         ["systemd-analyze", "verify", str(tmp_path / "x.timer"), str(tmp_path / "x.service")],
@@ -192,7 +190,7 @@ def test_systemd_accepts_the_units(tmp_path):
 @pytest.mark.skipif(shutil.which("actionlint") is None, reason="actionlint is not installed")
 def test_actionlint_accepts_the_workflow(tmp_path):
     file = tmp_path / "x.yml"
-    file.write_text(rendered("github", WORDS, tmp_path)[0])
+    file.write_text(render("github", WORDS, tmp_path)[0])
     done = subprocess.run(["actionlint", "-shellcheck=", str(file)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
 
@@ -228,8 +226,8 @@ def test_next_times_follow_the_clock_of_the_zone():
 
 def test_what_a_scheduler_cannot_take_is_refused(tmp_path):
     with pytest.raises(SpecError, match=r"write -o nightly\.timer"):
-        rendered("systemd", (), tmp_path, file="nightly.service")
+        render("systemd", (), tmp_path, file="nightly.service")
     with pytest.raises(SpecError, match=r"cron cuts lines at 1,000"):
-        rendered("cron", ("x" * 1000,), tmp_path)
+        render("cron", ("x" * 1000,), tmp_path)
     with pytest.raises(SpecError, match="null character"):
-        rendered("github", ("\0",), tmp_path)
+        render("github", ("\0",), tmp_path)

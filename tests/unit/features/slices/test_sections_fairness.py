@@ -8,7 +8,7 @@ import pytest
 from answer_builders import Samples, analysis_inputs, arm
 
 from pytest_crucible.analyse.analysis import score_table
-from pytest_crucible.features.slices import fairness_section, search_section, section, twins_section
+from pytest_crucible.features.slices import fairness_section, search_section, section
 from pytest_crucible.features.slices.decisions import decision as declare
 from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import PlannedVariant, Sample, ScoreColumns
@@ -164,12 +164,15 @@ def test_changes_between_versions_stand_beside_those_between_repeats():
     inputs = replace(inputs, plan=replace(inputs.plan, variants=(variant,)), variants={"female": (arm(ok=others),)},
                      metadata=metadata, expected=[None] * 200)  # fmt: skip
 
-    (result,) = twins_section.compute(section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05))
+    (result,) = fairness_section.TWINS.compute(
+        section_inputs(inputs, score_table(inputs), Stored(metadata), alpha=0.05)
+    )
 
     assert (result.first, result.second, result.n, result.between_repeats) == ("male", "female", 200, None)
     assert (result.better_as_first, result.better_as_second) == (0.05, 0.1)
     assert (
-        "15.0% of 200 prompts (5.0% better as male, 10.0% as female)" in twins_section.view([result], ()).notes[0].text
+        "15.0% of 200 prompts (5.0% better as male, 10.0% as female)"
+        in fairness_section.TWINS.view([result], ()).notes[0].text
     )
 
 

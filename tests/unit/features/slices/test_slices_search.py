@@ -18,19 +18,19 @@ def test_a_slice_with_another_difference_is_found():
     differences = np.random.default_rng(1).choice([-1.0, 0.0, 1.0], 300)
     differences[flags[:, 7]] = np.random.default_rng(2).choice([0.0, 1.0], flags[:, 7].sum())
 
-    found = search_slices(differences, flags, permutations=400).slices[0]
+    strongest = search_slices(differences, flags, permutations=400).slices[0]
 
     inside, outside = differences[flags[:, 7]].mean(), differences[~flags[:, 7]].mean()
-    assert (found.column, found.n) == (7, flags[:, 7].sum())
-    assert (found.inside, found.outside, found.excess) == pytest.approx((inside, outside, inside - outside))
-    assert found.low > 0
-    assert found.p_adjusted == pytest.approx(1 / 401)
+    assert (strongest.column, strongest.n) == (7, flags[:, 7].sum())
+    assert (strongest.inside, strongest.outside, strongest.excess) == pytest.approx((inside, outside, inside - outside))
+    assert strongest.low > 0
+    assert strongest.p_adjusted == pytest.approx(1 / 401)
 
 
 def test_equal_differences_are_the_same_everywhere():
-    found = search_slices(np.ones(80), members(80, 5), permutations=50)
+    result = search_slices(np.ones(80), members(80, 5), permutations=50)
 
-    assert {each.p_adjusted for each in found.slices} == {1.0}
+    assert {each.p_adjusted for each in result.slices} == {1.0}
 
 
 def test_the_search_is_the_same_for_one_seed():
@@ -42,9 +42,9 @@ def test_the_search_is_the_same_for_one_seed():
 
 def test_p_values_and_intervals_agree():
     differences = np.random.default_rng(6).normal(size=200)
-    found = search_slices(differences + 0.8 * members(200, 8)[:, 2], members(200, 8), permutations=199)
+    result = search_slices(differences + 0.8 * members(200, 8)[:, 2], members(200, 8), permutations=199)
 
-    assert all((each.p_adjusted <= 0.05) == (each.low > 0 or each.high < 0) for each in found.slices)
+    assert all((each.p_adjusted <= 0.05) == (each.low > 0 or each.high < 0) for each in result.slices)
 
 
 def test_groups_that_err_together_are_not_a_finding():
@@ -70,7 +70,7 @@ def test_the_order_of_samples_does_not_matter():
     sorted_groups = search_slices(differences, flags, groups=groups, permutations=20)
     mixed = search_slices(differences[order], flags[order], groups=groups[order], permutations=20)
 
-    statistics = [{each.column: each.statistic for each in found.slices} for found in (sorted_groups, mixed)]
+    statistics = [{each.column: each.statistic for each in result.slices} for result in (sorted_groups, mixed)]
     assert statistics[0] == pytest.approx(statistics[1], rel=1e-3)
 
 
@@ -79,16 +79,16 @@ def test_slices_are_of_fields_lengths_numbers_code_and_pairs():
     metadata = [{"sex": "fm"[k % 2], "age": k % 50, "id": f"s{k}"} for k in range(200)]
 
     features = find_features(inputs, ["no"] * 200, metadata, {"mine": [k % 4 == 0 for k in range(200)]})
-    found = candidate_slices(features)
+    candidates = candidate_slices(features)
 
     names = {feature.name for feature in features}
     assert {"mine", "sex", "age", "length of input", "numbers in input", "code in input"} <= names
     assert "id" not in names
-    assert "mine = true" in found.names
-    assert any(name.startswith("age = ") for name in found.names)
-    assert any(" & " in name for name in found.names)
-    assert len(found.names) <= 200
-    sizes = found.members.sum(axis=0)
+    assert "mine = true" in candidates.names
+    assert any(name.startswith("age = ") for name in candidates.names)
+    assert any(" & " in name for name in candidates.names)
+    assert len(candidates.names) <= 200
+    sizes = candidates.members.sum(axis=0)
     assert sizes.min() >= 20
     assert sizes.max() <= 180
 
