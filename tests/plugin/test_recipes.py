@@ -231,18 +231,13 @@ def test_a_damaged_checkpoint_is_reported_as_damaged(recipes):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("change", ["recipe", "what it calls", "data", "seed", "rank"])
-def test_a_changed_recipe_is_untrained(recipes, change):
+def test_changed_helpers_and_data_of_a_recipe_need_a_training(recipes):
     recipes.run("--crucible-adapter=v2", "--crucible-train")
-    if change == "recipe":
-        recipes.test(RECIPES.replace("trainer, 80", "trainer, 81"), name="recipes")
-    elif change == "what it calls":
-        recipes.test(RECIPES.replace("1e-2", "9e-3"), name="recipes")
-    elif change == "data":
-        recipes.write_rows("train.jsonl", [{"prompt": "9?", "completion": "nine"}] * 10)
-    else:
-        configure(recipes, **{"seed": {"seed": "1"}, "rank": {"lora": "{ rank = 5 }"}}[change])
+    recipes.test(RECIPES.replace("1e-2", "9e-3"), name="recipes")
+    recipes.refuses(recipes.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
 
+    recipes.test(RECIPES, name="recipes")
+    recipes.write_rows("train.jsonl", [{"prompt": "9?", "completion": "nine"}] * 10)
     recipes.refuses(recipes.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
 
 
