@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -229,7 +229,7 @@ class Adapters:
             )
         # An identity with settings of features, such as guards, names these too, and they do not take part here.
         if named is not None and not adapter.settings:
-            arm = describe_arm(adapter, "candidate", backend, root=self._root, trained_on={})
+            arm = describe_arm(adapter, "candidate", cast(Backend, backend), root=self._root, trained_on={})
             if arm.identity != named.identity:
                 raise SpecError(named.changed)
         return backend
