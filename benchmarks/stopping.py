@@ -19,7 +19,7 @@ from benchmarks.figures import Figure
 from pytest_crucible.features.stages.looks import StopWhenSettled
 from pytest_crucible.records import Lost, Outcome, Sample, Unit
 from pytest_crucible.records.outcomes import Observation
-from pytest_crucible.session.looks import Looks
+from pytest_crucible.runs.looks import Looks
 from tests.answer_builders import analysis_inputs, arm
 from tests.truth.session_evals import fixed_claim, one_claim
 

@@ -24,6 +24,7 @@ from tabulate import tabulate
 
 from benchmarks.shares import largest, worst_of_sizes
 from pytest_crucible import stats
+from pytest_crucible.stats.means.clustered import clustered_p_value
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
 from pytest_crucible.stats.resampling import alikeness, draws
 from pytest_crucible.stats.resampling.draws import MonteCarlo
@@ -140,7 +141,7 @@ def decide(differences: Array, groups: Array | None) -> tuple[bool, bool, bool, 
     if groups is None:
         p_value = stats.paired_t(differences).p_value
     else:
-        p_value = stats.clustered_p_value(stats.clustered_mean(differences, groups))
+        p_value = clustered_p_value(stats.clustered_mean(differences, groups))
     alike = alikeness.flip_signs(differences, clusters=groups, monte_carlo=MonteCarlo(draws=999, finest=1e-3)).p_value
     above, below = (
         gaffke_p_value(differences, null=0.0, end=end, side=side, clusters=groups)

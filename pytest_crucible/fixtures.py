@@ -36,25 +36,6 @@ def score(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def prompt(request: pytest.FixtureRequest) -> None:
-    """The text of one form of the prompt, of those that `crucible(prompts=[...])` names, or of the adapter's variable `prompt`.
-
-    In functions marked `crucible`.
-    """
-    from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE
-
-    if request.node.stash.get(HAS_PROMPT_VARIABLE, False):
-        return
-    marker = request.node.get_closest_marker("crucible")
-    if marker is None or "prompts" not in marker.kwargs:
-        pytest.fail(
-            "fixture 'prompt' is the text of a file: name two or more in @pytest.mark.crucible(prompts=[...]), "
-            "set variables.prompt in the adapter's table, or write a fixture 'prompt' of your own",
-            pytrace=False,
-        )
-
-
-@pytest.fixture
 def crucible(request: pytest.FixtureRequest) -> Iterator[Crucible]:
     """Makes each item of an ordinary parametrised test a sample: `crucible.score(accuracy=...)`, `crucible.sampler`."""
     from pytest_crucible.session.session import SESSION
@@ -70,7 +51,7 @@ def crucible(request: pytest.FixtureRequest) -> Iterator[Crucible]:
 @pytest.fixture(scope="session")
 def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
     """A Tinker service on this machine with a small real model: `.url`, `.key`, `.environment()`. Needs no SDK."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         tinker = tinker_services(request.config)
@@ -81,7 +62,7 @@ def local_tinker(request: pytest.FixtureRequest) -> LocalServer:
 @pytest.fixture(scope="session")
 def service_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.ServiceClient` on the local service, or the hosted one with --crucible-tinker=hosted."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).own.client
@@ -90,7 +71,7 @@ def service_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def training_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.TrainingClient` of a new LoRA adapter; an indirect parameter is what to make it with: `{"rank": 8}`."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).training_client(**_options(request))
@@ -99,7 +80,7 @@ def training_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture
 def sampling_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.SamplingClient` of the base model; an indirect parameter names another one: `{"model_path": "tinker://..."}`."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).sampling_client(**_options(request))
@@ -108,7 +89,7 @@ def sampling_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="session")
 def rest_client(request: pytest.FixtureRequest) -> Any:
     """`tinker.RestClient`: training runs, checkpoints, sessions."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).own.rest
@@ -117,7 +98,7 @@ def rest_client(request: pytest.FixtureRequest) -> Any:
 @pytest.fixture(scope="session")
 def tokenizer(request: pytest.FixtureRequest) -> Any:
     """The base model's tokenizer, as the SDK loads it."""
-    from pytest_crucible.session.tinker import reported_errors, tinker_services
+    from pytest_crucible.session.adapter_context import reported_errors, tinker_services
 
     with reported_errors():
         return tinker_services(request.config).tokenizer

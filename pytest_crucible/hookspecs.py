@@ -25,12 +25,15 @@ if TYPE_CHECKING:
     from pytest_crucible.runs.provenance import PlanComparison, ReproductionCheck
     from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.sections import Section
-    from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
+    from pytest_crucible.session.experiment import (
+        Announcement,
+        ExperimentDraft,
+        ExperimentEstimate,
+        ExperimentRun,
+        SessionEstimate,
+    )
     from pytest_crucible.session.experiment_data import ExperimentData
-    from pytest_crucible.session.experiment_draft import ExperimentDraft
-    from pytest_crucible.session.experiment_estimate import ExperimentEstimate, SessionEstimate
-    from pytest_crucible.session.experiment_run import ExperimentRun
     from pytest_crucible.session.redaction import Redactor
     from pytest_crucible.session.session import CrucibleSession
     from pytest_crucible.session.settings import SettingsDraft

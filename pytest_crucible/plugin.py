@@ -13,7 +13,6 @@ from pytest_crucible.fixtures import (
     crucible,
     feature_fixtures,
     local_tinker,
-    prompt,
     rest_client,
     sample,
     sampler,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 __all__ = [
     "crucible",
     "local_tinker",
-    "prompt",
     "rest_client",
     "sample",
     "sampler",
@@ -70,7 +68,7 @@ def pytest_configure(config: pytest.Config) -> None:
         config.addinivalue_line("markers", marker)
     # A verdict's name from the summary, pasted as an argument, names its experiment.
     if any("::" in argument and any(sign in argument for sign in " @(") for argument in config.args):
-        from pytest_crucible.session.verdict_names import resolve_argument
+        from pytest_crucible.session.markers import resolve_argument
 
         config.args[:] = dict.fromkeys(map(resolve_argument, config.args))
     # Reports invalid options here, where the message is the same with and without xdist.
@@ -136,17 +134,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         with collecting_seldom():
             from pytest_crucible.session.session import open_session
 
-        open_session(config).remember_items(items)
+        open_session(config).collection.marked.remember(items)
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_configure_node(node: Any) -> None:
     """Under xdist: pass the run's id to a worker, so that all workers write to one run."""
-    from pytest_crucible.session.settings import worker_facts
-    from pytest_crucible.session.worker_links import WorkerLink
+    from pytest_crucible.session.settings import draft_settings
+    from pytest_crucible.session.workers import WorkerLink
 
     node.workerinput["crucible_run"] = _run_id(node.config)
-    node.workerinput["crucible_settings"] = worker_facts(node.config)
+    node.workerinput["crucible_settings"] = draft_settings(node.config).facts
     node.crucible = WorkerLink(node)
 
 
@@ -164,7 +162,7 @@ def pytest_testnodedown(node: Any, error: Any) -> None:
     """Under xdist: collect a worker's last errors."""
     opened = _current_session(node.config)
     if opened is not None:
-        opened.workers.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
+        opened.messages.add_failures(getattr(node, "workeroutput", {}).get("crucible_failures", ()))
 
 
 @pytest.hookimpl(tryfirst=True)

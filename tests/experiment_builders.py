@@ -33,9 +33,11 @@ from pytest_crucible.records import (
     Unit,
 )
 from pytest_crucible.records.results import RULES_VERSION
+from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.experiment_data import SessionDatasets
 from pytest_crucible.session.planner import ExperimentPlanner
+from pytest_crucible.session.resources import Resources
 from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
 from pytest_crucible.store.runs import RunStore
 
@@ -79,6 +81,12 @@ def plan_item(
     chosen = default_settings(**settings)
     planner = ExperimentPlanner(item.config, chosen, arms, SessionDatasets(item.config, chosen.seed))
     return item, planner.plan_experiment(item, item.function)
+
+
+def make_resources(pytester: pytest.Pytester, **settings: Any) -> Resources:
+    """Return the resources of a session in this folder, without a reply cache; `settings` are options."""
+    config, chosen = pytester.parseconfigure(*ALONE), default_settings(**{"cache": "off", **settings})
+    return Resources(config, chosen, "run", EventPublisher(config, chosen, "run"))
 
 
 def store_run(

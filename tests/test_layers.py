@@ -27,16 +27,6 @@ LAYERS = {
     "stats": "stats",
     "tables of names": "feature_table lazy_names",
 }
-PENDING: set[tuple[str, str]] = set()
-"""Imports that still point up, each to be removed. Nothing may be added here."""
-PENDING_PYTEST: set[str] = set()
-"""Modules outside `session` that still import pytest."""
-EXCEPTIONS = {
-    ("pytest_crucible.backends.offline", "pytest_crucible.datasets.formats"),
-    ("pytest_crucible.datasets.similar", "pytest_crucible.metrics.text"),
-    ("pytest_crucible.importers.results", "pytest_crucible.datasets.formats"),
-}
-"""Libraries that may import another library: recorded replies and other harnesses' files are read as datasets are."""
 PLUGGY = {
     "pytest_crucible.runs.plugins": {"pluggy"},
     "pytest_crucible.builtin": {"pluggy"},
@@ -114,7 +104,7 @@ def points_down(module: str, name: str) -> bool:
     within = LAYER[other] == LAYER[own] and LAYER[own] in WITHIN
     if feature(name) != feature(module) and feature(name):
         return False
-    return other == own or HEIGHT[other] < HEIGHT[own] or within or (module, name) in EXCEPTIONS | PENDING
+    return other == own or HEIGHT[other] < HEIGHT[own] or within
 
 
 # One test for all modules: pytest takes longer to run a test than this one to look at a module.
@@ -138,7 +128,7 @@ def test_only_entry_modules_features_and_the_session_import_pytest():
     wrong = [
         (module, name)
         for module in MODULES
-        if LAYER[room(module)] != "pytest" and module not in PENDING_PYTEST
+        if LAYER[room(module)] != "pytest"
         # The hooks of a feature are also called by the program, which runs without pytest.
         for name in imported_modules(module, only_at_import=module.endswith(".plugin"))
         if (feature(module) == "" or module.endswith(".plugin"))
@@ -153,10 +143,6 @@ def test_there_is_no_import_cycle():
     graph = {module: set(ours(module, only_at_import=FILES[module].name == "__init__.py")) for module in MODULES}
 
     assert len(list(graphlib.TopologicalSorter(graph).static_order())) >= len(MODULES)
-
-
-def test_every_exception_is_needed():
-    assert {pair for pair in EXCEPTIONS | PENDING if pair[1] in ours(pair[0])} == EXCEPTIONS | PENDING
 
 
 def test_only_tables_of_public_names_name_a_module_of_a_feature():

@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.arm_makers import backend_key, find_maker
+from pytest_crucible.adapters.adapter_kind import AdapterKind, ReadUri
 from pytest_crucible.adapters.config_tables import list_tables, read_table
-from pytest_crucible.adapters.feature_settings import pop_settings
-from pytest_crucible.adapters.kinds import kind_of_uri, uri_schemes
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_rows import NamedAdapter, backend_key, find_maker, find_names, pop_settings
+from pytest_crucible.adapters.kinds import all_kinds
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import canonical
@@ -50,6 +52,19 @@ def describe_table(root: Path, name: str) -> str:
     return canonical([table, adapters])
 
 
+def resolve_name(name: str, adapters: Mapping[str, Adapter], context: AdapterContext) -> NamedAdapter:
+    """Return the adapter that a name means: a configured adapter, one that a feature knows by its name, or that of a URI.
+
+    Raises SpecError for an unknown name.
+    """
+    # A configured name comes first, although a feature may know it, too.
+    names = None if name in adapters else find_names(name, context.is_left_out)
+    named = (
+        names.find(name, context) if names else NamedAdapter(find_adapter(name, adapters), is_uri=name not in adapters)
+    )
+    return replace(named, maker=find_maker(named.adapter, context.is_left_out))
+
+
 def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
     """Return the adapter with that name, or the one that a URI such as `recorded:answers/v2.jsonl` names.
 
@@ -58,11 +73,18 @@ def find_adapter(name: str, adapters: Mapping[str, Adapter]) -> Adapter:
     # A configured name comes first, although it may look like a URI.
     if name in adapters:
         return adapters[name]
-    uri = _URI.fullmatch(name)
-    kind = kind_of_uri(uri["scheme"]) if uri else None
-    if kind is not None:
-        return Adapter(name=name, backend=kind.name, options=kind.read_uri(name, name))
+    named = _kind_of_uri(name)
+    if named is not None:
+        kind, read = named
+        return Adapter(name=name, backend=kind.name, options=read(name, name))
     raise SpecError(f"adapter {name!r} is not configured: {_suggest(name, adapters)}")
+
+
+def _kind_of_uri(uri: str) -> tuple[AdapterKind, ReadUri] | None:
+    """Return the kind of adapter that a URI names, and what reads its options; None for a text that names none."""
+    parts = _URI.fullmatch(uri)
+    forms = [(kind, kind.uri) for kind in all_kinds().values() if kind.uri]
+    return next(((kind, form.read) for kind, form in forms if parts and form.matches(parts["scheme"])), None)
 
 
 def _suggest(name: str, adapters: Mapping[str, Adapter]) -> str:
@@ -83,9 +105,9 @@ def _with_members(name: str, table: Any, source: Path) -> Iterator[Adapter]:
     """Yield the adapter and, where its table stands for further ones, these."""
     adapter = read_adapter(name, table, source)
     yield adapter
-    row = find_maker(adapter)
-    if row is not None:
-        yield from row[1].expand(adapter, table, source)
+    maker = find_maker(adapter)
+    if maker is not None:
+        yield from maker.expand(adapter, table, source)
 
 
 def read_adapter(name: str, table: Any, source: Path) -> Adapter:
@@ -144,13 +166,13 @@ def _read_trained_on(name: str, value: Any, source: Path) -> tuple[str, ...]:
 def _with_uri(name: str, options: dict[str, Any], source: Path) -> dict[str, Any]:
     """Return the options with those that the URI stands for in its place."""
     uri = options.pop("uri")
+    kinds = {scheme: kind for kind in all_kinds().values() if kind.uri for scheme in kind.uri.schemes}
+    named = _kind_of_uri(uri) if isinstance(uri, str) else None
     # A scheme has to match exactly here: a misspelt one in a file is an error before any server is called.
-    scheme = uri.partition(":")[0] if isinstance(uri, str) and _URI.fullmatch(uri) else ""
-    kinds = uri_schemes()
-    if scheme not in kinds or "backend" in options:
+    if named is None or uri.partition(":")[0] not in kinds or "backend" in options:
         raise SpecError(
-            f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{scheme_name}:...' for scheme_name in kinds)}, "
+            f"adapter {name!r} in {source} has uri {uri!r}: write {', '.join(f'{scheme}:...' for scheme in kinds)}, "
             "and no backend beside it"
         )
-    kind = kinds[scheme]
-    return {**options, "backend": kind.name, **kind.read_uri(uri, name)}
+    kind, read = named
+    return {**options, "backend": kind.name, **read(uri, name)}

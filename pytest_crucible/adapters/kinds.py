@@ -1,145 +1,125 @@
 """The kinds of adapter: one row each, which declares everything that differs between kinds.
 
-A row names functions as "module:function", so that the table imports none of them. Features add rows to the table
-`adapter_kinds`.
-Users add kinds of their own by the hook `pytest_crucible_backend`, which is called first and may replace a built-in kind.
+Features add rows to the table `adapter_kinds`. Users add kinds of their own by the hook `pytest_crucible_backend`, which is called
+first and may replace a built-in kind.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+import contextlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.origin import Origin
-from pytest_crucible.adapters.preparations import find_preparation
-from pytest_crucible.adapters.uris import UriForm, read_rest, read_server, read_tinker
+from pytest_crucible.adapters import local, tinker
+from pytest_crucible.adapters.adapter_kind import (
+    AdapterKind,
+    Origin,
+    UriForm,
+    Weights,
+    check_options,
+    read_rest,
+    required_text,
+)
+from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_rows import Preparation, find_preparation
 from pytest_crucible.features import load_rows
-from pytest_crucible.records import Adapter, Arm, Sample
+from pytest_crucible.records import Adapter, Arm
+from pytest_crucible.records.errors import SpecError
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.adapters.weights import Weights
     from pytest_crucible.backends import Backend
-    from pytest_crucible.metrics import Metric
 
 
-Reference = str | Callable[..., Any]
-"""A function, or "module:function"."""
+def open_recorded(adapter: Adapter, context: AdapterContext) -> Backend:
+    """Open the backend that reads its replies from `path`, a JSONL file. Raises SpecError and DatasetError."""
+    from pytest_crucible.backends import load_recorded
+
+    check_options(adapter, ("path",))
+    return load_recorded(_answers(adapter, context.root))
 
 
-@dataclass(frozen=True, kw_only=True)
-class AdapterKind:
-    """One kind of adapter. All functions take the adapter and an AdapterContext, and may raise SpecError."""
+def _answers(adapter: Adapter, root: Path) -> Path:
+    return root / Path(required_text(adapter, "path")).expanduser()
 
-    name: str
-    """`backend` in the configuration."""
-    open: Reference = ""
-    """Returns the backend."""
-    uri: UriForm | None = None
-    """How a URI names an adapter of this kind; None for a kind without URIs."""
-    locate: Reference = ""
-    """Returns the adapter with paths resolved; takes the configured adapters and the folder that paths are relative to."""
-    origin: Reference = ""
-    """Returns the Origin: everything besides the settings that replies depend on."""
-    weights: Reference = ""
-    """Returns the Weights of an adapter with its paths resolved: the files that the registry copies, and their lineage."""
-    expiry: Reference = ""
-    """Returns when a service will delete the adapter's weights; None if it keeps them."""
-    is_seeded: bool = False
-    """The session's seed is one of the parameters."""
-    is_offline: bool = False
-    """Opening costs nothing and sends nothing, so replies are never cached."""
-    sends_messages: bool = False
-    """A text is sent as a message of the user."""
-    is_free: bool = False
-    """Computed on this machine: tokens cost nothing."""
-    metrics: Reference = ""
-    """Returns the metrics that are scored without being listed; takes the samples."""
 
-    def open_backend(self, adapter: Adapter, context: AdapterContext) -> Backend | None:
-        """Return the backend; None for a kind without an implementation."""
-        # The hook comes first, so that a conftest.py can replace a built-in kind, in a test for instance.
-        backend: Backend | None = context.open_user_backend(adapter)
-        return backend if backend is not None or not self.open else _load(self.open)(adapter, context)
+def _locate_answers(
+    adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
+) -> Adapter:
+    """Return the adapter with its file relative to the folder of the command line that named it."""
+    return adapter if typed_in is None else replace(adapter, options={"path": str(typed_in / adapter.options["path"])})
 
-    def locate_files(
-        self, adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None
-    ) -> Adapter:
-        """Return the adapter with its paths resolved. `typed_in` is the folder of a command line that named it."""
-        located: Adapter = _load(self.locate)(adapter, context, configured, typed_in) if self.locate else adapter
-        return located
 
-    def find_origin(self, adapter: Adapter, context: AdapterContext) -> Origin:
-        """Return everything besides the settings that the adapter's replies depend on. No service is called."""
-        preparation = find_preparation(adapter, context)
-        if preparation is not None:
-            return preparation.find_origin(adapter, context)
-        origin: Origin = _load(self.origin)(adapter, context) if self.origin else Origin()
-        return origin
+def open_scripted(adapter: Adapter, context: AdapterContext) -> Backend:
+    """Open `script`, a "module:function" that is called with each Request; `latency_s` is optional. Raises SpecError.
 
-    def find_weights(self, adapter: Adapter, context: AdapterContext) -> Weights:
-        """Return the files that the adapter's replies come from, and their lineage."""
-        from pytest_crucible.adapters.weights import Weights
+    For tests: results are marked simulated.
+    """
+    from pytest_crucible.backends import ScriptedBackend
+    from pytest_crucible.records.object_reference import import_function
 
-        weights: Weights = _load(self.weights)(adapter, context) if self.weights else Weights()
-        return weights
+    check_options(adapter, ("script", "latency_s"))
+    script = import_function(f"adapter {adapter.name!r} has script", required_text(adapter, "script"))
+    return ScriptedBackend(script, latency_s=float(adapter.options.get("latency_s", 0.0)))
 
-    def find_expiry(self, adapter: Adapter, context: AdapterContext) -> datetime | None:
-        """Return when a service will delete the adapter's weights; None if they stay."""
-        expiry: datetime | None = _load(self.expiry)(adapter, context) if self.expiry else None
-        return expiry
 
-    def read_uri(self, uri: str, adapter: str) -> Mapping[str, Any]:
-        """Return the options that a URI stands for."""
-        return self.uri.read(uri, adapter) if self.uri else {}
+def _open_server(adapter: Adapter, context: AdapterContext) -> Backend:
+    """Open `model` at `base_url`; docs/how-to/adapters.md has all settings. Raises SpecError."""
+    from pytest_crucible.backends.openai.backend import open_openai
 
-    def find_metrics(self, samples: Sequence[Sample]) -> tuple[Metric, ...]:
-        """Return the metrics that are scored without being listed. Raises SpecError for samples that they cannot use."""
-        metrics: tuple[Metric, ...] = _load(self.metrics)(samples) if self.metrics else ()
-        return metrics
+    return open_openai(adapter, context.root)
+
+
+def read_server_uri(uri: str, adapter: str) -> Mapping[str, Any]:
+    """Return URL and model of an OpenAI-compatible server. Raises SpecError for a URI without a model.
+
+    >>> read_server_uri("openai+http://localhost:8000/v1#v2", "v2")
+    {'base_url': 'http://localhost:8000/v1', 'model': 'v2'}
+    """
+    prefix, _, address = uri.partition("+")
+    url, _, model = address.partition("#")
+    if not model:
+        raise SpecError(f"adapter {adapter!r} names no model: write {prefix}+{url}#MODEL")
+    return {"base_url": url, "model": model}
 
 
 KINDS = (
     AdapterKind(
         name="recorded",
-        open="pytest_crucible.adapters.recorded:open_recorded",
+        open=open_recorded,
         uri=UriForm(("recorded",), read_rest("path")),
-        locate="pytest_crucible.adapters.recorded:locate_answers",
-        weights="pytest_crucible.adapters.recorded:find_weights",
+        locate=_locate_answers,
+        find_weights=lambda adapter, context: Weights({"path": _answers(adapter, context.root)}),
         is_offline=True,
     ),
     AdapterKind(
         name="local",
-        open="pytest_crucible.adapters.local:open_local",
+        open=local.open_local,
         uri=UriForm(("local",), read_rest("checkpoint")),
-        locate="pytest_crucible.adapters.checkpoints:resolve_checkpoint",
-        origin="pytest_crucible.adapters.local:find_origin",
-        weights="pytest_crucible.adapters.local:find_weights",
+        locate=local.resolve_checkpoint,
+        find_origin=local.find_origin,
+        find_weights=local.find_weights,
         is_seeded=True,
         is_free=True,
     ),
     AdapterKind(
         name="tinker",
-        open="pytest_crucible.adapters.tinker:open_tinker",
-        uri=UriForm(("tinker",), read_tinker),
-        origin="pytest_crucible.adapters.tinker:find_origin",
-        weights="pytest_crucible.adapters.tinker:find_weights",
-        expiry="pytest_crucible.adapters.tinker:find_expiry",
+        open=tinker.open_tinker,
+        uri=UriForm(("tinker",), tinker.read_uri),
+        find_origin=lambda adapter, context: Origin((context.settings.tinker, context.settings.tinker_base)),
+        find_weights=tinker.find_weights,
+        find_expiry=tinker.find_expiry,
         is_seeded=True,
     ),
     AdapterKind(
         name="openai",
-        open="pytest_crucible.adapters.openai:open_server",
-        uri=UriForm(("openai+http", "openai+https"), read_server),
+        open=_open_server,
+        uri=UriForm(("openai+http", "openai+https"), read_server_uri),
         sends_messages=True,
     ),
-    AdapterKind(name="scripted", open="pytest_crucible.adapters.scripted:open_scripted", is_offline=True),
+    AdapterKind(name="scripted", open=open_scripted, is_offline=True),
 )
 
 
@@ -160,19 +140,28 @@ def kind_of_arm(arm: Arm) -> AdapterKind:
     return all_kinds().get(arm.adapter.partition(":")[0]) or AdapterKind(name=arm.adapter)
 
 
-def kind_of_uri(scheme: str) -> AdapterKind | None:
-    """Return the kind whose URIs have this scheme; None for other schemes."""
-    return next((kind for kind in all_kinds().values() if kind.uri and kind.uri.matches(scheme)), None)
+@dataclass(frozen=True)
+class LocatedAdapter:
+    """An adapter to be opened, with its paths resolved, its kind, and how it is prepared."""
+
+    adapter: Adapter
+    kind: AdapterKind
+    preparation: Preparation | None
+    """None for an adapter that is ready."""
 
 
-def uri_schemes() -> dict[str, AdapterKind]:
-    """Return every scheme that the configuration may use, and its kind."""
-    return {scheme: kind for kind in all_kinds().values() if kind.uri for scheme in kind.uri.schemes}
+def locate_adapter(
+    adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter], typed_in: Path | None = None
+) -> LocatedAdapter:
+    """Return the adapter with its paths resolved and the session's seed among its parameters. Raises SpecError.
 
-
-def _load(reference: Reference) -> Callable[..., Any]:
-    if not isinstance(reference, str):
-        return reference
-    module, _, function = reference.partition(":")
-    loaded: Callable[..., Any] = getattr(importlib.import_module(module), function)
-    return loaded
+    `typed_in` is the folder of a command line that named it.
+    """
+    kind = kind_of(adapter)
+    # A replay needs no checkpoint: the adapter is recognised by its settings.
+    with contextlib.suppress(SpecError) if context.is_replay else contextlib.nullcontext():
+        adapter = kind.locate(adapter, context, configured, typed_in)
+    # A seed in the adapter's own table wins.
+    if kind.is_seeded:
+        adapter = replace(adapter, parameters={"seed": context.settings.seed, **adapter.parameters})
+    return LocatedAdapter(adapter, kind, find_preparation(adapter, context))

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.prompt_text import with_prompt_text
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.backends.stack import OuterWrapper
-from pytest_crucible.records import Adapter, Arm, Role, TrainingResult
+from pytest_crucible.records import Adapter, Arm, Dataset, Role, TrainingResult
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 
 
@@ -72,12 +73,13 @@ def describe_arm(
     outer: Sequence[OuterWrapper] = (),
 ) -> Arm:
     """Return the record of an arm that this backend answers for, within `outer`. Files of prompts are below `root`."""
+    variables = with_prompt_text(adapter.variables, root)
     training = getattr(backend, "training", None)
     return Arm(
         name=adapter.name,
         role=role,
         adapter=f"{adapter.backend}:{adapter.name}",
-        identity=_identify(backend, with_prompt_text(adapter.variables, root), outer),
+        identity=_identify(backend, variables, outer),
         parameters=adapter.parameters,
         simulated=backend.simulated,
         recorded=isinstance(find_innermost(backend), KnowsItsSamples),
@@ -97,3 +99,130 @@ def _identify(backend: Backend, variables: Mapping[str, Any], outer: Sequence[Ou
     for wrapper in outer:
         identity = hashlib.sha256(f"{identity} {wrapper.identity}".encode()).hexdigest()
     return identity
+
+
+# -- the text of the variable `prompt`, which may name a file: it is part of an adapter's identity --------------------------------
+
+PROMPT = "prompt"
+"""The test's argument that receives the text, of a form of `prompts=` in the marker or of the adapter's variable of this name."""
+_FILE_NAME = re.compile(r"\S+\.[A-Za-z]\w{0,7}")
+"""A text without spaces that ends in a suffix: a misspelt file must not become a prompt of one word."""
+_LONGEST_NAME = 255
+"""In bytes. Longer texts are no names of files on common file systems, and looking for them is an error there."""
+
+
+def names_file(prompt: str) -> bool:
+    """Return whether a prompt has to be a file."""
+    return could_name_file(prompt) and _FILE_NAME.fullmatch(prompt) is not None
+
+
+def could_name_file(prompt: str) -> bool:
+    """Return whether a file can have this name."""
+    return len(prompt.encode()) <= _LONGEST_NAME and "\n" not in prompt
+
+
+def with_prompt_text(variables: Mapping[str, Any], root: Path) -> Mapping[str, Any]:
+    """Return the variables with the text of the prompt's file instead of its name, if it is below pytest's root.
+
+    A file next to a test is found only when that test is planned.
+    """
+    prompt = variables.get(PROMPT)
+    if prompt is None or not could_name_file(prompt) or not (root / prompt).is_file():
+        return variables
+    try:
+        return {**variables, PROMPT: (root / prompt).read_text(encoding="utf-8")}
+    # The error is raised when a test that needs it is planned.
+    except (OSError, ValueError):
+        return variables
+
+
+def freeze_prompt(adapter: Adapter, root: Path) -> Mapping[str, Any]:
+    """Return the variables with the text of the prompt. Raises SpecError for a file that is not below pytest's root."""
+    frozen = with_prompt_text(adapter.variables, root)
+    if frozen is adapter.variables and names_file(str(frozen.get(PROMPT))):
+        raise SpecError(
+            f"adapter {adapter.name!r} has variables.prompt = {frozen[PROMPT]!r}, which does not exist below {root}, where "
+            "the registry reads prompts: write its path from there, such as prompts/terse.txt"
+        )
+    return frozen
+
+
+# -- the files that an adapter was trained on -----------------------------------------------------------------------------------
+
+
+def find_training_files(adapter: Adapter, backend: Backend, root: Path) -> dict[str, str]:
+    """Return SHA-256 -> name of each training file that is known. Raises SpecError for a declared file that is missing."""
+    declared = {sha256: name for name, sha256 in hash_declared_files(adapter, root).items()}
+    return {**getattr(backend, "trained_on", {}), **declared}
+
+
+def hash_declared_files(adapter: Adapter, root: Path) -> dict[str, str]:
+    """Return name -> SHA-256 of each file that `trained_on` declares. Raises SpecError for a missing one."""
+    return {name: _hash_file(adapter, name, root / Path(name).expanduser()) for name in adapter.trained_on}
+
+
+def _hash_file(adapter: Adapter, name: str, path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise SpecError(
+            f"adapter {adapter.name!r} has trained_on = {[name]!r}, and {str(path)!r} cannot be read "
+            f"({error.strerror or error}): correct the path, or remove it"
+        ) from error
+
+
+# -- recorded replies and the samples of a dataset ---------------------------------------------------------------------------------
+
+
+def coverage_warnings(
+    opened_arms: Sequence[OpenedArm], all_ids: Callable[[], Iterable[str]], dataset: Dataset
+) -> Iterable[str]:
+    """Yield a warning where recorded replies and samples do not match, with counts and the first name.
+
+    `all_ids` returns the ids of the dataset of which the samples may be a part. Raises SpecError if no sample has a reply.
+    """
+    problems: list[str] = []
+    for arm in opened_arms:
+        yield from _members_coverage(arm, dataset)
+        if not isinstance(arm.backend, KnowsItsSamples):
+            continue
+        dataset_ids = set(all_ids())
+        answered = arm.backend.samples()
+        missing = [sample.id for sample in dataset.samples if sample.id not in answered]
+        extra = sorted(answered - dataset_ids)
+        if missing and len(missing) == len(dataset.samples):
+            problems.append(
+                f"adapter {arm.arm.name!r} has a reply to none of the {len(missing)} samples of dataset {dataset.name!r}: "
+                f"its replies are to {_first(answered)}, and the samples are {missing[0]!r:.80}, ...: give both the same ids"
+            )
+        elif missing:
+            yield (
+                f"adapter {arm.arm.name!r} lacks replies to {len(missing)} of {len(dataset.samples)} samples "
+                f"(first: {missing[0]}): they will be lost"
+            )
+        if extra:
+            yield (
+                f"adapter {arm.arm.name!r} answers samples that dataset {dataset.name!r} does not have: "
+                f"{len(extra)} (first: {extra[0]}); they are ignored"
+            )
+    if problems:
+        raise SpecError("\n".join(problems))
+
+
+def _first(names: Iterable[str]) -> str:
+    name = min(names, default=None)
+    return "nothing" if name is None else f"{name!r:.80}, ..."
+
+
+def _members_coverage(ensemble: OpenedArm, dataset: Dataset) -> Iterable[str]:
+    """Yield a warning for each member of an ensemble that lacks replies: the others answer without it."""
+    sample_ids = [sample.id for sample in dataset.samples]
+    for member in ensemble.members:
+        answered = member.backend.samples() if isinstance(member.backend, KnowsItsSamples) else frozenset(sample_ids)
+        missing = [name for name in sample_ids if name not in answered]
+        if missing:
+            yield (
+                f"member {member.arm.name!r} of adapter {ensemble.arm.name!r} lacks replies to {len(missing)} of {len(sample_ids)} "
+                f"samples (first: {missing[0]}): there the others answer without it"
+            )

@@ -1,21 +1,20 @@
-"""Adapters with `backend = "tinker"`: a checkpoint or a base model of a Tinker service, and its weights there."""
+"""Adapters with `backend = "tinker"`: a checkpoint or a base model of a Tinker service."""
 
 from __future__ import annotations
 
 import re
-from datetime import datetime
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.adapters.adapter_kind import Weights, check_options
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.options import check_options
-from pytest_crucible.adapters.origin import Origin
-from pytest_crucible.adapters.weights import Weights
-from pytest_crucible.backends import Backend
-from pytest_crucible.backends.tinker.backend import TinkerBackend, sampling_params
-from pytest_crucible.backends.tinker.health import watch_queue
-from pytest_crucible.backends.tinker.service import OPTIONS, identify_model, key_digest, names_service
-from pytest_crucible.backends.tinker.services import load_local_tokenizer
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import Refused, SpecError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from pytest_crucible.backends import Backend
 
 MODEL = ("model_path", "base_model")
 _PATH = re.compile(r"tinker://[^/]+/[^/]+/[^/]+")
@@ -27,6 +26,11 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     With both, the checkpoint has to be one of this base. `base_url`, `api_key_env` and `project` name a service other than the
     session's own. Raises SpecError if the service is missing or lacks the model.
     """
+    from pytest_crucible.backends.tinker.backend import TinkerBackend
+    from pytest_crucible.backends.tinker.health import watch_queue
+    from pytest_crucible.backends.tinker.service import identify_model, key_digest, names_service
+    from pytest_crucible.backends.tinker.services import load_local_tokenizer
+
     model_path, base_model = _read_model(adapter)
     tinker, is_own = context.tinker(), not names_service(adapter.options)
     service = tinker.service_of(adapter.name, adapter.options)
@@ -60,11 +64,9 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
     )
 
 
-def find_origin(adapter: Adapter, context: AdapterContext) -> Origin:
-    return Origin((context.settings.tinker, context.settings.tinker_base))
-
-
 def _check_parameters(adapter: Adapter) -> None:
+    from pytest_crucible.backends.tinker.backend import sampling_params
+
     try:
         sampling_params(adapter.parameters)
     except Refused as error:
@@ -82,6 +84,8 @@ def _check_base(adapter: Adapter, trained_on: str, base_model: str | None) -> No
 
 def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
     """Return (checkpoint, base model); one of the two may be None. Raises SpecError."""
+    from pytest_crucible.backends.tinker.service import OPTIONS
+
     check_options(adapter, (*MODEL, *OPTIONS))
     path, base_model = (adapter.options.get(name) for name in MODEL)
     if not (path or base_model) or not all(value is None or isinstance(value, str) for value in (path, base_model)):
@@ -96,6 +100,17 @@ def _read_model(adapter: Adapter) -> tuple[str | None, str | None]:
 def _has_name(model: str, name: str) -> bool:
     """Return whether a model has this name. A local server's full name is a path that ends with the short name and a hash."""
     return name == model or f"/models/{name}-" in model
+
+
+def read_uri(uri: str, adapter: str) -> Mapping[str, Any]:
+    """Return the checkpoint of a Tinker service that a URI names, or the base model.
+
+    >>> read_uri("tinker://RUN/sampler_weights/v2", "v2"), read_uri("tinker:Qwen/Qwen3-8B", "base")
+    ({'model_path': 'tinker://RUN/sampler_weights/v2'}, {'base_model': 'Qwen/Qwen3-8B'})
+    """
+    name = uri.partition(":")[2]
+    # The scheme is part of Tinker's paths.
+    return {"model_path": uri} if name.startswith("/") else {"base_model": name}
 
 
 def find_weights(adapter: Adapter, context: AdapterContext) -> Weights:
@@ -120,8 +135,8 @@ def find_expiry(adapter: Adapter, context: AdapterContext) -> datetime | None:
     service = context.tinker().service_of(adapter.name, adapter.options)
     run, name = path.removeprefix("tinker://").split("/", 1)
     listed = service.within("list checkpoints", lambda: service.rest.list_checkpoints(run))
-    matches = [checkpoint for checkpoint in listed.checkpoints if checkpoint.checkpoint_id == name]
-    if not matches:
+    remaining = [checkpoint for checkpoint in listed.checkpoints if checkpoint.checkpoint_id == name]
+    if not remaining:
         raise SpecError(f"{service.name} has no {path} any more: register a checkpoint that it has")
-    expires: datetime | None = matches[0].expires_at
+    expires: datetime | None = remaining[0].expires_at
     return expires

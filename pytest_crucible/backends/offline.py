@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.backends.protocol import find_flaw
-from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.records import Reply, Request
 from pytest_crucible.records.errors import BackendError, DatasetError, describe_type
 from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.row_files import read_rows
 from pytest_crucible.stats.number_format import quantity
 
 

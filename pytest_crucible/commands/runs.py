@@ -215,7 +215,7 @@ def doctor(run: str, store: str, as_json: bool) -> int:
 
 def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
     # Imported here: it imports pytest, which the other commands do without.
-    from pytest_crucible.session.collect_plans import collect_plans
+    from pytest_crucible.session.pytest_project import collect_plans
 
     with existing_store(where) as opened:
         run = opened.find_run(named)

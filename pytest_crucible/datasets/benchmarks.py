@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.datasets.formats import read_rows, records
 from pytest_crucible.datasets.load import as_rows
 from pytest_crucible.datasets.release import OfficialFile, Release, Row
 from pytest_crucible.records.errors import DatasetError, suggest
+from pytest_crucible.records.row_files import read_rows, records
 
 FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 LETTERS = "ABCD"

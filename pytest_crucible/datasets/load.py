@@ -17,10 +17,10 @@ from typing import Any, cast
 import numpy as np
 
 from pytest_crucible.datasets.columns import pack_if_many
-from pytest_crucible.datasets.formats import FORMATS, Format, ending, format_of
 from pytest_crucible.datasets.selection import draw
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError, closest_name, describe_type
+from pytest_crucible.records.row_files import FORMATS, Format, ending, format_of
 from pytest_crucible.records.serialize import TooDeep, check_depth
 
 FIELDS = ("id", "input", "expected", "group")

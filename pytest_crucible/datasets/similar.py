@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.metrics.text import normalise
+from pytest_crucible.records.datasets import normalise
 
 _WORD = re.compile(r"\w+")
 Numbers = npt.NDArray[np.int64]
@@ -242,7 +242,7 @@ def find_equal(texts: Sequence[str]) -> Numbers:
     """
     positions: dict[str, list[int]] = {}
     for position, text in enumerate(texts):
-        positions.setdefault(normalise_text(text), []).append(position)
+        positions.setdefault(normalise(text), []).append(position)
     positions.pop("", None)
     return np.array(sorted(k for group in positions.values() if len(group) > 1 for k in group), dtype=np.int64)
 
@@ -293,8 +293,7 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
     [None, Duplicate(of=0, is_equal=True), None]
     """
     # Gold answers and prompts occur in many rows: each text is normalised once.
-    # By `normalise_text`, which is twice as fast where texts are ASCII.
-    normal = {text: normalise_text(text) for text in dict.fromkeys(chain.from_iterable(rows))}
+    normal = {text: normalise(text) for text in dict.fromkeys(chain.from_iterable(rows))}
     normal_rows = [tuple([normal[text] for text in row]) for row in rows]
     duplicates: list[Duplicate | None] = []
     first: dict[tuple[str, ...], int] = {}
@@ -312,12 +311,6 @@ def find_duplicates(rows: Sequence[tuple[str, ...]]) -> list[Duplicate | None]:
         duplicate if first is None else Duplicate(first.of, False)
         for duplicate, first in zip(duplicates, firsts, strict=True)
     ]
-
-
-def normalise_text(text: str) -> str:
-    """Return the text as texts are compared: as the metric `exact_match` normalises it."""
-    # Half of the time of a million rows; ASCII has no compatibility characters, and its case folding is lower case.
-    return " ".join(text.lower().split()) if text.isascii() else normalise(text)
 
 
 def is_near(words: Words, others: Words) -> bool:

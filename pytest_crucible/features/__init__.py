@@ -93,3 +93,11 @@ def left_out_sentence(word: str, feature: Feature) -> str:
     return (
         f"{word} needs the feature {feature.name}, which `-p no:{feature.plugin_name}` leaves out: remove one of them"
     )
+
+
+def refuse_left_out(word: str, feature: Feature | None, is_left_out: Callable[[str], bool]) -> None:
+    """Raise SpecError for a word of a feature that is left out; None is the core, which never is."""
+    if feature is not None and is_left_out(feature.plugin_name):
+        from pytest_crucible.records.errors import SpecError
+
+        raise SpecError(left_out_sentence(word, feature))

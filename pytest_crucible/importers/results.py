@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from pytest_crucible.datasets.formats import FORMATS, read_parquet, text_lines
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import DatasetError, SpecError
+from pytest_crucible.records.row_files import FORMATS, read_parquet, text_lines
 from pytest_crucible.records.serialize import TooDeep, canonical, parse
 
 _LINES = (".jsonl", ".ndjson")

@@ -35,7 +35,6 @@ from pytest_crucible.metrics.text import first_token_s as first_token_s
 from pytest_crucible.metrics.text import input_tokens as input_tokens
 from pytest_crucible.metrics.text import latency_s as latency_s
 from pytest_crucible.metrics.text import matches as matches
-from pytest_crucible.metrics.text import normalise as normalise
 from pytest_crucible.metrics.text import output_tokens as output_tokens
 from pytest_crucible.metrics.text import refusal as refusal
 from pytest_crucible.metrics.text import refuses as refuses
@@ -45,3 +44,4 @@ from pytest_crucible.metrics.text import squad_f1_of as squad_f1_of
 from pytest_crucible.metrics.text import squad_normalise as squad_normalise
 from pytest_crucible.metrics.text import total_tokens as total_tokens
 from pytest_crucible.metrics.text import truncated as truncated
+from pytest_crucible.records.datasets import normalise as normalise

@@ -12,7 +12,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal
 from typing import Any
 
 from pytest_crucible.metrics.numbers import final_number
-from pytest_crucible.metrics.text import normalise
+from pytest_crucible.records.datasets import normalise
 
 Normaliser = Callable[[str], "str | None"]
 

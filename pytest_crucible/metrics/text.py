@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import string
 import time
-import unicodedata
 from collections import Counter
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -14,6 +13,7 @@ from typing import Any
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable, metric
 from pytest_crucible.records import Reply, Sample
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.errors import SpecError
 
 # Time for one reply: a pattern such as `(a+)+$` can take for ever; then the sample is lost for this metric.
@@ -63,17 +63,6 @@ def _flags(flags: int) -> int:
 
 
 NO_EXPECTED = NotApplicable("the sample has no expected answer: fields={'expected': 'NAME'} names its field")
-
-
-def normalise(text: str) -> str:
-    """Return Unicode NFKC, case folded, with white space collapsed and ends stripped. Punctuation stays.
-
-    >>> normalise("  The\\n Answer ")
-    'the answer'
-    """
-    # ASCII has one normal form, and `lower` is then equal to `casefold`.
-    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
-    return " ".join(folded.split())
 
 
 def expected_answers(sample: Sample) -> list[str]:

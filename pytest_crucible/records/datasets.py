@@ -340,3 +340,14 @@ class CheckResult:
 
 # Enough to find the fault; a million ids would be stored with every plan.
 MOST_IDS = 100
+
+
+def normalise(text: str) -> str:
+    """Return Unicode NFKC, case folded, with white space collapsed and ends stripped. Punctuation stays.
+
+    >>> normalise("  The\\n Answer ")
+    'the answer'
+    """
+    # ASCII has one normal form, and `lower` is then equal to `casefold`.
+    folded = text.lower() if text.isascii() else unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(folded.split())

@@ -1,21 +1,22 @@
-"""The context in which adapters are opened, from pytest's configuration."""
+"""The context in which adapters are opened, with the session's Tinker services."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+import os
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
-from pytest_crucible.records import Adapter
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.progress_lines import TerminalProgress
+from pytest_crucible.session.progress import TerminalProgress
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.session.settings import typed_names
+from pytest_crucible.session.settings import draft_settings, read_settings
 
 if TYPE_CHECKING:
     from pytest_crucible.backends.tinker.services import TinkerServices
@@ -31,11 +32,11 @@ def adapter_context(
         invocation_folder=config.invocation_params.dir,
         settings=settings,
         shared=shared,
-        open_user_backend=partial(_call_hook, config),
-        tinker=partial(_tinker, config),
+        open_user_backend=lambda adapter: config.hook.pytest_crucible_backend(config=config, adapter=adapter),
+        tinker=partial(tinker_services, config),
         progress=TerminalProgress(config),
         store=store,
-        typed_names=typed_names(config),
+        typed_names=draft_settings(config).typed_names,
         run=getattr(config, "workerinput", {}).get("crucible_run"),
         hide=key_redactor(config),
         is_left_out=config.pluginmanager.is_blocked,
@@ -43,13 +44,37 @@ def adapter_context(
     )
 
 
-def _call_hook(config: pytest.Config, adapter: Adapter) -> Backend | None:
-    backend: Backend | None = config.hook.pytest_crucible_backend(config=config, adapter=adapter)
-    return backend
+# The longest wait for a client where the options set no timeout: a hosted model may have to be loaded first.
+OPEN_S = 300.0
 
 
-def _tinker(config: pytest.Config) -> TinkerServices:
-    # The import loads urllib and ssl, which sessions without Tinker do not need.
-    from pytest_crucible.session.tinker import tinker_services
+def tinker_services(config: pytest.Config) -> TinkerServices:
+    """Return the session's Tinker services. Nothing is started before it is used."""
+    if _SERVICES not in config.stash:
+        # The import loads urllib and ssl, which sessions without Tinker do not need.
+        from pytest_crucible.backends.tinker.services import TinkerServices
 
-    return tinker_services(config)
+        settings = read_settings(config)
+        services = TinkerServices(
+            config.rootpath,
+            is_local=settings.tinker != "hosted",
+            base=settings.tinker_base or os.environ.get("CRUCIBLE_TINKER_BASE"),
+            seed=settings.seed,
+            wait_s=settings.timeout or OPEN_S,
+            hide=key_redactor(config),
+        )
+        config.stash[_SERVICES] = services
+        config.add_cleanup(services.close)
+    return config.stash[_SERVICES]
+
+
+@contextlib.contextmanager
+def reported_errors() -> Iterator[None]:
+    """Fail a fixture with one sentence, without a traceback."""
+    try:
+        yield
+    except CrucibleError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
+
+
+_SERVICES = pytest.StashKey["TinkerServices"]()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.score import Scored, check_score, own_scores, score_outcome
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.redaction import KeyRedactor, key_redactor
+from pytest_crucible.session.redaction import key_redactor
 
 Ask = Callable[[Unit], Awaitable[Outcome]]
 
@@ -58,57 +57,39 @@ class ScoreRecorder:
                 raise ValueError(f"score({name}=...) {str(error).replace('returned', 'was given', 1)}") from error
 
 
-@dataclass
 class Call:
     """One call of an experiment's function for one unit."""
 
-    experiment: Experiment
-    function: Callable[..., Any]
-    fixtures: Mapping[str, Any]
-    injected: frozenset[str]
-    facts: Mapping[str, MetricFacts]
-    loop: BackgroundLoop
-    threads: DaemonThreads
-    deadline: Deadline | None = None
-    on_unit_done: Callable[[str, int, str], None] | None = None
-    """Called with sample, repeat and arm when a unit is done; the budget counts units that are still to come."""
-    hide: KeyRedactor = field(default_factory=lambda: KeyRedactor(()))
-    """Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings."""
-
-    @classmethod
-    def prepare(
-        cls,
+    def __init__(
+        self,
         item: pytest.Function,
         experiment: Experiment,
         loop: BackgroundLoop,
         threads: DaemonThreads,
         deadline: Deadline | None = None,
         on_unit_done: Callable[[str, int, str], None] | None = None,
-    ) -> Call:
-        return cls(
-            experiment=experiment,
-            function=experiment.bind_function(item),
-            fixtures=experiment.fixture_values(item),
-            injected=experiment.injected,
-            facts={metric.name: metric for metric in experiment.plan.metrics},
-            loop=loop,
-            threads=threads,
-            deadline=deadline,
-            on_unit_done=on_unit_done,
-            hide=key_redactor(item.config),
-        )
+    ) -> None:
+        """`on_unit_done` is called with sample, repeat and arm of each unit that is done; the budget counts those to come."""
+        self.experiment = experiment
+        self.function = experiment.bind_function(item)
+        self._fixtures = experiment.fixture_values(item)
+        self._injected = experiment.injected
+        self._facts = {metric.name: metric for metric in experiment.plan.metrics}
+        self._loop, self._threads, self._deadline, self._on_unit_done = loop, threads, deadline, on_unit_done
+        # Redacts the message of a failed assertion, in which pytest cuts long values, and learns what attacks make of findings.
+        self._hide = key_redactor(item.config)
 
     def arguments(self, outcome: Outcome, sample: Sample | None = None, draw: str = "") -> dict[str, Any]:
         """Return the function's fixtures, with this call's sample (or another `sample` in its place), sampler and score."""
-        arguments = dict(self.fixtures)
+        arguments = dict(self._fixtures)
         sample = outcome.sample = sample or self.experiment.sample(outcome.unit)
-        if "sample" in self.injected:
+        if "sample" in self._injected:
             arguments["sample"] = sample
-        if "sampler" in self.injected:
+        if "sampler" in self._injected:
             opened_arm = self.experiment.opened_arms[outcome.unit.arm]
             arguments["sampler"] = self._sampler(opened_arm, sample.id, outcome, draw)
-        if "score" in self.injected:
-            arguments["score"] = ScoreRecorder(outcome.scores, self.facts)
+        if "score" in self._injected:
+            arguments["score"] = ScoreRecorder(outcome.scores, self._facts)
         for name, argument in self.experiment.arguments.items():
             arguments[name] = argument(self.experiment, outcome.unit, sample)
         return arguments
@@ -131,18 +112,18 @@ class Call:
             name = f"{self.experiment.plan.variant_name(twin)}: {name}{own_draw and f', {own_draw}'}"
         draw = None if name == repeat else name
         sampler = Sampler(backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw)
-        return sampler if self.experiment.is_async else BlockingSampler(sampler, self.loop.loop)
+        return sampler if self.experiment.is_async else BlockingSampler(sampler, self._loop.loop)
 
     async def __call__(self, unit: Unit) -> Outcome:
         try:
-            return await ask_before(self.deadline, Outcome(unit), self._ask)
+            return await ask_before(self._deadline, Outcome(unit), self._ask)
         finally:
             self.release(unit)
 
     def release(self, unit: Unit) -> None:
         """Free the budget that is reserved for a unit, which is done or is not sent."""
-        if self.on_unit_done is not None:
-            self.on_unit_done(
+        if self._on_unit_done is not None:
+            self._on_unit_done(
                 self.experiment.dataset.samples[unit.position].id,
                 self.experiment.repeat(unit),
                 self.experiment.plan.arms[unit.arm].name,
@@ -171,16 +152,16 @@ class Call:
                     outcome,
                     timeout_s=timeout_s,
                     classify=classify_exception,
-                    threads=self.threads,
+                    threads=self._threads,
                 )
         finally:
-            if "sampler" in self.injected:
+            if "sampler" in self._injected:
                 # A thread that outlives its time limit, or a stream that was left early, sends no further request.
                 await arguments["sampler"].close()
             if self.experiment.twin(outcome.unit):
-                self.hide.learn_sent(self.experiment.dataset.samples[outcome.unit.position].input, outcome.calls)
+                self._hide.learn_sent(self.experiment.dataset.samples[outcome.unit.position].input, outcome.calls)
         if outcome.failure == "assertion":
-            outcome.detail = self.hide.redact_cut(outcome.detail)
+            outcome.detail = self._hide.redact_cut(outcome.detail)
         if self.experiment.metrics and outcome.reply is None:
             needs_reply(outcome, self.experiment.dataset.samples[outcome.unit.position], self.function.__name__)
         return outcome

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,32 +13,28 @@ import pytest
 from _pytest.outcomes import OutcomeException
 
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.open import check_distinct, open_arms, prepare_arms
+from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.adapters.opened_arm import OpenedArm, collect_backends, collect_names
-from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.preparations import find_pending
+from pytest_crucible.adapters.opener import Opener, check_distinct, open_arms, prepare_arms
+from pytest_crucible.adapters.scorer_settings import configure_scorers
 from pytest_crucible.builtin import registered_sections
 from pytest_crucible.metrics.models.scorers import Judge
-from pytest_crucible.records import Arm, Plan
+from pytest_crucible.records import Arm, DetectableEffect, Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.records.settings import Settings
+from pytest_crucible.report.plan_lines import announcement
 from pytest_crucible.sections.run import load_sections
-from pytest_crucible.session import configure_scorers
 from pytest_crucible.session.adapter_context import adapter_context
-from pytest_crucible.session.announcements import announce_plans
-from pytest_crucible.session.enter_run import enter_joined_tests, enter_run, enter_withheld
-from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.experiment import Announcement, Experiment
 from pytest_crucible.session.experiment_checks import check_markers, check_sample
 from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.joined_tests import JoinedTest, group_by_function, unique_ids
-from pytest_crucible.session.marked_items import MarkedItems
+from pytest_crucible.session.failures import PlanningFailures, UnusableStore
+from pytest_crucible.session.items import JoinedTest, MarkedItems, group_by_function, unique_ids
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
-from pytest_crucible.session.planning_failures import PlanningFailures
-from pytest_crucible.session.requested_reports import check_reports
+from pytest_crucible.session.reports import check_reports
 from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.stored_arms import with_stored_runs
-from pytest_crucible.session.unusable_store import UnusableStore
+from pytest_crucible.session.run_entry import enter_joined_tests, enter_run, enter_withheld, with_stored_runs
 
 
 class ExperimentCollection:
@@ -95,11 +91,11 @@ class ExperimentCollection:
         opener = Opener(self.context)
         self.context = opener.context
         judges = partial(self._open_model, opener)
-        self.resources.on_close(configure_scorers.configure(self.config.rootpath, judges))
+        self.resources.on_close(configure_scorers(self.config.rootpath, judges))
         self.opened_arms = open_arms(opener, self.settings)
         # An error among others: they are reported together.
         with self.gather_errors():
-            check_distinct(self.opened_arms, opener.typed_names)
+            check_distinct(self.opened_arms, opener.context.typed_names)
         self.resources.add_backends(*collect_backends(self.opened_arms), *opener.models)
         planner = ExperimentPlanner(self.config, self.settings, self.opened_arms, self.datasets)
         for item in items:
@@ -245,3 +241,38 @@ class ExperimentCollection:
 def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
     """Return the plan with other arms of the same names. Arms of stored runs stay."""
     return replace(plan, arms=tuple(arms[arm.name] if arm.stored_run is None else arm for arm in plan.arms))
+
+
+def announce_plans(
+    plans: Sequence[Plan], settings: Settings, opened_arms: Sequence[OpenedArm], announce: Callable[..., object]
+) -> dict[str, str]:
+    """Return the announcement of each plan, by nodeid. All comparisons of the session share alpha.
+
+    `announce` is the hook that features implement.
+    """
+    whole = Announcement(
+        plans=plans,
+        settings=settings,
+        alpha=settings.alpha,
+        claims=sum(contrast.shares_alpha for plan in plans for contrast in plan.contrasts),
+        lines={plan.nodeid: [] for plan in plans},
+    )
+    announce(announcement=whole)
+    lines = {}
+    for plan in plans:
+        foresight = _foresight(plan, alpha=whole.alpha, family_size=whole.claims)
+        not_queried = [experiment.arm.name for experiment in opened_arms[len(plan.arms) :]]
+        further = [line for _, line in sorted(whole.lines[plan.nodeid])]
+        lines[plan.nodeid] = announcement(
+            plan, foresight, not_queried, further=further, replayed=settings.cache == "only"
+        )
+    return lines
+
+
+def _foresight(plan: Plan, *, alpha: float, family_size: int) -> tuple[DetectableEffect, ...]:
+    """Return the effects that the plan's comparisons can detect. Modules that compute them are imported only if needed."""
+    if not plan.contrasts or plan.look_alpha is not None:
+        return ()
+    from pytest_crucible.plan.power import detectable_effects
+
+    return detectable_effects(plan, alpha=alpha / plan.chosen_among, family_size=family_size)

@@ -1,25 +1,44 @@
-"""A marked test function as an experiment: everything that is known before the first request is sent."""
+"""An experiment as it is planned, announced, run and estimated: what its markers declare, and what hooks of features change."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics import Metric
-from pytest_crucible.plan.variants import twin_sample
-from pytest_crucible.records import Dataset, Draws, Outcome, Plan, Reasoning, Sample, Twin, Unit, Variant
+from pytest_crucible.plan.variants import VariantNames, twin_sample
+from pytest_crucible.records import (
+    Dataset,
+    Draws,
+    Exclusion,
+    MetricFacts,
+    Outcome,
+    Plan,
+    Reasoning,
+    Sample,
+    Twin,
+    Unit,
+    Variant,
+)
+from pytest_crucible.records.plan import PlanValue
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.sample.engine import Progress
 from pytest_crucible.score import FurtherScores
+from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
+from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
+
+if TYPE_CHECKING:
+    from pytest_crucible.runs.looks import LookRule
+
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
 INJECTED = ("sample", "sampler", "score")
-HAS_PROMPT_VARIABLE = pytest.StashKey[bool]()
-"""Marks the items of experiments whose `prompt` is a variable of the adapters."""
 
 
 class BoundArgument(Protocol):
@@ -129,3 +148,157 @@ class Experiment:
         """Return the function, bound to its instance if it is a method."""
         method = item.instance is not None and "self" in inspect.signature(self.function).parameters
         return self.function.__get__(item.instance) if method else self.function
+
+
+@dataclass(kw_only=True)
+class ExperimentDraft:
+    """Markers, arguments and samples of a marked item, and what the hook `pytest_crucible_plan` adds to them."""
+
+    config: pytest.Config
+    settings: Settings
+    item: pytest.Function
+    function: Callable[..., Any]
+    mark: ExperimentMark
+    takes: Collection[str]
+    """The arguments of the function."""
+    arms: tuple[OpenedArm, ...]
+    data: ExperimentData
+    scored: ExperimentMetrics
+    own_variants: tuple[Variant, ...]
+    """Variants that the samples have themselves."""
+    timeout_s: float | None
+
+    variants: list[Variant] = field(default_factory=list)
+    """Further variants. Twins are numbered from 1, and those of the samples come first."""
+    names: VariantNames = field(default_factory=VariantNames)
+    """The names that terms of targets may use."""
+    variant_metrics: tuple[Metric, ...] = ()
+    """Metrics that are applied only to replies to twins."""
+    late_variants: Mapping[int, LateVariant] = field(default_factory=dict)
+    """Variants whose texts are made while the experiment runs, by the number of their twins."""
+    arguments: dict[str, BoundArgument] = field(default_factory=dict)
+    """Further arguments of the function, by name."""
+    facts: list[MetricFacts] = field(default_factory=list)
+    """Further numbers that a reply has."""
+    further_scores: list[FurtherScores] = field(default_factory=list)
+    """Functions that score more of a reply than its metrics do."""
+    exclusions: list[Exclusion] = field(default_factory=list)
+    fields: dict[str, Any] = field(default_factory=dict)
+    """Further fields of the plan."""
+
+    @property
+    def samples(self) -> Sequence[Sample]:
+        return self.data.dataset.samples
+
+    @property
+    def all_variants(self) -> tuple[Variant, ...]:
+        return (*self.own_variants, *self.variants)
+
+    @property
+    def judged(self) -> list[str]:
+        """The metrics that targets and comparisons name."""
+        return [name for measure in (*targets(self.item), *comparisons(self.item)) for name in measure.metrics]
+
+    def add_variant(self, variant: Variant) -> None:
+        """Send the samples in a further variant, which targets name in brackets."""
+        self.variants.append(variant)
+        self.names = replace(self.names, variants=(*self.names.variants, variant.name))
+
+    def plan_value(self, name: PlanValue[Any], value: Any) -> None:
+        """Keep a value of a feature in the plan; its default is not stored."""
+        self.data.plan_value(name, value)
+
+
+Show = Callable[[Progress | None], None]
+"""Shows the progress; None when it ends."""
+
+
+@dataclass
+class ExperimentRun:
+    """The requests of an experiment, their order and their end. The hook `pytest_crucible_run` may change all of it."""
+
+    item: pytest.Function
+    experiment: Experiment
+    positions: Sequence[int] | None = None
+    """The samples that are sent, in this order; None for all of them, in the order of the plan."""
+    rule: LookRule | None = None
+    """The rule of looks; None for a run that does not look before its end."""
+    is_first: bool = True
+    """Whether the experiment begins with this run, and is entered into the store."""
+    is_last: bool = True
+    """Whether the experiment is finished after this run."""
+    answered: int = 0
+    """The number of arms, from the first, that have had their requests in this session: trials of a search before the next."""
+    is_over: Callable[[], bool] | None = None
+    """Asked before each unit: whether to send no further unit."""
+    show: Show = lambda progress: None
+    before: list[Callable[[ExperimentRun], None]] = field(default_factory=list)
+    """Called before anything is sent, while signals are deferred; may replace the experiment."""
+    on_tick: list[Callable[[], None]] = field(default_factory=list)
+    """Called by the main thread several times a second."""
+    after: list[Callable[[], None]] = field(default_factory=list)
+    """Called when all units are done."""
+
+    def until_over(self, units: Iterator[Unit]) -> Iterator[Unit]:
+        """Yield the units until the run is over."""
+        is_over = self.is_over
+        if is_over is None:
+            yield from units
+            return
+        for unit in units:
+            if is_over():
+                return
+            yield unit
+
+
+@dataclass
+class Announcement:
+    """The facts behind the announcements of a session's plans. The hook `pytest_crucible_announce` may change it."""
+
+    plans: Sequence[Plan]
+    settings: Settings
+    alpha: float
+    """The error rate of all claims at the end of the run."""
+    claims: int
+    """The number of claims that share it."""
+    lines: dict[str, list[tuple[int, str]]]
+    """Further lines by nodeid, each with its place among those of other features."""
+
+
+@dataclass(frozen=True)
+class HelperEstimate:
+    """An experiment that serves another one, and is sent before it."""
+
+    experiment: Experiment
+    family: str = ""
+    """The name of the arms that are not known yet."""
+    further: int = 0
+    """The number of these arms."""
+    least_share: float = 1.0
+    """The share of the samples after which the scores may end it."""
+    unsent: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    """The positions of samples that an arm is not sent, by its name."""
+
+
+@dataclass
+class ExperimentEstimate:
+    """One experiment that is estimated; `pytest_crucible_estimate` may change it."""
+
+    item: pytest.Function
+    experiment: Experiment
+    helpers: list[HelperEstimate] = field(default_factory=list)
+
+
+@dataclass
+class SessionEstimate:
+    """The whole estimate; `pytest_crucible_estimate_session` may change it."""
+
+    arms: tuple[OpenedArm, ...]
+    """The arms that may have to be prepared."""
+    settings: Settings
+    forecast_seconds: Callable[[Sequence[float], int], str]
+    """Returns the sum of so many further durations, drawn as the earlier ones, as text; `unknown` from fewer than two."""
+    further: int = 0
+    """The number of further arms like the first, which are not known yet."""
+    lines: list[str] = field(default_factory=list)
+    """Lines below the estimates."""

@@ -9,14 +9,13 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.opened_arm import OpenedArm, answering_arms
-from pytest_crucible.adapters.prompt_text import PROMPT
+from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms
 from pytest_crucible.backends import KnowsItsSamples
 from pytest_crucible.features import left_out_sentence, load_rows, owner_of
 from pytest_crucible.records import MetricFacts, Plan, Target
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.joined_tests import uses_crucible
+from pytest_crucible.session.items import uses_crucible
 from pytest_crucible.session.markers import is_experiment, is_judged, takes_fixture
 from pytest_crucible.session.marks import check_spelling
 

@@ -1,90 +1,88 @@
-"""The items that are experiments, while pytest runs them."""
+"""The items that are experiments, while pytest runs them: all samples, or one sample alone.
+
+Units go to the engine, outcomes to the metrics, observations to the store, counts to the progress line.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_crucible.adapters.open_backend import check_all_replayed
+from pytest_crucible.adapters.opened_arm import collect_backends
+from pytest_crucible.backends.circuit_breaker import note_earlier_answers
 from pytest_crucible.backends.limiting.history import explain_load
-from pytest_crucible.metrics.models.scorers import scorer_reports
+from pytest_crucible.metrics.models.scorers import scorer_reports, set_current_reply
+from pytest_crucible.plan.arms import OpenUnits
+from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
-from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.engine import Deadline
-from pytest_crucible.session.budget import emit_budgets
-from pytest_crucible.session.collect import ExperimentCollection
-from pytest_crucible.session.events import EventPublisher
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_run import ExperimentRun
-from pytest_crucible.session.interruptions import Interruptions
+from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.sample.engine import MOST_OPEN, Progress, run_units
+from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads, collecting_seldom
+from pytest_crucible.score import Scored, score_outcome
+from pytest_crucible.session.call import Call, ScoredUnits
+from pytest_crucible.session.events import experiment_span, with_sample_spans
+from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun
+from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.markers import is_experiment
-from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.progress import progress_display
-from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.session.repeated_items import collected_nodeid
-from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.run_experiment import ExperimentRunner
-from pytest_crucible.session.single_sample import run_single_sample
+from pytest_crucible.session.resources import emit_budgets
+from pytest_crucible.session.run_entry import EnteredExperiment, ExperimentEntry
+from pytest_crucible.session.state import SessionState
+from pytest_crucible.store.experiments import load_experiment
+
+if TYPE_CHECKING:
+    from pytest_crucible.runs.looks import LookRule, Looks
+
+# The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
+TICK_S = 0.2
 
 
 class ExperimentItems:
     """Runs an item as an experiment, or one sample of it alone."""
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: Settings,
-        run: str,
-        *,
-        collection: ExperimentCollection,
-        resources: Resources,
-        publisher: EventPublisher,
-        messages: Messages,
-        interruptions: Interruptions,
-        deadline: Deadline | None,
-    ) -> None:
-        self._config = config
-        self._settings = settings
-        self._run = run
-        self._collection = collection
-        self._resources = resources
-        self._publisher = publisher
-        self._messages = messages
-        self._interruptions = interruptions
-        self._deadline = deadline
-        self._hide = key_redactor(config)
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
 
     def run_item(self, item: pytest.Function) -> bool | None:
         """Run a marked function, and return True; None for any other function, which pytest runs."""
+        state = self._state
         if not is_experiment(item):
             return None
         nodeid = collected_nodeid(item)
-        experiment = self._collection.experiments.get(nodeid)
-        self._collection.failures.raise_for(nodeid)
+        experiment = state.collection.experiments.get(nodeid)
+        state.collection.failures.raise_for(nodeid)
         # A worker of xdist cannot refuse to begin: it skips its items, and their reports have the reason.
-        if experiment is None or self._messages.errors:
+        if experiment is None or state.messages.errors:
             pytest.skip(self.skip_reason())
-        if self._settings.sample is not None:
-            self._run_single_sample(item, experiment, self._settings.sample)
+        if state.settings.sample is not None:
+            self._run_single_sample(item, experiment, state.settings.sample)
             return True
         run = ExperimentRun(item, experiment)
-        if not self._config.hook.pytest_crucible_run(run=run):
+        if not state.config.hook.pytest_crucible_run(run=run):
             self._run_and_report(run)
         return True
 
     def skip_reason(self) -> str:
         """Return why an experiment or the sample of a joined test is not run."""
-        return "not run: " + self._hide(next(iter(self._messages.errors), "this test was not planned as an experiment"))
+        return "not run: " + self._state.hide(
+            next(iter(self._state.messages.errors), "this test was not planned as an experiment")
+        )
 
     def _run_and_report(self, run: ExperimentRun) -> None:
         """Run an experiment. What is known of an error only now goes to the session's messages."""
+        state = self._state
         item = run.item
         try:
-            shared = self._resources.shared
+            shared = state.resources.shared
             shared.limiters.restart_load()
-            run.show = progress_display(self._config, item.nodeid, shared)
-            with self._interruptions.defer_signals():
+            run.show = progress_display(state.config, item.nodeid, shared)
+            with state.interruptions.defer_signals():
                 for begin in run.before:
                     begin(run)
                 self.ask(run)
@@ -92,49 +90,238 @@ class ExperimentItems:
                     end()
         except CrucibleError as error:
             if isinstance(error, StoreError):
-                self._messages.add_failures([error])
+                state.messages.add_failures([error])
             # Known only from the first scores, but an error of the suite like those before the first request.
             if isinstance(error, UnsuitableMetric):
-                self._messages.problems.append(str(error))
+                state.messages.problems.append(str(error))
             raise pytest.fail.Exception(str(error), pytrace=False) from None
         finally:
             # Also after an error: the money is spent.
-            emit_budgets(self._publisher.emit, self._resources.shared.spending, collected_nodeid(item))
-            self._messages.lines += scorer_reports()
-            if sentence := explain_load(self._resources.shared.limiters.load()):
-                self._messages.lines.append(f"{item.name}: {sentence}")
+            emit_budgets(state.publisher.emit, state.resources.shared.spending, collected_nodeid(item))
+            state.messages.lines += scorer_reports()
+            if sentence := explain_load(state.resources.shared.limiters.load()):
+                state.messages.lines.append(f"{item.name}: {sentence}")
 
     def ask(self, run: ExperimentRun) -> None:
-        """Request every reply of a run that is not stored yet. Raises CrucibleError and KeyboardInterrupt."""
-        resources = self._resources
-        runner = ExperimentRunner(
-            self._run,
-            self._settings,
-            resources.store,
-            resources.writer,
-            resources.loop,
-            observation_hook(self._config),
-            cache=resources.shared.cache,
-            deadline=self._deadline,
-            spending=resources.shared.spending,
-            emit=self._publisher.sample_emit,
-            check_interrupt=self._interruptions.check,
+        """Request every reply that is not stored yet, of the arms that go on.
+
+        Raises CrucibleError (an arm without any answer, a backend that refuses, replies that cannot be replayed, a store
+        that fails) and KeyboardInterrupt; all replies until then are stored.
+        """
+        state, resources = self._state, self._state.resources
+        # Here and not when it is planned: where warnings are errors, this one ends the test and not the session.
+        experiment = run.experiment
+        for warning in experiment.warnings if run.is_first else ():
+            run.item.warn(CrucibleWarning(printable(warning)))
+        # Stored replies are copied first: only the other units cost requests.
+        entered = ExperimentEntry(resources.store, state.settings, state.run).enter(
+            experiment, is_first=run.is_first, answered=run.answered
         )
-        runner(run)
+        threads = DaemonThreads(MOST_OPEN * state.settings.concurrency)
+        try:
+            on_unit_done = self._begin_spending(experiment, entered.done)
+            call = Call(run.item, experiment, resources.loop, threads, state.deadline, on_unit_done)
+            with experiment_span(state.publisher.sample_emit, experiment.plan), collecting_seldom():
+                progress = self._ask(call, entered, run)
+        finally:
+            threads.shutdown()
+            resources.writer.flush()
+        if resources.shared.cache is not None:
+            check_all_replayed(resources.shared.cache, experiment.plan, experiment.dataset.samples)
+        if not progress.is_cut_short and run.is_last:
+            resources.store.finish_experiment(entered.key)
+
+    def _begin_spending(
+        self, experiment: Experiment, done: list[set[tuple[int, int]]]
+    ) -> Callable[[str, int, str], None] | None:
+        """Register which arms will be queried for which samples. With a budget, return the function to call when a unit is done."""
+        nodeid, plan = experiment.plan.nodeid, experiment.plan
+        spending = self._state.resources.shared.spending
+        if spending.account(nodeid) is None:
+            return None
+        samples = experiment.dataset.samples
+        settled = [{(samples[position].id, repeat) for position, repeat in units} for units in done]
+        asking = [(number, arm.name) for number, arm in enumerate(plan.arms) if arm.stored_run is None]
+        spending.begin(
+            nodeid,
+            lambda sample, repeat: [
+                name
+                for number, name in asking
+                if repeat < experiment.draws[number].size * (1 + len(experiment.variants))
+                and (sample, repeat) not in settled[number]
+            ],
+        )
+        return partial(spending.release, nodeid)
+
+    def _ask(self, call: Call, entered: EnteredExperiment, run: ExperimentRun) -> Progress:
+        state = self._state
+        experiment, plan = call.experiment, call.experiment.plan
+        looks = self._begin_looks(experiment, entered.key, run.rule)
+        positions = looks.order if looks is not None and run.positions is None else run.positions
+        open_units = OpenUnits(plan, entered.done, state.settings.seed, order=positions, twins=experiment.twins)
+        progress = Progress(total=sum(sum(open_units.count_open(number)) for number in range(plan.rounds)))
+        for opened_arm, done in zip(experiment.opened_arms, entered.done, strict=False):
+            for backend in collect_backends([opened_arm]) if done else ():
+                note_earlier_answers(backend)
+        future = state.resources.loop.submit(self._run_rounds(call, entered, open_units, progress, looks, run))
+
+        def tick() -> None:
+            state.interruptions.check()
+            for check in run.on_tick:
+                check()
+            run.show(progress)
+
+        _wait(future, tick)
+        run.show(None)
+        return progress
+
+    async def _run_rounds(
+        self,
+        call: Call,
+        entered: EnteredExperiment,
+        open_units: OpenUnits,
+        progress: Progress,
+        looks: Looks | None,
+        run: ExperimentRun,
+    ) -> None:
+        experiment, plan, state = call.experiment, call.experiment.plan, self._state
+        samples = experiment.dataset.samples
+        spanned = with_sample_spans(state.publisher.sample_emit, call, plan, lambda position: samples[position].id)
+        scored = ScoredUnits(experiment, spanned, state.deadline)
+        keep = self._outcome_writer(experiment, scored, entered.arms, looks)
+        # A round begins when the one before has ended, so that a slow hour does not affect all of them.
+        for number in range(plan.rounds):
+            units = run.until_over(open_units.of_round(number))
+            await run_units(
+                units if looks is None else looks.of_live_arms(units, call.release),
+                scored,
+                keep,
+                concurrency=state.settings.concurrency,
+                arms=tuple(arm.name for arm in plan.arms),
+                planned=open_units.count_open(number),
+                progress=progress,
+                answered=[bool(done) or number > 0 for done in entered.done],
+                behind=state.resources.writer.behind,
+            )
+
+    def _begin_looks(self, experiment: Experiment, key: int, rule: LookRule | None) -> Looks | None:
+        """Return the looks at the experiment, with the replies that are stored already; None for a run without looks."""
+        plan = experiment.plan
+        if rule is None:
+            return None
+        # Its analysis is loaded only where a run looks before its end.
+        from pytest_crucible.runs.looks import Looks
+
+        stored = load_experiment(self._state.resources.store, key)
+        samples, twins = experiment.dataset.samples, experiment.twins
+        return Looks(rule, plan, samples, stored.arms, stored.known_kinds, stored.variants, twins)
+
+    def _outcome_writer(
+        self, experiment: Experiment, scored: ScoredUnits, arms: list[list[int]], looks: Looks | None
+    ) -> Callable[[Outcome], None]:
+        """Return a function that hands an outcome and its scores to the writer."""
+        samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]
+        writer, on_observation = self._state.resources.writer, observation_hook(self._state.config)
+
+        def keep(outcome: Outcome) -> None:
+            observations, lost = scored.pop_scores(outcome)
+            writer.add(outcome, arms[outcome.unit.arm][outcome.unit.variant], observations, lost)
+            if looks is not None:
+                looks.add(outcome, observations, lost)
+            if on_observation is not None:
+                sample = samples[outcome.unit.position]
+                for observation in observations:
+                    on_observation(
+                        nodeid=experiment.plan.nodeid,
+                        arm=names[outcome.unit.arm],
+                        sample=sample.id,
+                        observation=observation,
+                    )
+
+        return keep
 
     def _run_single_sample(self, item: pytest.Function, experiment: Experiment, sample_id: str) -> None:
+        state = self._state
         position = experiment.position(sample_id)
         if position is None:
             pytest.skip(f"no sample {sample_id!r} here")
         try:
-            lines = run_single_sample(item, experiment, position, self._resources.loop)
+            lines = run_single_sample(item, experiment, position, state.resources.loop)
         # The reply cache is in the store.
         except StoreError as error:
             raise pytest.fail.Exception(str(error), pytrace=False) from None
-        self._messages.lines += map(self._hide.redact_cut, lines)
+        state.messages.lines += map(state.hide.redact_cut, lines)
+
+
+def _wait(future: concurrent.futures.Future[None], tick: Callable[[], None]) -> None:
+    """Wait and show the progress. Any interrupt first cancels the requests in flight."""
+    try:
+        while True:
+            try:
+                return future.result(timeout=TICK_S)
+            except concurrent.futures.TimeoutError:
+                # The run itself may have raised TimeoutError: then there is nothing to wait for.
+                if future.done():
+                    raise
+                tick()
+    except BaseException:
+        # Cancelled before pytest goes on: otherwise requests would be paid for and their replies dropped.
+        future.cancel()
+        concurrent.futures.wait([future], timeout=5)
+        raise
 
 
 def observation_hook(config: pytest.Config) -> Callable[..., None] | None:
     """Return the hook to call with each observation; None if no plugin implements it."""
     hook = config.hook.pytest_crucible_observed
     return partial(hook, config=config) if hook.get_hookimpls() else None
+
+
+def run_single_sample(item: pytest.Function, experiment: Experiment, position: int, loop: BackgroundLoop) -> list[str]:
+    """Run one sample of the candidate in the main thread, where a debugger works; return the requests, the reply and the scores.
+
+    Raises the test's own exception.
+    """
+    call = Call(item, experiment, loop, DaemonThreads(1))
+    outcome = Outcome(Unit(position, 0, 0, 0))
+    arguments = call.arguments(outcome)
+    sample = experiment.dataset.samples[position]
+
+    def score_returned(returned: Any) -> Coroutine[Any, Any, Scored]:
+        if isinstance(returned, Reply):
+            outcome.reply = returned
+        elif returned is not None:
+            outcome.reply = Reply(text=str(returned), value=returned)
+        set_current_reply(experiment.plan.nodeid, sample.id, outcome.unit.repeat)
+        return score_outcome(
+            outcome,
+            experiment.metrics,
+            sample,
+            passed=False,
+            reasoning=experiment.reasoning,
+            further=experiment.further_scores,
+        )
+
+    async def call_and_score() -> Scored:
+        return await score_returned(await call.function(**arguments))
+
+    if experiment.is_async:
+        scored = asyncio.run(call_and_score())
+    else:
+        scored = loop.submit(score_returned(call.function(**arguments))).result()
+    return list(_lines(sample, outcome.reply, *scored))
+
+
+def _lines(
+    sample: Sample, reply: Reply | None, observations: Sequence[Observation], lost: Sequence[Lost]
+) -> Iterator[str]:
+    yield f"sample   {printable(sample.id, AN_ID)}"
+    yield f"input    {sample.input}"
+    yield f"expected {sample.expected}"
+    if reply is not None:
+        yield f"reply    {reply.text}"
+    for observation in observations:
+        reason = f" ({observation.reason})" if observation.reason else ""
+        yield f"{observation.metric} = {observation.value}{reason}"
+    for loss in lost:
+        yield f"{loss.metric} lost: {loss.detail}"

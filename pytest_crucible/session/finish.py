@@ -16,11 +16,9 @@ from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.report.verdicts import annotation_lines
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.plugins import load_extensions
-from pytest_crucible.session.budget import budget_lines
-from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.part_reports import name_in_junit
-from pytest_crucible.session.requested_reports import write_reports
-from pytest_crucible.session.verdict_reports import rerun_report, verdict_reports
+from pytest_crucible.session.reports import name_in_junit, rerun_report, verdict_reports, write_reports
+from pytest_crucible.session.resources import budget_lines
+from pytest_crucible.session.workers import Messages
 from pytest_crucible.store.runs import RunStore
 
 
@@ -45,13 +43,12 @@ def report_verdicts(session: pytest.Session, settings: Settings, run: Run, messa
     # Without this the progress column passes 100 %.
     session.testscollected += len(run.verdicts) - messages.expected_verdicts
     for verdict in run.verdicts:
-        expected = messages.expected_failures.get(verdict.nodeid)
         reports = verdict_reports(
             verdict,
             analyses[verdict.nodeid],
             family_size=run.family_size,
-            undecided_fails=_fails(settings),
-            expected=expected,
+            undecided_fails=settings.undecided == "fail",
+            expected=messages.expected_failures.get(verdict.nodeid),
         )
         name_in_junit(config, reports[0], verdict.nodeid, verdict.subject)
         for report in reports:
@@ -69,18 +66,11 @@ def finish_lines(config: pytest.Config, settings: Settings, run: Run) -> Iterato
     """Write the requested reports; yields the lines on budgets, failed reports and GitHub's summary."""
     yield from budget_lines(run.budgets)
     yield from write_reports(config, settings, run)
-    sentence = _add_to_github(run) if run.experiments else ""
-    if sentence:
-        yield sentence
+    if run.experiments and "GITHUB_STEP_SUMMARY" in os.environ:
+        from pytest_crucible.report.markdown import add_summary
 
-
-def _add_to_github(run: Run) -> str:
-    """Append the report to the summary of a job of GitHub Actions; return a sentence if that failed."""
-    if "GITHUB_STEP_SUMMARY" not in os.environ:
-        return ""
-    from pytest_crucible.report.markdown import add_summary
-
-    return add_summary(run, os.environ)
+        if sentence := add_summary(run, os.environ):
+            yield sentence
 
 
 def summary_lines(run: Run | None, messages: Iterable[str], *, verbosity: int, width: int) -> list[Line]:
@@ -93,8 +83,4 @@ def summary_lines(run: Run | None, messages: Iterable[str], *, verbosity: int, w
 
 def github_annotations(run: Run, settings: Settings) -> Iterable[str]:
     """Return the annotations for GitHub's log; none outside of GitHub Actions."""
-    return annotation_lines(run, os.environ, undecided_fails=_fails(settings))
-
-
-def _fails(settings: Settings) -> bool:
-    return settings.undecided == "fail"
+    return annotation_lines(run, os.environ, undecided_fails=settings.undecided == "fail")

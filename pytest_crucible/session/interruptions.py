@@ -9,17 +9,17 @@ the session ends    the first signal waits until verdicts and reports are comple
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 import signal
+import sys
 import threading
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from types import FrameType
 from typing import Any
 
 import pytest
-
-from pytest_crucible.session.lost_terminal import replace_lost_terminal
-from pytest_crucible.session.swallowed_interrupts import SwallowedInterrupts
 
 # `timeout` and `uv run` send a signal to a process and to its group: the second of the two is not a second wish.
 REPEAT_S = 1.0
@@ -152,3 +152,71 @@ def _interrupt(name: str, finishing: bool) -> BaseException:
         # pytest reports this exception in one line where KeyboardInterrupt would be a traceback.
         return pytest.exit.Exception(f"{name}: reports may be incomplete", returncode=pytest.ExitCode.INTERRUPTED)
     return KeyboardInterrupt() if name == "SIGINT" else KeyboardInterrupt(name)
+
+
+# Long enough to have left a finalizer, and short enough for someone who has pressed Ctrl-C.
+AGAIN_S = 0.05
+
+
+class SwallowedInterrupts:
+    """A `sys.unraisablehook` that calls `on_swallowed`, which returns the signal to send again; other errors are passed on."""
+
+    def __init__(self, on_swallowed: Callable[[], int]) -> None:
+        self._on_swallowed = on_swallowed
+        self._previous = sys.unraisablehook
+        self._waiting: int | None = None
+        sys.unraisablehook = self._handle
+
+    def uninstall(self) -> None:
+        """Put the previous hook back, unless another one has been installed since."""
+        self.take()
+        if sys.unraisablehook == self._handle:
+            sys.unraisablehook = self._previous
+
+    def take(self) -> int | None:
+        """Return the signal that waits to be sent again, which is then not sent; None without one."""
+        number, self._waiting = self._waiting, None
+        return number
+
+    def _handle(self, unraisable: Any) -> None:
+        if not issubclass(unraisable.exc_type, KeyboardInterrupt):
+            self._previous(unraisable)
+            return
+        # Not at once: this hook is called inside the finalizer.
+        self._waiting = self._on_swallowed()
+        timer = threading.Timer(AGAIN_S, self._send)
+        timer.daemon = True
+        timer.start()
+
+    def _send(self) -> None:
+        number = self.take()
+        if number is not None:
+            raise_in_main_thread(number)
+
+
+def raise_in_main_thread(number: int) -> None:
+    """Send a signal to the main thread of this process, from another thread."""
+    # Windows has no pthread_kill, and interrupt_main does not wake a main thread that waits for a lock.
+    if hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(threading.main_thread().ident or 0, number)
+    else:
+        signal.raise_signal(number)
+
+
+def replace_lost_terminal() -> None:
+    """Let every descriptor of a closed terminal lead nowhere. Pytest's capturing has descriptors of its own for standard output."""
+    with contextlib.suppress(OSError):
+        lost = [number for number in map(int, os.listdir("/dev/fd")) if _is_lost(number)]
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        for number in lost:
+            os.dup2(nowhere, number, os.get_inheritable(number))
+        os.close(nowhere)
+
+
+def _is_lost(number: int) -> bool:
+    try:
+        # Writes nothing; a terminal that has hung up reports an I/O error even for an empty text.
+        os.write(number, b"")
+    except OSError as error:
+        return error.errno == errno.EIO
+    return False

@@ -12,17 +12,15 @@ import pytest
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.records import MetricFacts, Outcome, Sample, Unit
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.sample.invoke import lost_reason
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.sample.sampler import BlockingSampler, Sampler
 from pytest_crucible.score import own_scores
 from pytest_crucible.session.call import ScoreRecorder, classify_exception
-from pytest_crucible.session.collect import ExperimentCollection
-from pytest_crucible.session.events import EventPublisher, SampleSpan
-from pytest_crucible.session.joined_tests import JoinedTest, arm_name, function_nodeid, sample_id
+from pytest_crucible.session.events import SampleSpan
+from pytest_crucible.session.items import JoinedTest, arm_name, function_nodeid, sample_id
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.state import SessionState
 from pytest_crucible.store.writer import Writer
 
 OUTCOME = pytest.StashKey[Outcome]()
@@ -73,30 +71,22 @@ class Crucible:
 class JoinedItems:
     """Runs and stores the items of all joined tests of a session."""
 
-    def __init__(
-        self,
-        collection: ExperimentCollection,
-        resources: Resources,
-        publisher: EventPublisher,
-        deadline: Deadline | None,
-    ) -> None:
-        self._collection = collection
-        self._resources = resources
-        self._publisher = publisher
-        self._deadline = deadline
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
 
     def crucible(self, item: pytest.Item) -> Crucible:
         """Return the `crucible` fixture of an item; skips the item after the run's deadline."""
+        state = self._state
         outcome = self._outcome(item)
-        if self._deadline is not None and self._deadline.has_passed():
-            cut_off = self._deadline.lose(outcome)
+        if state.deadline is not None and state.deadline.has_passed():
+            cut_off = state.deadline.lose(outcome)
             outcome.lost, outcome.detail = cut_off.lost, cut_off.detail
             pytest.skip(cut_off.detail)
-        opened_arm = self._collection.opened_arms[outcome.unit.arm]
-        plan = self._collection.joined[function_nodeid(item)].plan
-        if self._publisher.sample_emit is not None:
-            item.stash[SPAN] = SampleSpan(self._publisher.sample_emit, plan, opened_arm.arm, sample_id(item))
-        return Crucible(opened_arm, sample_id(item), outcome, lambda: self._resources.loop, plan.nodeid, plan.metrics)
+        opened_arm = state.collection.opened_arms[outcome.unit.arm]
+        plan = state.collection.joined[function_nodeid(item)].plan
+        if state.publisher.sample_emit is not None:
+            item.stash[SPAN] = SampleSpan(state.publisher.sample_emit, plan, opened_arm.arm, sample_id(item))
+        return Crucible(opened_arm, sample_id(item), outcome, lambda: state.resources.loop, plan.nodeid, plan.metrics)
 
     def observe(
         self,
@@ -122,14 +112,14 @@ class JoinedItems:
             try:
                 # A session that runs one sample, or only estimates, has stored no plan.
                 if joined.arms:
-                    store_item(outcome, joined, sample_id(item), self._resources.writer, observed)
+                    store_item(outcome, joined, sample_id(item), self._state.resources.writer, observed)
             finally:
                 if SPAN in item.stash:
                     item.stash[SPAN].stop(outcome)
 
     def _outcome(self, item: pytest.Item) -> Outcome:
         if OUTCOME not in item.stash:
-            joined = self._collection.joined[function_nodeid(item)]
+            joined = self._state.collection.joined[function_nodeid(item)]
             names = [arm.name for arm in joined.plan.arms]
             number = names.index(arm_name(item) or names[0])
             name = sample_id(item)

@@ -1,6 +1,8 @@
-"""The markers of a test function, as pytest lists them, and the tests that have them or take a fixture of the plugin."""
+"""Markers of a test function, the tests that have them or take a fixture of the plugin, and names of verdicts as arguments."""
 
 from __future__ import annotations
+
+import re
 
 import pytest
 
@@ -44,3 +46,28 @@ def takes_fixture(item: pytest.Item, name: str) -> bool:
         if name not in definition.argnames:
             return False
     return False
+
+
+_TEST = r"[^\W\d]\w*(\[.*\])?"
+_EXPERIMENT = re.compile(rf".+::{_TEST}(@.+)?", re.DOTALL)
+# Only in Python files: other plugins' items may have an @ in their names.
+_IN_GROUP = re.compile(rf"(?P<test>.+\.py::(.+::)?{_TEST})@[^\]]+", re.DOTALL)
+
+
+def resolve_argument(argument: str) -> str:
+    """Return the nodeid of a verdict's experiment or of a test, without the group that `--dist loadgroup` appends to it.
+
+    Any other argument is returned unchanged.
+
+    >>> resolve_argument("test_x.py::test_y[a b]::exact_match >= 0.8"), resolve_argument("test_x.py::test_y[a::b c]")
+    ('test_x.py::test_y[a b]', 'test_x.py::test_y[a::b c]')
+    >>> resolve_argument("test_x.py::test_y@group::exact_match >= 0.8"), resolve_argument("test_x.py::test_y@group")
+    ('test_x.py::test_y', 'test_x.py::test_y')
+    """
+    experiment, _, name = argument.rpartition("::")
+    # The name of a test, even of one with parameters, begins without spaces.
+    head = name.partition("[")[0]
+    if (" " in head or "(" in head) and _EXPERIMENT.fullmatch(experiment):
+        argument = experiment
+    in_group = _IN_GROUP.fullmatch(argument)
+    return in_group["test"] if in_group else argument

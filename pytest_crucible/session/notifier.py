@@ -6,7 +6,6 @@ import contextlib
 import hashlib
 import os
 import threading
-from collections.abc import Callable
 
 import pytest
 
@@ -15,9 +14,7 @@ from pytest_crucible.backends.budget import Budget
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.files import runtime_folder
-from pytest_crucible.session.messages import Messages
-from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.state import SessionState
 from pytest_crucible.telemetry.notices import Notice, NotifySettings, read_notify_settings, secret_parts, send_notices
 
 LOOK_S = 0.5  # a budget lasts minutes: reading the ledger twice a second costs nothing beside it
@@ -25,56 +22,33 @@ LOOK_S = 0.5  # a budget lasts minutes: reading the ledger twice a second costs 
 _BROKEN = {2: "was interrupted", 3: "ended with an internal error", 4: "was refused or its run store failed"}
 
 
-def open_notifier(
-    config: pytest.Config, run: str, messages: Messages, resources: Resources, *, sends: bool
-) -> Notifier | None:
+def open_notifier(state: SessionState) -> Notifier | None:
     """Return the plugin that sends messages; None without a table `[notify]`, or if the session gives no verdicts."""
-
-    def open_budget() -> Budget | None:
-        # A session that has opened no adapter has spent nothing, and must not open them for a message.
-        shared = vars(resources).get("shared")
-        return None if shared is None else shared.spending.run
-
     try:
-        notifier = _open(config, run, messages, open_budget)
+        settings = read_notify_settings(read_table(state.config.rootpath, "notify"))
     # Reported with all other errors of the configuration.
     except CrucibleError as error:
-        messages.problems.append(str(error))
+        state.messages.problems.append(str(error))
         return None
-    return notifier if sends and resources.sends else None
-
-
-def _open(config: pytest.Config, run: str, messages: Messages, budget: Callable[[], Budget | None]) -> Notifier | None:
-    settings = read_notify_settings(read_table(config.rootpath, "notify"))
     if not settings.variables:
         return None
     for variable in settings.variables:
-        key_redactor(config).learn(*secret_parts(os.environ.get(variable, "")))
-    return Notifier(config, settings, run, messages, budget)
+        state.hide.learn(*secret_parts(os.environ.get(variable, "")))
+    notifier = Notifier(state, settings)
+    return notifier if state.settings.sample is None and state.resources.sends else None
 
 
 class Notifier:
-    """A pytest plugin. `budget` returns the budget of the run once one is open."""
+    """A pytest plugin that sends the messages of a session."""
 
-    def __init__(
-        self,
-        config: pytest.Config,
-        settings: NotifySettings,
-        run: str,
-        messages: Messages,
-        budget: Callable[[], Budget | None],
-    ) -> None:
+    def __init__(self, state: SessionState, settings: NotifySettings) -> None:
+        self._state = state
         self._settings = settings
-        self._run = run
-        self._messages = messages
-        self._budget = budget
-        self._hide = key_redactor(config)
-        self._is_worker = hasattr(config, "workerinput")
         self._concluded: Run | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._watch_budget, daemon=True)
         if settings.budget_to:
-            digest = hashlib.sha256(f"{run} notice".encode()).hexdigest()[:24]
+            digest = hashlib.sha256(f"{state.run} notice".encode()).hexdigest()[:24]
             self._sent = runtime_folder() / f"notice-{digest}"
             """Exists once the message on the budget is sent: workers of xdist share one budget."""
             self._thread.start()
@@ -85,29 +59,31 @@ class Notifier:
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, exitstatus: int) -> None:
         """Send the messages at the end of the run; each failure becomes a line of the summary."""
+        state = self._state
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
         if self._settings.budget_to:
             self._check_budget()
-            if not self._is_worker:
+            if not state.is_worker:
                 self._sent.unlink(missing_ok=True)
-        if self._is_worker:
+        if state.is_worker:
             return
-        if self._concluded is not None or self._messages.begun or self._messages.errors:
+        if self._concluded is not None or state.messages.begun or state.messages.errors:
             self._send(*self._end_notices(int(exitstatus)))
 
     def _end_notices(self, status: int) -> list[Notice]:
+        state = self._state
         run = self._concluded
         missed = [verdict for verdict in run.verdicts if verdict.state == "missed"] if run else []
         events = {"ended"} | ({"missed"} if missed else set())
         if run is None or status in _BROKEN:
             events.add("broken")
-            title = f"run {self._run} {_BROKEN.get(status, 'was not decided')}"
+            title = f"run {state.run} {_BROKEN.get(status, 'was not decided')}"
         else:
-            title = f"run {self._run}: {len(missed)} of {len(run.verdicts)} verdicts missed"
+            title = f"run {state.run}: {len(missed)} of {len(run.verdicts)} verdicts missed"
         lines = [f"{verdict.nodeid.rpartition('::')[2]}: {verdict.subject}: missed" for verdict in missed]
-        body = "\n".join(lines or self._messages.errors or ["no verdict is missed" if run else "no verdicts"])
+        body = "\n".join(lines or state.messages.errors or ["no verdict is missed" if run else "no verdicts"])
         endings = self._settings.endings
         return [self._notice(endings[event], title, body) for event in endings if event in events]
 
@@ -120,7 +96,9 @@ class Notifier:
 
     def _check_budget(self) -> bool:
         """Send the message once the share is spent; return whether it was."""
-        budget = self._budget()
+        # A session that has opened no adapter has spent nothing, and must not open them for a message.
+        shared = vars(self._state.resources).get("shared")
+        budget: Budget | None = None if shared is None else shared.spending.run
         if budget is None:
             return False
         shares = [spent / limit for spent, limit in zip(budget.spent(), budget.limit, strict=True) if limit]
@@ -131,12 +109,12 @@ class Notifier:
         except FileExistsError:
             return True
         self._send(
-            self._notice(self._settings.budget_to, f"run {self._run}: {budget}", f"of a budget of {budget.text}")
+            self._notice(self._settings.budget_to, f"run {self._state.run}: {budget}", f"of a budget of {budget.text}")
         )
         return True
 
     def _notice(self, variable: str, title: str, body: str) -> Notice:
-        return Notice(variable, self._hide(f"crucible: {title}"), self._hide(body))
+        return Notice(variable, self._state.hide(f"crucible: {title}"), self._state.hide(body))
 
     def _send(self, *notices: Notice) -> None:
-        self._messages.add_complaints(send_notices(notices, os.environ))
+        self._state.messages.add_complaints(send_notices(notices, os.environ))

@@ -3,35 +3,43 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.coverage import coverage_warnings
-from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.opened_arm import OpenedArm, coverage_warnings
 from pytest_crucible.datasets import identify
+from pytest_crucible.features import left_out_sentence
+from pytest_crucible.measures.table import feature_of
 from pytest_crucible.metrics import Metric
+from pytest_crucible.plan.design import (
+    NO_VARIANTS,
+    check_expected,
+    contrasts_with_baselines,
+    group_count,
+    plan_metrics,
+    plan_terms,
+)
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.plan.variants import check_members, own_names, plan_variants, sample_variants
-from pytest_crucible.records import Exclusion, Plan, Sample
+from pytest_crucible.plan.targets import with_declarations
+from pytest_crucible.plan.variants import VariantNames, check_members, own_names, plan_variants, sample_variants
+from pytest_crucible.records import Dataset, Exclusion, Measure, MetricFacts, Plan, Sample
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.experiment import INJECTED, Experiment
+from pytest_crucible.session.experiment import INJECTED, Experiment, ExperimentDraft
 from pytest_crucible.session.experiment_checks import (
     check_adapter,
     check_fixture,
     check_joined_prompts,
+    check_known_numbers,
     check_models,
     check_pooling,
     check_return,
     check_variables,
 )
-from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.experiment_draft import ExperimentDraft
-from pytest_crucible.session.experiment_metrics import find_metrics
-from pytest_crucible.session.item_plan import fingerprint_of, make_plan
-from pytest_crucible.session.marks import ExperimentMark, comparisons, experiment_mark, scored_facts
+from pytest_crucible.session.experiment_data import SessionDatasets, find_metrics
+from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
 
 
 class ExperimentPlanner:
@@ -58,18 +66,19 @@ class ExperimentPlanner:
         plan = self._make_plan(draft)
         if self._settings.memory == "pool":
             check_pooling(plan)
-        arms, uses_sampler = draft.arms, "sampler" in draft.takes
+        arms, uses_sampler, data = draft.arms, "sampler" in draft.takes, draft.data
         if draft.all_variants and uses_sampler:
             check_models(arms, "attacked replies" if draft.variants else "replies to variants of the samples")
+        coverage = coverage_warnings(arms if uses_sampler else (), data.selected.all_ids, data.dataset)
         return Experiment(
             function=function,
             plan=plan,
-            dataset=draft.data.dataset,
+            dataset=data.dataset,
             metrics=draft.scored.metrics,
             opened_arms=arms,
             timeout_s=draft.timeout_s,
             is_async=inspect.iscoroutinefunction(function),
-            warnings=(*(_coverage(draft) if uses_sampler else ()), *draft.data.warnings),
+            warnings=(*coverage, *data.warnings),
             reasoning=self._settings.reasoning,
             variants=draft.all_variants,
             variant_metrics=draft.variant_metrics,
@@ -116,12 +125,20 @@ class ExperimentPlanner:
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),
             purpose=mark.purpose,
-            fingerprint=fingerprint_of(
-                draft.item, draft.function, dataset, scored.metrics, draft.timeout_s, self._settings.reasoning
+            # Everything that the stored replies depend on but the arm.
+            fingerprint=fingerprint(
+                dataset=dataset.sha256,
+                function=draft.function,
+                case=draft.item.callspec.id if hasattr(draft.item, "callspec") else "",
+                metrics=scored.metrics,
+                sampling={"timeout_s": draft.timeout_s},
+                owner=draft.item.cls,
+                reasoning=self._settings.reasoning,
             ),
             exclusions=(*draft.exclusions, *_exclude_fitted(scored.metrics)),
             **self._data.samples_facts(draft.data),
-            **self._repeats_facts(mark),
+            repeats=mark.epochs * self._rounds,
+            rounds=self._rounds,
             **draft.fields,
             features=draft.data.values,
         )
@@ -129,11 +146,6 @@ class ExperimentPlanner:
     @property
     def _rounds(self) -> int:
         return self._settings.option("rounds") or 1
-
-    def _repeats_facts(self, mark: ExperimentMark) -> dict[str, Any]:
-        """Return the fields of a plan about repeats."""
-        rounds = self._rounds
-        return {"repeats": mark.epochs * rounds, "rounds": rounds}
 
     def plan_joined_test(
         self, nodeid: str, items: Sequence[pytest.Function], sample_ids: Sequence[str], selected: int
@@ -178,6 +190,51 @@ def _exclude_fitted(metrics: Sequence[Metric]) -> tuple[Exclusion, ...]:
     return (Exclusion(reason="the thresholds were fitted on", sample_ids=sample_ids),) if sample_ids else ()
 
 
-def _coverage(draft: ExperimentDraft) -> Iterable[str]:
-    """Return the warnings about recorded replies of the arms."""
-    return coverage_warnings(draft.arms, draft.data.selected.all_ids, draft.data.dataset) if draft.arms else ()
+def make_plan(
+    item: pytest.Function,
+    arms: Sequence[OpenedArm],
+    dataset: Dataset,
+    *,
+    open_metrics: bool,
+    declared: Sequence[MetricFacts] = (),
+    further: Sequence[MetricFacts] = (),
+    names: VariantNames = NO_VARIANTS,
+    **facts: Any,
+) -> Plan:
+    """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
+    quality_targets, contrasts = targets(item), with_declarations(comparisons(item), declared)
+    _check_statistics(item, (*quality_targets, *contrasts))
+    metrics = plan_metrics(
+        declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names
+    )
+    if not open_metrics:
+        check_known_numbers(item, quality_targets, metrics)
+    judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
+    check_expected(quality_targets, contrasts, dataset.samples)
+    arm_records = tuple(arm.arm for arm in arms)
+    path, line, _ = item.location
+    return Plan(
+        **{"nodeid": item.nodeid, **facts},
+        path=path,
+        line=line or 0,
+        dataset=dataset.name,
+        dataset_sha256=dataset.sha256,
+        planned=len(dataset.samples),
+        groups=group_count(dataset),
+        arms=arm_records,
+        metrics=metrics,
+        targets=quality_targets,
+        contrasts=contrasts_with_baselines(contrasts, arm_records, dataset.samples),
+        open_metrics=open_metrics,
+        variant_metrics=tuple(names.metrics.values()),
+        not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
+        variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
+    )
+
+
+def _check_statistics(item: pytest.Item, measures: Sequence[Measure]) -> None:
+    """Raise SpecError for a measure whose statistic belongs to a feature that is left out."""
+    for measure in measures:
+        feature = feature_of(measure)
+        if feature is not None and item.config.pluginmanager.is_blocked(feature.plugin_name):
+            raise SpecError(left_out_sentence(measure.expression, feature))

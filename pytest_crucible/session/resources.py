@@ -1,21 +1,30 @@
-"""The open resources of a session: run store, writer, background loop, limiters and backends, opened when first used."""
+"""The open resources of a session: run store, writer, background loop, limiters, budget and backends, opened when first used."""
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from functools import cached_property
 
+import pytest
+
+from pytest_crucible.adapters.config_tables import read_prices
+from pytest_crucible.backends.budget import SharedLedger
 from pytest_crucible.backends.cache import CachePolicy
-from pytest_crucible.backends.context import BackendContext, UnsentRequest, ignore_event
-from pytest_crucible.backends.limiting.limiter import Limiters
+from pytest_crucible.backends.context import BackendContext, UnsentRequest
+from pytest_crucible.backends.limiting.limiter import Limiters, Workers
 from pytest_crucible.backends.protocol import Backend, Closeable
-from pytest_crucible.backends.spending import Spending
-from pytest_crucible.records import Emit
+from pytest_crucible.backends.spending import Prices, Spending
+from pytest_crucible.records import BUDGET, BudgetSpent, Emit, Event
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.files import runtime_folder
+from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.loop import BackgroundLoop
+from pytest_crucible.session.events import EventPublisher
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
@@ -28,38 +37,14 @@ CLOSE_TIMEOUT_S = 10.0
 class Resources:
     """Opens resources on demand; `close` closes everything that was opened, in order."""
 
-    def __init__(
-        self,
-        store: str,
-        *,
-        cache: str,
-        fresh: Iterable[str] = (),
-        limiters: Callable[[], Limiters] = Limiters,
-        spending: Callable[[], Spending] = Spending,
-        hide: Callable[[str], str] | None = None,
-        hide_keys: Callable[[str], str] | None = None,
-        seed: int = 0,
-        emit: Callable[[], Emit] = lambda: ignore_event,
-        run_code: bool = False,
-    ) -> None:
-        """Open nothing yet. `cache` is auto, only, off or refresh; `fresh` are the arms whose cached replies are ignored.
-
-        `hide` redacts stored texts and `hide_keys` all else that is stored, as in RunStore; `emit` is called when the first event
-        is emitted, and may raise SpecError.
-        """
-        self._location = store
-        self._cache = cache
-        self._fresh = frozenset(fresh)
-        self._limiters = limiters
-        self._hide, self._hide_keys = hide, hide_keys
-        self._spending = spending
-        self._seed = seed
-        self._emit = emit
+    def __init__(self, config: pytest.Config, settings: Settings, run: str, publisher: EventPublisher) -> None:
+        """Open nothing yet."""
+        self._config, self._settings, self._run, self._publisher = config, settings, run, publisher
         self.on_unsent: Callable[[UnsentRequest], None] | None = None
         """Receives the requests of a session that sends none, such as an estimate. Set before anything is opened."""
         self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
-        if run_code:
+        if settings.run_code:
             from pytest_crucible import sandbox
 
             sandbox.allow()
@@ -75,26 +60,31 @@ class Resources:
     @cached_property
     def shared(self) -> BackendContext:
         """State shared by the session's backends. Raises SpecError for invalid budgets or prices."""
-        emit = self._emit()
+        emit, settings = self._publisher.request_emit(), self._settings
+        # The controller sends no requests, and does not use its workers' shared state.
+        worker = getattr(self._config, "workerinput", None)
+        # --crucible-concurrency is per run, not per worker.
+        workers = Workers(self._run, worker["workercount"]) if worker else None
         return BackendContext(
             emit=emit,
             starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
-            seed=self._seed,
-            limiters=self._limiters(),
-            spending=self._spending(),
+            seed=settings.seed,
+            limiters=Limiters(ordinary=settings.concurrency, workers=workers),
+            spending=_open_spending(self._config, settings.budget, self._run),
             cache=self._caching(),
             on_unsent=self.on_unsent,
         )
 
     def _caching(self) -> CachePolicy | None:
-        if self._cache == "off":
+        settings = self._settings
+        if settings.cache == "off":
             return None
         return CachePolicy(
             replies=self.replies,
-            only=self._cache == "only",
+            only=settings.cache == "only",
             begun=time.time(),
-            refresh=self._cache == "refresh",
-            fresh=self._fresh,
+            refresh=settings.cache == "refresh",
+            fresh=frozenset(settings.compare if settings.fresh else ()),
         )
 
     @cached_property
@@ -118,8 +108,11 @@ class Resources:
     def store(self) -> RunStore:
         """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
         if self._unusable is None:
+            where, hide = self._settings.store, key_redactor(self._config)
+            # Paths count from pytest's root directory, wherever pytest is started.
+            location = where if "://" in where else str(self._config.rootpath / where)
             try:
-                return RunStore(self._location, self._hide, self._hide_keys)
+                return RunStore(location, hide, hide.hide_keys)
             except StoreError as error:
                 self._unusable = error
         raise self._unusable
@@ -205,3 +198,32 @@ async def _close_all(backends: Sequence[Backend]) -> None:
         for backend in reversed(backends):
             if isinstance(backend, Closeable):
                 stack.push_async_callback(backend.close)
+
+
+def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
+    """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
+    prices = Prices(read_prices(config.rootpath))
+    if not budgets:
+        return Spending(prices=prices)
+    ledger = None
+    is_worker = hasattr(config, "workerinput")
+    # All workers of a run share one.
+    if is_worker or config.pluginmanager.hasplugin("dsession"):
+        name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
+        ledger = SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)
+    return Spending(", ".join(budgets), prices, ledger)
+
+
+def emit_budgets(emit: Emit, money: Spending, nodeid: str = "") -> None:
+    """Emit how much of its budget the run has spent so far, and how much an experiment has spent of its own."""
+    own = money.budgets.get(nodeid)
+    for place, budget in (("", money.run), *([(nodeid, own)] if own is not None else [])):
+        if budget is not None:
+            facts = {"budget": budget.text, **budget.spent()._asdict(), "said": str(budget)}
+            emit(Event(name=BUDGET, at=time.time(), experiment=place, facts=facts))
+
+
+def budget_lines(budgets: Sequence[BudgetSpent]) -> list[str]:
+    """Return a line for each budget: the experiments' budgets, then the run's."""
+    ordered = sorted(budgets, key=lambda budget: not budget.experiment)
+    return [f"budget   {f'{budget.experiment}: ' if budget.experiment else ''}{budget.said}" for budget in ordered]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Coroutine, Generator, Sequence
 from typing import Any, TypeVar
 
@@ -12,24 +11,15 @@ from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.sample.engine import Deadline
 from pytest_crucible.sample.loop import collecting_seldom
-from pytest_crucible.session.collect import ExperimentCollection
 from pytest_crucible.session.conclusion import Conclusion
-from pytest_crucible.session.events import EventPublisher
-from pytest_crucible.session.expected_failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.experiment_items import ExperimentItems, observation_hook
-from pytest_crucible.session.interruptions import Interruptions
+from pytest_crucible.session.failures import expected_failure, forget_unexpected_pass
+from pytest_crucible.session.items import collected_nodeid, function_nodeid
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
-from pytest_crucible.session.joined_tests import function_nodeid
-from pytest_crucible.session.messages import Messages
 from pytest_crucible.session.notifier import open_notifier
-from pytest_crucible.session.open_resources import open_resources
-from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.session.repeated_items import collected_nodeid
-from pytest_crucible.session.settings import read_settings
-from pytest_crucible.session.worker_links import announce_experiments
-from pytest_crucible.session.worker_reports import WorkerReports
+from pytest_crucible.session.state import open_state
+from pytest_crucible.session.workers import WorkerReports, announce_experiments
 
 Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -46,18 +36,16 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         config.pluginmanager.register(session.conclusion, "crucible-conclusion")
         register_features(config.pluginmanager)
         config.hook.pytest_crucible_open(session=session)
-        session.register_plugins()
+        config.pluginmanager.register(session.collection.unusable_store, "crucible-unusable-store")
+        notifier = open_notifier(session.state)
+        if notifier is not None:
+            config.pluginmanager.register(notifier, "crucible-notifier")
     return session
 
 
 def session_of(config: pytest.Config) -> CrucibleSession | None:
     """Return the session of this process; None if it is not open."""
     return config.stash.get(SESSION, None)
-
-
-def new_run_id() -> str:
-    """Return a new run id. It is not drawn from the seed: two runs with one seed are two runs."""
-    return secrets.token_hex(6)
 
 
 class CrucibleSession:
@@ -68,45 +56,17 @@ class CrucibleSession:
     """
 
     def __init__(self, config: pytest.Config, run: str | None) -> None:
-        self.config = config
-        self.settings = read_settings(config)
-        worker = getattr(config, "workerinput", None)
-        self.is_worker = worker is not None
-        self.run = run or (worker["crucible_run"] if worker else new_run_id())
-        self.interruptions = Interruptions(config)
-        self._hide = key_redactor(config)
-        self._publisher = EventPublisher(config, self.settings, self.run)
-        self.resources = open_resources(config, self.settings, self.run, self._publisher)
-        seconds, text = self.settings.deadline_s, self.settings.deadline or ""
-        self._deadline = None if seconds is None else Deadline.after(seconds, text)
-        self.collection = ExperimentCollection(config, self.settings, self.resources)
+        self.state = state = open_state(config, run)
+        self.config, self.settings, self.run, self.is_worker = config, state.settings, state.run, state.is_worker
+        self.interruptions, self.resources = state.interruptions, state.resources
+        self.collection, self.messages = state.collection, state.messages
         self.xfail_items: set[str] = set()
         """The node ids of the items whose misses are expected failures."""
-        self._joined = JoinedItems(self.collection, self.resources, self._publisher, self._deadline)
-        self.messages = Messages(self.collection.problems)
         self._tests_and_verdicts = -1
-        self.items = ExperimentItems(
-            config,
-            self.settings,
-            self.run,
-            collection=self.collection,
-            resources=self.resources,
-            publisher=self._publisher,
-            messages=self.messages,
-            interruptions=self.interruptions,
-            deadline=self._deadline,
-        )
+        self._joined = JoinedItems(state)
+        self.items = ExperimentItems(state)
         self.workers = WorkerReports(config, self.messages)
-        self.conclusion = Conclusion(
-            config,
-            self.settings,
-            self.run,
-            resources=self.resources,
-            publisher=self._publisher,
-            messages=self.messages,
-            interruptions=self.interruptions,
-            workers=self.workers,
-        )
+        self.conclusion = Conclusion(state, self.workers)
 
     def report_items(self, session: pytest.Session, reports: Sequence[pytest.TestReport]) -> None:
         """Report items that ran outside of pytest's loop, such as those of a worker's later stages, and count them as tests."""
@@ -116,20 +76,7 @@ class CrucibleSession:
         for report in reports:
             self.config.hook.pytest_runtest_logreport(report=report)
 
-    def register_plugins(self) -> None:
-        """Register the plugins that this session has: its messages, and the errors of its run store."""
-        self.config.pluginmanager.register(self.collection.unusable_store, "crucible-unusable-store")
-        notifier = open_notifier(
-            self.config, self.run, self.messages, self.resources, sends=self.settings.sample is None
-        )
-        if notifier is not None:
-            self.config.pluginmanager.register(notifier, "crucible-notifier")
-
     # -- collection ---------------------------------------------------------------------------------------------
-
-    def remember_items(self, items: Sequence[pytest.Item]) -> None:
-        """Remember all marked items before -k, -m and --lf remove any."""
-        self.collection.marked.remember(items)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_finish(self, session: pytest.Session) -> None:
@@ -138,20 +85,23 @@ class CrucibleSession:
         with collecting_seldom():
             self.collection.plan_items(session.items)
             self.messages.begun = self.collection.store_plans(self.run)
-        self.messages.expected_verdicts = self._count_verdicts()
+        plans = self.plans() if self.messages.begun else []
+        self.messages.expected_verdicts = sum(
+            len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans
+        )
         self.messages.further_reports = sum(self.config.hook.pytest_crucible_count_reports(config=self.config))
         self.xfail_items = {item.nodeid for item in session.items if item.get_closest_marker("xfail")}
         if self.messages.begun:
             self.config.hook.pytest_crucible_begin(session=self, items=session.items)
         problems = self.messages.problems
         if self.messages.begun and not problems:
-            self._publisher.recorder.open(self.resources.writer)
+            self.state.publisher.recorder.open(self.resources.writer)
         if self.is_worker:
             counts = {"verdicts": self.messages.expected_verdicts, "reports": self.messages.further_reports}
             announce_experiments(self.config, {"run": self.run, "begun": self.messages.begun, **counts})
         # In a worker, xdist would report this exception as an internal error.
         if problems and not self.is_worker:
-            raise pytest.UsageError(self._hide("\n".join(map(printable, problems))))
+            raise pytest.UsageError(self.state.hide("\n".join(map(printable, problems))))
 
     def wait_for(self, coroutine: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine on the sampling loop and return its result."""
@@ -193,8 +143,10 @@ class CrucibleSession:
         if owner is None:
             return report
         joined = self.collection.joined.get(owner)
-        if joined is None and self.collection.has_verdicts(owner):
-            self._expect_failure(owner, item, call, report)
+        if joined is None and self.collection.has_verdicts(owner) and (expected := expected_failure(item)) is not None:
+            # The verdicts of an experiment are expected to fail, and not its item.
+            self.messages.expected_failures[owner] = expected
+            forget_unexpected_pass(report, call)
         if joined is not None and not self.messages.errors:
             try:
                 self._joined.observe(item, joined, call, report, observation_hook(self.config))
@@ -208,18 +160,9 @@ class CrucibleSession:
             report.crucible = self._worker_message(owner, collected_nodeid(item))  # type: ignore[attr-defined]  # xdist sends it along
         return report
 
-    def _expect_failure(
-        self, owner: str, item: pytest.Item, call: pytest.CallInfo[Any], report: pytest.TestReport
-    ) -> None:
-        """Leave the marker `xfail` to the verdicts of an experiment."""
-        expected = expected_failure(item)
-        if expected is not None:
-            self.messages.expected_failures[owner] = expected
-            forget_unexpected_pass(report, call)
-
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
         """Return the message to the controller, each part once."""
-        self.messages.add_complaints(self._publisher.pop_failures())
+        self.messages.add_complaints(self.state.publisher.pop_failures())
         line = self.collection.lines.pop(owner, None)
         return {
             "run": self.run,
@@ -237,7 +180,3 @@ class CrucibleSession:
         if not self.is_worker and session.testscollected != self._tests_and_verdicts:
             session.testscollected += self.messages.expected_verdicts + self.messages.further_reports
             self._tests_and_verdicts = session.testscollected
-
-    def _count_verdicts(self) -> int:
-        plans = self.collection.plans() if self.messages.begun else []
-        return sum(len(plan.targets) + sum(contrast.decides for contrast in plan.contrasts) for plan in plans)

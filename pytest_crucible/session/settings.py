@@ -29,20 +29,11 @@ class SettingsDraft:
 
 def read_settings(config: pytest.Config) -> Settings:
     """Merge command line, environment, configuration and defaults. Raises pytest.UsageError with the option's name."""
-    return _draft(config).settings
+    return draft_settings(config).settings
 
 
-def typed_names(config: pytest.Config) -> dict[str, str]:
-    """Return the names of the command line, by those that they mean."""
-    return _draft(config).typed_names
-
-
-def worker_facts(config: pytest.Config) -> dict[str, Any]:
-    """Return what features have found out about the settings, for workers."""
-    return _draft(config).facts
-
-
-def _draft(config: pytest.Config) -> SettingsDraft:
+def draft_settings(config: pytest.Config) -> SettingsDraft:
+    """Return the settings, with what features have found out about them. Raises pytest.UsageError with the option's name."""
     settings = Settings.of_options(check_options(config))
     facts = config.stash.setdefault(_FACTS, getattr(config, "workerinput", {}).get("crucible_settings", {}))
     draft = SettingsDraft(config.rootpath, settings, facts)

@@ -305,8 +305,4 @@ def cohens_h(rate1: float, rate2: float) -> float:
     for rate in (rate1, rate2):
         if not 0.0 <= rate <= 1.0:
             raise ValueError(f"a proportion must lie between 0 and 1, not {rate!r}")
-    return _angle(rate1) - _angle(rate2)
-
-
-def _angle(rate: float) -> float:
-    return 2 * math.asin(math.sqrt(min(max(rate, 0.0), 1.0)))
+    return 2 * math.asin(math.sqrt(rate1)) - 2 * math.asin(math.sqrt(rate2))

@@ -71,13 +71,13 @@ def test_adapters_on_two_workers(odd, mistake):
     odd.refuses(odd.run_n2(*arguments), sentence)
 
 
-def test_without_any_configuration_the_place_for_it_is_named(suite):
-    (suite.path / "crucible.toml").unlink()
+def test_a_file_of_replies_has_no_limits(odd):
+    path = odd.path / "crucible.toml"
+    path.write_text(path.read_text().replace("[adapters.v2]\n", "[adapters.v2]\nlimit = { concurrency = 2 }\n"))
 
-    suite.refuses(
-        suite.run("--crucible-adapter=v2"),
-        "adapter 'v2' is not configured: no adapter is configured in this folder: run pytest in the folder of the suite, or add a "
-        "table [[]adapters.NAME[]] to crucible.toml, or [[]tool.crucible.adapters.NAME[]] to pyproject.toml",
+    odd.refuses(
+        odd.run("--crucible-adapter=v2"),
+        "*adapter 'v2' has 'limit', but backend 'recorded' reads its replies from a file*",
     )
 
 
@@ -85,18 +85,13 @@ def test_without_any_configuration_the_place_for_it_is_named(suite):
     ("text", "sentence"),
     [
         ("[adapters.v2", "*crucible.toml cannot be read: *"),
-        ('adapters = "v2"', "*crucible.toml has adapters = 'v2': write one table an adapter, as in [[]adapters.v2[]]"),
-        (
-            "[adapters.v2]\nport = 1",
-            "adapter 'v2' in *crucible.toml needs backend = \"...\" and, if any, parameters = *",
-        ),
         (
             '[adapters.v2]\nbackend = "scripted"\nscript = "nothing:here"',
             "adapter 'v2' has script 'nothing:here', which cannot be imported (No module named 'nothing'): "
             "write 'module:function' of a module on the path",
         ),
     ],
-    ids=["toml", "table", "backend", "script"],
+    ids=["toml", "script"],
 )
 def test_configuration(suite, text, sentence):
     (suite.path / "crucible.toml").write_text(text)
@@ -104,24 +99,7 @@ def test_configuration(suite, text, sentence):
     suite.refuses(suite.run("--crucible-adapter=v2"), sentence)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("", "recorded replies '*v2.jsonl' * empty: write one JSON object per line"),
-        (
-            '{"sample_id": "q00", "text": "0"}\n{"sample_id"\n',
-            "line 2 of *v2.jsonl is not JSON (*): write one JSON object per line",
-        ),
-        ("[1]\n", "line 1 of *v2.jsonl is an array: write one object per line"),
-        ('{"id": "q00"}\n', "line 1 of *v2.jsonl has no 'sample_id': recorded replies need 'sample_id' and 'text'"),
-        (
-            '{"sample_id": "q00", "text": 3}\n',
-            "line 1 of *v2.jsonl has a number as its 'text': write a string",
-        ),
-    ],
-    ids=["empty", "not JSON", "list", "fields", "type"],
-)
-def test_recorded_answers(suite, text, sentence):
-    (suite.path / "answers/v2.jsonl").write_text(text)
+def test_invalid_recorded_replies_are_refused_with_their_line(suite):
+    (suite.path / "answers/v2.jsonl").write_text('{"sample_id": "q00", "text": 3}\n')
 
-    suite.refuses(suite.run("--crucible-adapter=v2"), sentence)
+    suite.refuses(suite.run("--crucible-adapter=v2"), "line 1 of *v2.jsonl has a number as its 'text': write a string")

@@ -143,31 +143,18 @@ def test_every_error_has_its_own_sentence(suite, run):
     assert not (suite.path / ".crucible").exists()
 
 
-def test_a_fixture_of_the_user_with_our_name_is_refused(suite):
-    suite.pytester.makeconftest("import pytest\n@pytest.fixture\ndef sample(): return 1")
+def test_our_fixtures_outside_an_experiment_name_their_place(suite):
+    names = ("sample", "sampler", "score")
+    suite.test("".join(f"def test_{name}({name}): pass\n" for name in names))
 
     result = suite.run("--crucible-adapter=v2")
 
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        [
-            "ERROR: test_sums.py::test_sums: 'sample' is a fixture of conftest, but inside an experiment it is what "
-            "pytest-crucible injects: rename the fixture"
-        ]
-    )
-
-
-@pytest.mark.parametrize("name", ["sample", "sampler", "score"])
-def test_our_fixtures_outside_an_experiment_say_where_they_belong(suite, name):
-    suite.test(f"def test_plain({name}): pass")
-
-    result = suite.run("--crucible-adapter=v2")
-
-    result.assert_outcomes(errors=1)
+    result.assert_outcomes(errors=3)
     result.stdout.fnmatch_lines(
         [
             f"fixture '{name}' belongs to experiments: mark the function with @pytest.mark.crucible(dataset=...), "
             "or use the `crucible` fixture in an ordinary test"
+            for name in names
         ]
     )
 

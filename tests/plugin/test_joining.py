@@ -61,24 +61,6 @@ def test_a_fixture_that_extends_it_joins(suite):
     suite.run("--crucible-adapter=v2").assert_outcomes(passed=21)
 
 
-def test_ids_stay_as_they_are_without_a_baseline(suite):
-    suite.test(JOINED)
-
-    result = suite.run("--co", "-q", "--crucible-adapter=v2")
-
-    assert result.stdout.lines[:2] == ["test_sums.py::test_sums[q00]", "test_sums.py::test_sums[q01]"]
-
-
-def test_arms_vary_fastest_with_a_baseline(suite):
-    suite.test(JOINED)
-
-    result = suite.run("--co", "-q", *V2_V1)
-
-    assert result.stdout.lines[:4] == [
-        f"test_sums.py::test_sums[{entry}]" for entry in ("q00-v2", "q00-v1", "q01-v2", "q01-v1")
-    ]
-
-
 def test_without_a_comparison_there_are_no_arms(suite):
     suite.test(JOINED.replace('@pytest.mark.ab_compare("right")', ""))
 

@@ -120,30 +120,12 @@ def test_without_a_judge_the_target_is_undecided_and_says_what_to_set(judged):
     assert result.ret == 0
 
 
-@pytest.mark.parametrize(
-    ("table", "sentence"),
-    [
-        ("scorers = 3", "*crucible.toml has scorers = 3: write a table, as in [[]scorers[]]"),
-        ('[scorers]\njudges = "x"', "[[]scorers[]] has 'judges': it takes entailment, similarity, judge, paraphraser"),
-        ('[scorers]\njudge = "critic"', "[[]scorers[]] has judge = 'critic': write judge = { adapter = \"...\" }"),
-        ("[scorers]\njudge = {}", '[[]scorers[]] has judge without \'adapter\': write judge = { adapter = "..." }'),
-        ('[scorers]\njudge = { adapter = "critc" }', "*adapter 'critc' is not configured: did you mean 'critic'? *"),
-        ('[scorers]\njudge = { adapter = "v2" }', "*judge 'v2' of [[]scorers[]] cannot answer prompts: name the adapter of *"),
-        ('[scorers]\nentailment = { kind = "bert" }', "*has entailment = {'kind': 'bert'}: write entailment = { kind = \"nli\", *"),
-        ('[scorers]\nentailment = { kind = "nli" }', "[[]scorers[]] has entailment without 'model': write *"),
-        ('[scorers]\nentailment = { kind = "nli", model = "m", premise = "word" }', "*premise = 'word' in entailment: write *"),
-        ('[scorers]\nentailment = { kind = "judge" }', "*entailment of kind \"judge\" but no judge: add judge = *"),
-        ('[scorers]\nsimilarity = { kind = "minilm", model = "x" }', "[[]scorers[]] has 'model' in similarity: it takes precision"),
-    ],
-)  # fmt: skip
-def test_an_invalid_configuration_is_refused_in_one_sentence(judged, table, sentence):
-    path = judged.path / "crucible.toml"
-    path.write_text(f"{table}\n{path.read_text()}" if table.startswith("scorers") else f"{path.read_text()}\n{table}\n")
+def test_an_unknown_judge_is_refused_before_any_request(judged):
+    configure(judged, '\n[scorers]\njudge = { adapter = "critc" }\n')
 
-    result = judged.run("--crucible-adapter=v2")
-
-    result.stderr.fnmatch_lines([f"*{sentence}"])
-    assert result.ret == 4
+    judged.refuses(
+        judged.run("--crucible-adapter=v2"), "*adapter 'critc' is not configured: did you mean 'critic'[?] *"
+    )
 
 
 # -- asked as any adapter is ------------------------------------------------------------------------------------------

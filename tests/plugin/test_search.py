@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import closing
 
 import pytest
+from test_sweep import decisions
 from tiny_base import write_tiny_base
 
 pytest.importorskip("optuna")
@@ -72,19 +73,6 @@ def searching(suite):
         file.write(SEARCH)
     suite.test(TESTS)
     return suite
-
-
-def decisions(suite):
-    """Return the decisions of each run."""
-    with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as store:
-        rows = store.execute(
-            "select run, subject, number, body from decisions join runs on runs.id = run order by started"
-        ).fetchall()
-    runs = {}
-    for run, subject, number, body in rows:
-        if not subject.startswith("choice"):
-            runs.setdefault(run, {})[subject, number] = json.loads(body)
-    return list(runs.values())
 
 
 def forget_decisions(suite, count):

@@ -236,43 +236,6 @@ def test_a_target_on_the_training_has_an_interval_over_trainings(seeded):
     )
 
 
-@pytest.mark.parametrize(
-    ("v2", "sentence"),
-    [
-        ("seeds = 1", "*'v2' has seeds = 1: write the number of trainings, a whole number of at least 2*"),
-        ("seeds = true", "*'v2' has seeds = True: write the number of trainings*"),
-        ("seeds = [1, 2]", "*'v2' has seeds = [[]1, 2[]]: write the number of trainings*"),
-        ('seeds = 3\nseed = "a"', "*'v2' has seeds = 3: write the number of trainings*"),
-    ],
-)
-def test_seeds_that_are_no_number_are_refused(seeded, v2, sentence):
-    write(seeded, v2=v2)
-
-    seeded.refuses(seeded.run(*ARMS, TRAIN), sentence)
-
-
-@pytest.mark.uses("ensembles")
-@pytest.mark.parametrize(
-    "table",
-    [
-        'backend = "local"',
-        'backend = "recorded"\npath = "old.jsonl"',
-        'uri = "openai+https://api.example.com/v1#gpt"',
-        'ensemble = ["v1", "v2"]',
-        'backend = "theirs"',
-    ],
-    ids=["no recipe", "recorded", "server", "ensemble", "plugin"],
-)
-def test_an_untrained_adapter_has_no_seeds(seeded, table):
-    with (seeded.path / "crucible.toml").open("a") as file:
-        file.write(f"\n[adapters.other]\n{table}\nseeds = 3\n")
-
-    seeded.refuses(
-        seeded.run("--crucible-adapter=other"),
-        "*adapter 'other' has seeds = 3 but no recipe: add recipe = *, or remove seeds",
-    )
-
-
 @pytest.mark.uses("ensembles")
 def test_several_trainings_are_no_member_of_an_ensemble(seeded):
     with (seeded.path / "crucible.toml").open("a") as file:

@@ -23,8 +23,8 @@ CONFTEST = """
 
     SLOW = os.environ.get("SLOW_AT", "")
     if "AGAIN_S" in os.environ:
-        from pytest_crucible.session import swallowed_interrupts
-        swallowed_interrupts.AGAIN_S = float(os.environ["AGAIN_S"])
+        from pytest_crucible.session import interruptions
+        interruptions.AGAIN_S = float(os.environ["AGAIN_S"])
 
     def wait(name):
         if SLOW == name:

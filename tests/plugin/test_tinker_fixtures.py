@@ -32,7 +32,7 @@ GOT = """
 ASK = """
     import os
     import pytest
-    from pytest_crucible.session.tinker import tinker_services
+    from pytest_crucible.session.adapter_context import tinker_services
 
     @pytest.fixture
     def server(request):

@@ -13,6 +13,11 @@ from pytest_crucible.stats.slices.pairs import SMALL, Counts, Extreme, exact_bou
 Clears = Callable[[Extreme, Counts, float], np.ndarray]
 RATES = np.arange(0.0, 1.0001, 0.01)
 ALPHA = 0.05
+CELLS = [(10, 10), (10, 20), (10, 50), (10, 200), (20, 20), (20, 50), (20, 200), (40, 50)]
+CELLS += [(50, 50), (50, 60), (50, 100), (80, 100), (200, 200)]
+"""Samples of both slices."""
+LARGER = [(250, 250), (400, 400)]
+"""Where score bounds are used, unless a slice is all right or all wrong."""
 LIMITS = {"gap": (0.05, 0.1, 0.2, 0.3, 0.4), "ratio": (0.5, 0.7, 0.8, 0.9)}
 # No unconditional bound is narrower than the score bound: none is computed where that is beyond the limit by as much.
 SCREEN = 0.001
@@ -24,6 +29,11 @@ def false_met(kind: Extreme, sizes: tuple[int, int], limit: float) -> np.ndarray
     """Return the chance that a limit is proven met, for all pairs of true rates that lie at it."""
     met = _met(kind, sizes, limit, _clears)
     return np.array([_chance(sizes, rates, met) for high in RATES for rates in _at_limit(kind, limit, high)])
+
+
+def power(rule: str, kind: Extreme, sizes: tuple[int, int], *, rate: float, limit: float) -> float:
+    """Return the chance that a limit is proven met by one of the rules where both slices have the same true rate."""
+    return _chance(sizes, (rate, rate), _met(kind, sizes, limit, RULES[rule]))
 
 
 def _at_limit(kind: Extreme, limit: float, high: float) -> Iterator[tuple[float, float]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,7 @@ REPLY_EVALS = (
     ReplyEval("p90(m)", 0.9, 0.7, groups=4),
     ReplyEval("p95(m)", 0.95, 0.3),
 )
+SAMPLES = (30, 100, 300)
 
 
 def count_errors(case: ReplyEval, samples: int, runs: int, rng: np.random.Generator) -> Errors:
@@ -123,3 +124,12 @@ def _draw(
             lost[:, 0] = False
             values[lost] = np.nan
         yield values, codes if case.groups > 1 else None
+
+
+def reply_rows(runs: int, seed: int, share: Callable[[int, int], str]) -> Iterator[list[str]]:
+    """Yield a row of a table for each evaluation and number of samples. `share` shows a rate of errors."""
+    for case in REPLY_EVALS:
+        for samples in SAMPLES:
+            errors = count_errors(case, samples, runs, np.random.default_rng([seed, samples]))
+            rates = [share(count, runs) for count in (errors.low, errors.high, errors.alarms, errors.margins)]
+            yield [case.name, f"{samples:,}", *rates, f"{errors.bounded / runs:.3f}"]

@@ -92,6 +92,9 @@ class Reruns:
         return alone, pooled
 
 
+SERIES = 600
+WHEN = ("1 session", "3", "5", "10", "20")
+HOW = ("alone", "memory")
 RERUNS = {
     "40 samples, nothing differs, stored baseline": Reruns(40),
     "200 samples, nothing differs, stored baseline": Reruns(200),
@@ -112,8 +115,37 @@ EXCLUDED = Reruns(160, truth=-0.10)
 """The candidate is worse by exactly the relevant difference."""
 
 
+def rerun_rows(seed: int, replicates: int = SERIES) -> list[list[str]]:
+    """Return a line of each series: how often something wrong happened until a session, alone and with memory."""
+    lines = [
+        line for name, reruns in RERUNS.items() for line in _lines(name, reruns, *reruns.simulate_red(replicates, seed))
+    ]
+    shares = _until(EXCLUDED.exclude_true_difference(replicates, seed))
+    return [*lines, ["160 samples, -10 points, stored baseline", "proven not worse by the relevant 0.1", *shares]]
+
+
+def _lines(name: str, reruns: Reruns, alone: Red, pooled: Red) -> list[list[str]]:
+    looked_for, happened = (
+        ("green at least once", (~alone, ~pooled)) if reruns.truth else ("a regression is proven", (alone, pooled))
+    )
+    lines = [[name, looked_for, *_until(happened)]]
+    if reruns.stored and not reruns.truth:
+        worst = [_share(worst_share(alone)) if when == WHEN[-1] else "" for when in WHEN]
+        lines.append([name, "red sessions, worst 5 % of baselines", *(cell for entry in worst for cell in (entry, ""))])
+    return lines
+
+
+def _until(happened: tuple[Red, Red]) -> list[str]:
+    """Return the shares of series in which it happened until each number of sessions, alone and with memory."""
+    return [_share(red[:, : int(when.split()[0])].any(axis=1).mean()) for when in WHEN for red in happened]
+
+
 def _look(number: int) -> Look:
     return Look(number=number, replies=(), since="")
+
+
+def _share(value: float) -> str:
+    return f"{value:.3f}".removeprefix("0")
 
 
 def worst_share(red: Red, worst: float = 0.05) -> float:

@@ -121,6 +121,14 @@ def one_claim(
     return verdict.state, verdict.proven, share
 
 
+def fixed_claim(rng: np.random.Generator, kind: str, n: int, *, drop: float = 0.0) -> tuple[State, bool]:
+    """The same comparison in a run without looks: its state, and whether it is proven."""
+    *arms, groups = drawn(rng, kind, n, drop)
+    inputs = _inputs(plan(0, kind, n), arms, [np.zeros(n, dtype=bool)] * 2, groups, kind)
+    (verdict,) = _decide([analyse(inputs, score_table(inputs), alpha=ALPHA, family_size=1)])
+    return verdict.state, verdict.proven
+
+
 def _run(
     rng: np.random.Generator, look_plan: Plan, kind: str, *, drop: float = 0.0, lost: float = 0.0
 ) -> tuple[Analysis, float]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets.benchmarks import evidence_of
-from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.features.cns3 import scifact
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.row_files import read_rows
 
 Row = Mapping[str, Any]
 LICENCE = "CC-BY-SA-3.0"

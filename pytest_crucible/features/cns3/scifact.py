@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.datasets.release import OfficialFile, Release
 from pytest_crucible.features.cns3.claims import CENTRAL, Claim, Label, Relation, find_roots, render
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.row_files import read_rows
 
 Row = Mapping[str, Any]
 LICENCE = "CC-BY-4.0"

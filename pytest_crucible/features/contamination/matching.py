@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.datasets.load import as_rows, file_source
-from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, normalise_text, split_words
+from pytest_crucible.datasets.similar import Encoded, Numbers, SimilarSets, Vocabulary, split_words
 from pytest_crucible.records import Sample
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.plan import PlanValue
 
 How = Literal["exact", "long", "near", "group"]
@@ -200,11 +201,11 @@ class Matcher:
         self._equal: dict[str, list[int]] = {}
         self._groups: dict[str | None, list[int]] = {}
         for position, sample in enumerate(samples):
-            self._equal.setdefault(normalise_text(sample.text), []).append(position)
+            self._equal.setdefault(normalise(sample.text), []).append(position)
             self._groups.setdefault(sample.group, []).append(position)
         self._groups.pop(None, None)
         self._equal.pop("", None)
-        self._answers = [None if sample.answer is None else normalise_text(sample.answer) for sample in samples]
+        self._answers = [None if sample.answer is None else normalise(sample.answer) for sample in samples]
         self._best: dict[tuple[int, bool], _RowMatch] = {}
         self._similar, self._similar_near, self._shared = np.zeros((3, len(samples)), dtype=bool)
         self._rows = 0
@@ -254,7 +255,7 @@ class Matcher:
         equal, groups = self._equal, self._groups
         for row in chunk:
             for text in row.texts:
-                positions = equal.get(normalise_text(text))
+                positions = equal.get(normalise(text))
                 if positions is not None:
                     self._add(positions, _RowMatch("exact", row.number, 1.0), row)
             if row.group in groups:
@@ -284,7 +285,7 @@ class Matcher:
                 self._add([position], _RowMatch("long", chunk[number].number, share), chunk[number])
 
     def _add(self, positions: Sequence[int], match: _RowMatch, row: TrainingText) -> None:
-        answer = None if row.answer is None else normalise_text(row.answer)
+        answer = None if row.answer is None else normalise(row.answer)
         for position in positions:
             own = self._answers[position]
             key = (position, own is not None and answer is not None and own != answer)

@@ -8,23 +8,22 @@ from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from pytest_crucible.adapters.arm_makers import find_maker, find_named_adapter
-from pytest_crucible.adapters.config import find_adapter, read_adapters
+from pytest_crucible.adapters.config import read_adapters, resolve_name
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.open_backend import open_backend, prepare_adapter
+from pytest_crucible.adapters.feature_rows import Pending
+from pytest_crucible.adapters.kinds import locate_adapter
+from pytest_crucible.adapters.open_backend import open_backend
 from pytest_crucible.adapters.opened_arm import describe_arm
-from pytest_crucible.adapters.preparations import Pending
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
 from pytest_crucible.commands.options import load_dataset
 from pytest_crucible.commands.tinker import project_services
 from pytest_crucible.datasets.columns import text_of
-from pytest_crucible.features import owner_of_name
 from pytest_crucible.records import Adapter, Sample
 from pytest_crucible.records.errors import BackendError, DatasetError, SpecError
 from pytest_crucible.records.object_reference import import_from_here
@@ -216,22 +215,21 @@ class Adapters:
 
     def open_scorer(self, name: str, option: str) -> ScoresPrompts:
         """Return the backend of an adapter, or of a registered version. Raises SpecError for one that cannot score prompts."""
-        is_named = name not in self._configured and owner_of_name(name) is not None
-        named = find_named_adapter(name, self._context()) if is_named else None
-        adapter = find_adapter(name, self._configured) if named is None else named.adapter
-        typed_in = None if name in self._configured or named is not None else Path.cwd()
-        backend: Any = None if find_maker(adapter) is not None else self._open(adapter, typed_in)
+        context = self._context()
+        named = resolve_name(name, self._configured, context)
+        adapter, typed_in = named.adapter, Path.cwd() if named.is_uri else None
+        backend: Any = None if named.maker is not None else self._open(adapter, typed_in)
         if isinstance(backend, Pending):
             raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
+        # An identity with settings of features, such as guards, names these too, and they do not take part here.
+        if named.identity and not adapter.settings:
+            arm = describe_arm(adapter, "candidate", backend, root=self._root, trained_on={})
+            if arm.identity != named.identity:
+                raise SpecError(named.changed)
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
             )
-        # An identity with settings of features, such as guards, names these too, and they do not take part here.
-        if named is not None and not adapter.settings:
-            arm = describe_arm(adapter, "candidate", cast(Backend, backend), root=self._root, trained_on={})
-            if arm.identity != named.identity:
-                raise SpecError(named.changed)
         return backend
 
     def close(self) -> None:
@@ -240,7 +238,7 @@ class Adapters:
 
     def _open(self, adapter: Adapter, typed_in: Path | None) -> Backend:
         context = self._context()
-        return open_backend(prepare_adapter(adapter, context, self._configured, typed_in), context, None)
+        return open_backend(locate_adapter(adapter, context, self._configured, typed_in), context)
 
     def _context(self) -> AdapterContext:
         return AdapterContext(

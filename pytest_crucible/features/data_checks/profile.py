@@ -15,10 +15,10 @@ from scipy import stats
 
 from pytest_crucible.datasets.columns import Column
 from pytest_crucible.datasets.columns import Table as SampleTable
-from pytest_crucible.datasets.similar import normalise_text
 from pytest_crucible.features.data_checks.texts import is_clean
 from pytest_crucible.features.data_checks.values import read_time
 from pytest_crucible.records import Note, Row, Sample, Statement, Table, View
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -57,7 +57,7 @@ def profile_samples(samples: Sequence[Sample]) -> Profile:
 
 def _quality(table: SampleTable, fields: Sequence[FieldProfile]) -> dict[str, float | None]:
     values = sum(len(table) - entry.missing for entry in fields)
-    keys = [normalise_text(text) for text in table.column("input").texts]
+    keys = [normalise(text) for text in table.column("input").texts]
     counts = Counter(keys)
     of_one_type = sum(max(entry.types.values(), default=0) for entry in fields)
     return {

@@ -33,10 +33,9 @@ from pytest_crucible.records.datasets import CheckResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.files import NotPrivateError, file_lock, runtime_folder
 from pytest_crucible.records.serialize import from_plain, to_plain
+from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.marks import marks_of
-from pytest_crucible.session.part_reports import name_in_junit, part_id, part_location
-from pytest_crucible.session.repeated_items import collected_nodeid
-from pytest_crucible.session.verdict_reports import VerdictRepr, rerun_report
+from pytest_crucible.session.reports import VerdictRepr, name_in_junit, part_id, part_location, rerun_report
 
 if TYPE_CHECKING:
     from pytest_crucible.session.experiment_data import ExperimentData

@@ -23,8 +23,9 @@ from pytest_crucible.datasets.expectation import (
     range_text,
     row_check,
 )
-from pytest_crucible.datasets.similar import find_equal, find_similar, normalise_text
+from pytest_crucible.datasets.similar import find_equal, find_similar
 from pytest_crucible.features.data_checks.texts import UnusableColumn
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.errors import SpecError
 
 Numbers = npt.NDArray[np.float64]
@@ -261,10 +262,10 @@ def expect_one_answer_per_input(column: str = "input", answer: str = "expected")
     def find(table: Table) -> Finding:
         values, answers = table.column(column), table.column(answer)
         positions = np.intersect1d(values.present, answers.present)
-        keys = list(map(normalise_text, values.at(positions, values.texts)))
+        keys = list(map(normalise, values.at(positions, values.texts)))
         of_text: dict[str, set[str]] = {}
         for key, label in zip(keys, answers.at(positions, answers.labels), strict=True):
-            of_text.setdefault(key, set()).add(normalise_text(label))
+            of_text.setdefault(key, set()).add(normalise(label))
         return Finding(
             message="of inputs with one answer",
             fault="have an input that has several answers",

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pytest_crucible.adapters.arm_makers import ArmMaker, PartOpener
-from pytest_crucible.adapters.feature_settings import open_wrappers
-from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm
-from pytest_crucible.adapters.training_files import find_training_files
+from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener, open_wrappers
+from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm, find_training_files
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_outside
 from pytest_crucible.records import Adapter, Role
@@ -39,10 +37,11 @@ def _check_circle(adapter: Adapter, parents: Sequence[str]) -> None:
 def _open_member(name: str, role: Role, opener: PartOpener, ensemble: str) -> OpenedArm:
     """Open a member, whose path is relative to the configuration, because members are written there."""
     try:
-        adapter = opener.find_part(name)
+        part = opener.find_part(name)
     except SpecError as error:
         raise SpecError(f"ensemble {ensemble!r}: {error}") from None
-    if adapter is not None and adapter.variables:
+    # A registered version keeps its own.
+    if part.adapter.variables and not part.identity:
         raise SpecError(
             f"ensemble {ensemble!r}: member {name!r} has variables, and a test function has those of the whole "
             f"ensemble: move them to the table of {ensemble!r}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
-    from pytest_crucible.session.experiment_draft import ExperimentDraft
+    from pytest_crucible.session.experiment import ExperimentDraft
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:

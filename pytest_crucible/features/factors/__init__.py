@@ -18,6 +18,13 @@ FEATURE = Feature(
     ),
     arguments=("prompts", "fixed"),
     adapter_keys=("seeds",),
+    test_fixtures={
+        "prompt": (
+            "The text of one form of the prompt, of those that `crucible(prompts=[...])` names, or of the adapter's variable "
+            "`prompt`.\n\nIn functions marked `crucible`.",
+            "pytest_crucible.features.factors.prompts:check_prompt_fixture",
+        )
+    },
     check_options="pytest_crucible.features.factors.declarations:check_rounds",
     tables={"arm_makers": "pytest_crucible.features.factors.seeds:MAKERS"},
 )

@@ -11,15 +11,28 @@ from typing import Any
 
 import pytest
 
-from pytest_crucible.adapters.opened_arm import OpenedArm, answering_arms
-from pytest_crucible.adapters.prompt_text import PROMPT, could_name_file, names_file
+from pytest_crucible.adapters.opened_arm import PROMPT, OpenedArm, answering_arms, could_name_file, names_file
 from pytest_crucible.records import PromptForm, Sample, Unit
 from pytest_crucible.records.errors import SpecError, closest_name
-from pytest_crucible.session.experiment import HAS_PROMPT_VARIABLE, Experiment
+from pytest_crucible.session.experiment import Experiment, ExperimentDraft
 from pytest_crucible.session.experiment_checks import check_fixture
-from pytest_crucible.session.experiment_draft import ExperimentDraft
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.stats.number_format import quantity
+
+_HAS_VARIABLE = pytest.StashKey[bool]()
+"""Marks the items of experiments whose `prompt` is a variable of the adapters."""
+
+
+def check_prompt_fixture(request: pytest.FixtureRequest) -> None:
+    """Fail a test that takes the fixture `prompt` and for which there is none: experiments bind it for each call."""
+    marker = request.node.get_closest_marker("crucible")
+    has_forms = marker is not None and "prompts" in marker.kwargs
+    if not has_forms and not request.node.stash.get(_HAS_VARIABLE, False):
+        pytest.fail(
+            "fixture 'prompt' is the text of a file: name two or more in @pytest.mark.crucible(prompts=[...]), "
+            "set variables.prompt in the adapter's table, or write a fixture 'prompt' of your own",
+            pytrace=False,
+        )
 
 
 def bind_prompts(draft: ExperimentDraft) -> None:
@@ -28,7 +41,7 @@ def bind_prompts(draft: ExperimentDraft) -> None:
     _check_argument(draft.function, declared)
     texts = read_texts(draft.item, declared)
     arm_texts = read_arm_prompts(draft.item, draft.function, declared, draft.arms)
-    draft.item.stash[HAS_PROMPT_VARIABLE] = bool(arm_texts)
+    draft.item.stash[_HAS_VARIABLE] = bool(arm_texts)
     draft.fields["prompts"] = _forms(declared, texts)
     draft.fields["arm_prompts"] = {name: hash_prompt(text) for name, text in arm_texts.items()}
     if texts or arm_texts:

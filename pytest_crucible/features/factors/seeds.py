@@ -7,9 +7,8 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pytest_crucible.adapters.arm_makers import ArmMaker, PartOpener
+from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener, find_preparation
 from pytest_crucible.adapters.opened_arm import OpenedArm
-from pytest_crucible.adapters.preparations import find_preparation
 from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.plan import FEWEST_LEVELS
@@ -50,8 +49,8 @@ def describe_trainings(adapter: Adapter, role: Role, opened: Sequence[OpenedArm]
     """Return the record of the arm that these trainings are together."""
     seeds = [training.options["seed"] for training in adapters_of_seeds(adapter)]
     trainings = tuple(
-        ArmTraining(name=one.arm.name, seed=seed, identity=one.arm.identity, result=one.arm.training)
-        for seed, one in zip(seeds, opened, strict=True)
+        ArmTraining(name=arm.name, seed=seed, identity=arm.identity, result=arm.training)
+        for seed, arm in zip(seeds, (training.arm for training in opened), strict=True)
     )
     identities = json.dumps([training.identity for training in trainings])
     return replace(
@@ -62,7 +61,7 @@ def describe_trainings(adapter: Adapter, role: Role, opened: Sequence[OpenedArm]
         identity=hashlib.sha256(identities.encode()).hexdigest(),
         training=None,
         trainings=trainings,
-        trained_on={sha256: name for one in opened for sha256, name in one.arm.trained_on.items()},
+        trained_on={sha256: name for training in opened for sha256, name in training.arm.trained_on.items()},
     )
 
 

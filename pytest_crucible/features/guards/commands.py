@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -35,7 +35,15 @@ HEADERS = ("name", "kind", "threshold", "action", "on error")
 @json_option
 def list_all(as_json: bool) -> None:
     """List the guards in crucible.toml or pyproject.toml of this directory."""
-    _list(Guards(Path.cwd()), as_json=as_json)
+    settings, problems = _read_settings(Guards(Path.cwd()))
+    lines = aligned_lines([HEADERS, *map(_row, settings)])
+    nothing = ["no guards here: add a table [guards.NAME] to crucible.toml"]
+    broken = [{"name": name, "error": problem} for name, problem in problems.items()]
+    if settings or as_json or not problems:
+        print_result(lines if settings else nothing, [*to_plain(settings), *broken], as_json=as_json)
+    if problems:
+        # The others are listed first.
+        raise SpecError("\n".join(problems.values()))
 
 
 @click.command("try", short_help="What a guard decides on a text.")
@@ -61,21 +69,25 @@ def try_one(name: str, text: str, obfuscations: bool, as_json: bool) -> None:
 @json_option
 def train(file: str, output: str, fields: Sequence[str], as_json: bool) -> None:
     """Fit a guard of kind "linear" to the labelled texts of FILE, whose fields are input and expected."""
-    lines, document = train_guard(file, output, fields)
-    print_result(lines, document, as_json=as_json)
+    from pytest_crucible.features.guards.linear import fit_linear, save_linear
 
-
-def _list(guards: Guards, *, as_json: bool) -> None:
-    """Print the guards. Raises SpecError, after the others are listed, for those whose tables cannot be used."""
-    settings, problems = _read_settings(guards)
-    rows = [_row(guard) for guard in settings]
-    lines = aligned_lines([HEADERS, *rows])
-    nothing = ["no guards here: add a table [guards.NAME] to crucible.toml"]
-    broken = [{"name": name, "error": problem} for name, problem in problems.items()]
-    if settings or as_json or not problems:
-        print_result(lines if rows else nothing, [*to_plain(settings), *broken], as_json=as_json)
-    if problems:
-        raise SpecError("\n".join(problems.values()))
+    renamed = dict(map(parse_field, fields))
+    samples = load_file(Path(file), fields=renamed, has_option=True)
+    labels = _read_labels(samples, renamed.get("expected", "expected"))
+    try:
+        model = fit_linear([str(sample.input) for sample in samples], labels)
+    except ValueError as error:
+        raise SpecError(f"{file}: {error}") from None
+    try:
+        save_linear(model, Path(output))
+    except OSError as error:
+        raise SpecError(f"{output} cannot be written: {error}") from None
+    attacks, benign = sum(labels), len(labels) - sum(labels)
+    lines = [
+        f"{output}: fitted to {attacks:,} attacks and {benign:,} benign texts",
+        f'use it in crucible.toml: kind = "linear", path = "{output}"',
+    ]
+    print_result(lines, {"file": output, "attacks": attacks, "benign": benign}, as_json=as_json)
 
 
 def _read_settings(guards: Guards) -> tuple[list[GuardSettings], dict[str, str]]:
@@ -136,32 +148,6 @@ def obfuscation_lines(detections: Mapping[str, Detection]) -> list[str]:
 # Common names for the field of labels.
 _LABEL_NAMES = ("label", "labels", "target", "class", "attack", "injection")
 _LABELS = '1 or 0, true or false, "attack" or "benign"'
-
-
-def train_guard(file: str, output: str, fields: Sequence[str]) -> tuple[list[str], dict[str, Any]]:
-    """Fit a guard to a file of labelled texts and write it. Returns lines and a document about it.
-
-    Raises SpecError for texts or labels that cannot be used, and for a file that cannot be written.
-    """
-    from pytest_crucible.features.guards.linear import fit_linear, save_linear
-
-    renamed = dict(map(parse_field, fields))
-    samples = load_file(Path(file), fields=renamed, has_option=True)
-    labels = _read_labels(samples, renamed.get("expected", "expected"))
-    try:
-        model = fit_linear([str(sample.input) for sample in samples], labels)
-    except ValueError as error:
-        raise SpecError(f"{file}: {error}") from None
-    try:
-        save_linear(model, Path(output))
-    except OSError as error:
-        raise SpecError(f"{output} cannot be written: {error}") from None
-    attacks, benign = sum(labels), len(labels) - sum(labels)
-    lines = [
-        f"{output}: fitted to {attacks:,} attacks and {benign:,} benign texts",
-        f'use it in crucible.toml: kind = "linear", path = "{output}"',
-    ]
-    return lines, {"file": output, "attacks": attacks, "benign": benign}
 
 
 def _read_labels(samples: Sequence[Sample], field: str) -> list[bool]:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pytest_crucible.features.guards.redaction import FindingsRedactor, RunRedaction
     from pytest_crucible.records import Adapter, Measure
     from pytest_crucible.session.collect import ExperimentCollection
-    from pytest_crucible.session.experiment_draft import ExperimentDraft
+    from pytest_crucible.session.experiment import ExperimentDraft
 
 _METRICS = (
     *("blocked", "caught", "false_alarm", "right_when_flagged"),

@@ -14,10 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.adapters.adapter_kind import AdapterKind, UriForm, check_options, read_rest, required_text
 from pytest_crucible.adapters.config_tables import read_table
-from pytest_crucible.adapters.kinds import AdapterKind
-from pytest_crucible.adapters.options import check_options, required_text
-from pytest_crucible.adapters.uris import UriForm, read_rest
 from pytest_crucible.backends.stack import OuterWrapper
 from pytest_crucible.records import JUDGE, Adapter, Sample
 from pytest_crucible.records.errors import SpecError, suggest
@@ -255,7 +253,7 @@ ADAPTER_KINDS = (
         uri=UriForm((GUARD,), read_rest(GUARD)),
         is_offline=True,
         is_free=True,
-        metrics=find_metrics,
+        find_metrics=find_metrics,
     ),
 )
 ADAPTER_SETTINGS = ((GUARD, read_guard_names),)

@@ -304,8 +304,7 @@ class Redactor:
             return value[:_LEFT_AT_START] + "*" * left + value[-_LEFT_AT_END:] if is_long else "*" * len(value)
         value = self._canonical(value)
         if self.how == "hash":
-            digest = hmac.new(self._run.key, value.encode(errors="surrogatepass"), hashlib.sha256).hexdigest()
-            return f"<{kind}:{digest[:_HASH_DIGITS].translate(_AS_LETTERS)}>"
+            return f"<{kind}:{_digest(self._run.key, value)[:_HASH_DIGITS].translate(_AS_LETTERS)}>"
         process = f"_{self._run.process}" if self._run.process else ""
         return f"<{kind}{process}_{self._run.number(kind, value)}>"
 

@@ -172,7 +172,6 @@ def _check_rubric(name: str, question: str, levels: Mapping[str, float]) -> None
 PREFERENCES = ("first", "second", "tie")
 # Value of a verdict for the answer that is shown first.
 AS_FIRST = {"first": 1.0, "second": 0.0, "tie": 0.5}
-Other = Callable[[Sample], str | None]
 
 
 def pairwise(name: str, question: str, *, against: str | None = None) -> Metric:

@@ -124,12 +124,13 @@ def _find_expiry(version: Version, store: RunStore) -> datetime.datetime | None:
     from pytest_crucible.adapters.kinds import kind_of
 
     kind = kind_of(version.adapter)
-    if not kind.expiry:
+    find_expiry = kind.find_expiry
+    if find_expiry is None:
         return None
     # Imported here: it imports pytest, whose options name the service.
     from pytest_crucible.session.pytest_project import with_adapters
 
-    return with_adapters(Path.cwd(), store, lambda context: (kind.find_expiry(version.adapter, context),))[0]
+    return with_adapters(Path.cwd(), store, lambda context: (find_expiry(version.adapter, context),))[0]
 
 
 @click.command("rollback", short_help="Restore the production version before this one.")

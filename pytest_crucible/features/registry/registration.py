@@ -11,13 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pytest_crucible.adapters.adapter_kind import Weights
 from pytest_crucible.adapters.config import find_adapter, read_adapters
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_rows import Pending, explain_missing, find_preparation
 from pytest_crucible.adapters.kinds import kind_of
-from pytest_crucible.adapters.preparations import Pending, explain_missing, find_preparation
-from pytest_crucible.adapters.prompt_text import freeze_prompt
-from pytest_crucible.adapters.stored_arms import is_stored
-from pytest_crucible.adapters.weights import Weights
+from pytest_crucible.adapters.opened_arm import freeze_prompt
 from pytest_crucible.features.registry import is_version
 from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import (
@@ -59,7 +58,7 @@ class FrozenAdapter:
 def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
     """Open an adapter and return its state. Raises SpecError, also for an adapter that is not trained yet."""
     # The import loads backends, which checks of weights do not need.
-    from pytest_crucible.adapters.opener import Opener
+    from pytest_crucible.adapters.opener import Opener, is_stored
 
     configured = read_adapters(context.root)
     if is_stored(name) or (is_version(name) and name not in configured):
@@ -81,7 +80,7 @@ def freeze_adapter(name: str, context: AdapterContext) -> FrozenAdapter:
 def _locate(adapter: Adapter, context: AdapterContext, configured: Mapping[str, Adapter]) -> Adapter:
     """Return the adapter with its paths resolved, as it is prepared: with a checkpoint in the place of a recipe."""
     typed_in = None if adapter.name in configured else context.invocation_folder
-    located = kind_of(adapter).locate_files(adapter, context, configured, typed_in)
+    located = kind_of(adapter).locate(adapter, context, configured, typed_in)
     preparation = find_preparation(located, context)
     ready = located if preparation is None else preparation.open(located, context, None)
     return located if isinstance(ready, Pending) else ready

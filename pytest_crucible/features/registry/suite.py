@@ -9,13 +9,10 @@ so that nothing of an earlier session, and no variable that its caller has set, 
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import inspect
-import io
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatch
 from pathlib import Path
@@ -34,12 +31,11 @@ from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.function_source import sources
 from pytest_crucible.records.serialize import canonical, to_plain
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.session.declared_data import named_metrics
-from pytest_crucible.session.experiment_data import SessionDatasets
-from pytest_crucible.session.joined_tests import function_nodeid, group_by_function, unique_ids, uses_crucible
+from pytest_crucible.session.experiment_data import SessionDatasets, named_metrics
+from pytest_crucible.session.items import function_nodeid, group_by_function, unique_ids, uses_crucible
 from pytest_crucible.session.markers import JUDGING, is_experiment
 from pytest_crucible.session.marks import comparisons, experiment_mark, scored_facts, targets
-from pytest_crucible.session.pytest_project import OPTIONS, last_line
+from pytest_crucible.session.pytest_project import run_pytest
 from pytest_crucible.session.settings import read_settings
 from pytest_crucible.stats.number_format import quantity
 
@@ -331,12 +327,11 @@ class SuiteCollector:
 def main(arguments: Sequence[str]) -> int:
     """Write the record of a suite, or the error of its collection, as JSON."""
     file, *words = arguments
-    collector, output = SuiteCollector(), io.StringIO()
-    with tempfile.TemporaryDirectory() as cache, contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-        status = pytest.main([*OPTIONS, *words, "-o", f"cache_dir={cache}"], plugins=[collector])
+    collector = SuiteCollector()
+    status, last_line = run_pytest(words, collector)
     # Such as a file that does not exist. Files without experiments may fail to be imported, which ends pytest with another status.
     is_broken = collector.record is None or status in (pytest.ExitCode.USAGE_ERROR, pytest.ExitCode.INTERNAL_ERROR)
-    error = collector.error or (last_line(output.getvalue(), status) if is_broken else "")
+    error = collector.error or (last_line if is_broken else "")
     Path(file).write_text(json.dumps({"error": error, "record": to_plain(collector.record)}), encoding="utf-8")
     return 0
 

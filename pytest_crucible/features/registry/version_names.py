@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.arm_makers import AdapterNames, NamedAdapter
+from pytest_crucible.adapters.adapter_kind import shorten_path
 from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.adapters.context import AdapterContext, files_folder
-from pytest_crucible.adapters.origin import shorten_path
+from pytest_crucible.adapters.feature_rows import AdapterNames, NamedAdapter
 from pytest_crucible.features.registry import VERSION_NAME, is_version
 from pytest_crucible.features.registry.records import StoredWeights, Version, is_numbered
 from pytest_crucible.features.registry.store import PRODUCTION, RegistryState, load_registry, load_version

@@ -32,8 +32,7 @@ from pytest_crucible.plan.variants import SAME_ANSWER_FACTS, VariantNames, check
 from pytest_crucible.records import MetricFacts, NoTwin, Sample, Twin, Variant, VariantGroup
 from pytest_crucible.records.datasets import LATE, SAME_ANSWER
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.experiment import BoundArgument, LateVariant
-from pytest_crucible.session.experiment_draft import ExperimentDraft
+from pytest_crucible.session.experiment import BoundArgument, ExperimentDraft, LateVariant
 from pytest_crucible.session.markers import takes_fixture
 
 CANARY, PERTURB = "canary", "perturb"

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records import Plan
     from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
-    from pytest_crucible.session.announcements import Announcement
-    from pytest_crucible.session.experiment_draft import ExperimentDraft
+    from pytest_crucible.session.experiment import Announcement, ExperimentDraft
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_crucible.adapters.preparations import find_pending
+from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.backends.context import UnsentRequest
 from pytest_crucible.backends.spending import Spending
 from pytest_crucible.backends.stack import NotSent
@@ -31,6 +31,7 @@ from pytest_crucible.features.stages.forecasts import (
     whole_amounts,
 )
 from pytest_crucible.features.stages.looks import stage_positions
+from pytest_crucible.plan.arms import OpenUnits
 from pytest_crucible.records import Outcome, Plan, Unit
 from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
@@ -38,10 +39,8 @@ from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
-from pytest_crucible.session.open_units import OpenUnits
-from pytest_crucible.session.stored_replies import find_stored_replies
+from pytest_crucible.session.experiment import Experiment, ExperimentEstimate, HelperEstimate, SessionEstimate
+from pytest_crucible.session.run_entry import find_stored_replies
 from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
 from pytest_crucible.store.events import judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
@@ -178,7 +177,7 @@ class EstimatePlugin:
     ) -> list[Outcome]:
         """Run each unit that is not stored up to its first request; return the outcomes."""
         plan, threads = experiment.plan, DaemonThreads(self._settings.concurrency)
-        call = Call.prepare(item, experiment, self._session.resources.loop, threads)
+        call = Call(item, experiment, self._session.resources.loop, threads)
         open_units = OpenUnits(plan, list(done), self._settings.seed, order=positions, twins=experiment.twins)
         outcomes: list[Outcome] = []
         total = sum(sum(open_units.count_open(number)) for number in range(plan.rounds))

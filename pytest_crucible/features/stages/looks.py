@@ -12,7 +12,7 @@ from pytest_crucible.features.stages.definition import STAGES, stage_length
 from pytest_crucible.measures.table import bounds_problem
 from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records import Plan, Sample, Target
-from pytest_crucible.session.experiment_run import ExperimentRun
+from pytest_crucible.session.experiment import ExperimentRun
 
 # A look costs about a millisecond for each thousand samples: one for each 2 % more samples finds the end soon enough.
 STOP_GROWTH = 1.02

@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from pytest_crucible.records import Plan
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.runs.run_analysis import RunAnalysis
-    from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
-    from pytest_crucible.session.experiment_draft import ExperimentDraft
-    from pytest_crucible.session.experiment_run import ExperimentRun
+    from pytest_crucible.session.experiment import Announcement, ExperimentDraft, ExperimentRun
     from pytest_crucible.session.session import CrucibleSession
 
 STAGES_PLUGIN, ESTIMATE_PLUGIN = "crucible-staged-items", "crucible-estimates"

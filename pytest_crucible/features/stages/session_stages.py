@@ -27,7 +27,7 @@ from pytest_crucible.records import Plan
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.plugins import Extensions
 from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.repeated_items import repeat_item, repeat_number
+from pytest_crucible.session.items import repeat_item, repeat_number
 from pytest_crucible.store.runs import RunStore
 
 

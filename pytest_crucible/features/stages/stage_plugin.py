@@ -17,13 +17,13 @@ from pytest_crucible.features.stages.definition import FIRST_STAGE
 from pytest_crucible.features.stages.session_stages import SessionStages, order_by_stage, stage_of
 from pytest_crucible.records import Plan
 from pytest_crucible.runs.plugins import load_extensions
-from pytest_crucible.session.repeated_items import collected_nodeid, repeat_item
-from pytest_crucible.session.verdict_reports import rerun_report
+from pytest_crucible.session.items import collected_nodeid, repeat_item
+from pytest_crucible.session.reports import rerun_report
 from pytest_crucible.store.decisions import add_decision, load_decisions
 from pytest_crucible.store.runs import RunStore
 
 if TYPE_CHECKING:
-    from pytest_crucible.session.experiment_run import ExperimentRun
+    from pytest_crucible.session.experiment import ExperimentRun
     from pytest_crucible.session.session import CrucibleSession
 
 

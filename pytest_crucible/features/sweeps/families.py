@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.arm_makers import ArmMaker, PartOpener
 from pytest_crucible.adapters.config import read_adapter
 from pytest_crucible.adapters.config_tables import list_tables
+from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.sweeps.grid import SWEEP, Family, first_points, member_name, member_table, read_family
 from pytest_crucible.records import Adapter, Arm, Role

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pytest_crucible.features.sweeps.session_sweep import SessionSweep
     from pytest_crucible.records import Plan
     from pytest_crucible.runs.provenance import PlanComparison
-    from pytest_crucible.session.announcements import Announcement
     from pytest_crucible.session.collect import ExperimentCollection
+    from pytest_crucible.session.experiment import Announcement
 
 PLUGIN = "crucible-session-sweep"
 """The name of the plugin of a session with a sweep, which has the hooks of its run."""

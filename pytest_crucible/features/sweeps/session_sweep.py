@@ -21,10 +21,14 @@ from pytest_crucible.plan.arms import look_order
 from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.collect import ExperimentCollection
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_estimate import ExperimentEstimate, HelperEstimate, SessionEstimate
-from pytest_crucible.session.experiment_run import ExperimentRun
-from pytest_crucible.session.repeated_items import collected_nodeid
+from pytest_crucible.session.experiment import (
+    Experiment,
+    ExperimentEstimate,
+    ExperimentRun,
+    HelperEstimate,
+    SessionEstimate,
+)
+from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.store.decisions import add_decision, decision_subjects, latest_plan, load_decisions, set_decision
 from pytest_crucible.store.runs import RunStore
 

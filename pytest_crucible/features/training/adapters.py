@@ -9,11 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.adapters.arm_makers import find_training_start
+from pytest_crucible.adapters.adapter_kind import Origin, shorten_path
 from pytest_crucible.adapters.context import AdapterContext, ProgressLines
-from pytest_crucible.adapters.origin import Origin, shorten_path
-from pytest_crucible.adapters.preparations import Pending, Preparation
-from pytest_crucible.adapters.training_files import hash_declared_files
+from pytest_crucible.adapters.feature_rows import Pending, Preparation, find_training_start
+from pytest_crucible.adapters.opened_arm import hash_declared_files
 from pytest_crucible.backends.lineages import TrainedAdapter, read_step, step_folder, trained_adapters
 from pytest_crucible.features.training.adapter_store import train_or_load
 from pytest_crucible.features.training.log import TrainingLog

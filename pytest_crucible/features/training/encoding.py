@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.tokens import Tokenizer, split_conversation
 from pytest_crucible.records.errors import DatasetError
+from pytest_crucible.records.row_files import read_rows
 
 
 class EmbeddedEncoder:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.adapters.preparations import Pending, Preparation
+from pytest_crucible.adapters.feature_rows import Pending, Preparation
 from pytest_crucible.features.row import Placed
 from pytest_crucible.records import MetricFacts, TrainingResult
 from pytest_crucible.records.statistics import KnownNumber
@@ -17,10 +17,10 @@ from pytest_crucible.records.statistics import KnownNumber
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_crucible.adapters.adapter_kind import Origin
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.adapters.origin import Origin
     from pytest_crucible.records import Adapter, Arm, Target, TargetResult
-    from pytest_crucible.session.experiment_estimate import SessionEstimate
+    from pytest_crucible.session.experiment import SessionEstimate
     from pytest_crucible.store.prune import Leftovers
 
 
@@ -47,7 +47,7 @@ def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
 
 
 def _estimate_lines(estimate: SessionEstimate, folder: Path) -> Iterator[str]:
-    from pytest_crucible.adapters.preparations import find_pending
+    from pytest_crucible.adapters.feature_rows import find_pending
     from pytest_crucible.stats.number_format import quantity
 
     pending = find_pending(estimate.arms)

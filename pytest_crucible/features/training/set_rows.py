@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from pytest_crucible.datasets.formats import read_rows
 from pytest_crucible.datasets.similar import Duplicate, find_duplicates
 from pytest_crucible.local_model.tokens import message_text
 from pytest_crucible.records.errors import DatasetError, SpecError, describe_type
+from pytest_crucible.records.row_files import read_rows
 from pytest_crucible.records.serialize import to_plain
 
 TrainingTask = Literal["sft", "dpo", "kto"]

@@ -45,8 +45,8 @@ from pytest_crucible.features.training.set_selection import (
     select_adversarial,
     select_rows,
 )
-from pytest_crucible.metrics.text import normalise
 from pytest_crucible.records import Adapter, MetricFacts, Plan
+from pytest_crucible.records.datasets import normalise
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.files import hash_file
 from pytest_crucible.records.secret_settings import hide_encoded

@@ -15,9 +15,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_crucible.adapters.adapter_kind import check_options
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.options import check_options
-from pytest_crucible.adapters.preparations import option_names
+from pytest_crucible.adapters.feature_rows import option_names
 from pytest_crucible.backends.context import QueueStates
 from pytest_crucible.backends.tinker.health import watch_queue
 from pytest_crucible.backends.tinker.service import OPTIONS, identify_model, names_service

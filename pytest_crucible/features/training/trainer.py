@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from pytest_crucible.adapters.adapter_kind import option_path
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.adapters.local import check_local, option_path
+from pytest_crucible.adapters.local import check_local
 from pytest_crucible.backends.local import open_engine
 from pytest_crucible.features.training.encoding import LAST, EmbeddedEncoder, Encoder, encode_rows
 from pytest_crucible.features.training.log import (

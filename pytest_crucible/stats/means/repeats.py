@@ -240,7 +240,12 @@ def pass_at_k(
     >>> round(result.per_sample[1], 4), round(result.mean, 4)
     (0.25, 0.6105)
     """
-    return _success_over_samples(f"pass@{k}", _any_of, attempts, successes, k, clusters, level)
+
+    def chance(n: int, succeeded: int, k: int) -> float:
+        # Exact whole numbers, divided once: neither a chance near 0 nor one near 1 loses digits.
+        return (comb(n, k) - comb(n - succeeded, k)) / comb(n, k)
+
+    return _success_over_samples(f"pass@{k}", chance, attempts, successes, k, clusters, level)
 
 
 def pass_hat_k(
@@ -259,7 +264,11 @@ def pass_hat_k(
     >>> round(result.per_sample[3], 4), round(result.mean, 4)
     (0.193, 0.2404)
     """
-    return _success_over_samples(f"pass^{k}", _all_of, attempts, successes, k, clusters, level)
+
+    def chance(n: int, succeeded: int, k: int) -> float:
+        return comb(succeeded, k) / comb(n, k)
+
+    return _success_over_samples(f"pass^{k}", chance, attempts, successes, k, clusters, level)
 
 
 def _success_over_samples(
@@ -285,15 +294,6 @@ def _success_over_samples(
     return RepeatedSuccess(
         method=method, mean=float(chances.mean()), interval=interval, per_sample=per_sample, k=k, note=note
     )
-
-
-def _any_of(n: int, succeeded: int, k: int) -> float:
-    # Exact whole numbers, divided once: neither a chance near 0 nor one near 1 loses digits.
-    return (comb(n, k) - comb(n - succeeded, k)) / comb(n, k)
-
-
-def _all_of(n: int, succeeded: int, k: int) -> float:
-    return comb(succeeded, k) / comb(n, k)
 
 
 def _counts(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> list[tuple[int, int]]:

@@ -15,7 +15,6 @@ import scipy
 
 from pytest_crucible.stats.arrays import (
     Array,
-    Codes,
     Labels,
     Side,
     check_counts,
@@ -102,34 +101,24 @@ def korn_graubard_bound(values: npt.ArrayLike, clusters: Labels, *, alpha: float
     5 % (20 clusters of 5, rate .95); with the two pseudo-clusters it stays within alpha.
     """
     check_tail(alpha, side)
-    array, codes, count = _binary(values, clusters)
+    array, codes, count = check_clustered(values, clusters)
+    graded = int(np.sum((array != 0) & (array != 1)))
+    if graded:
+        raise ValueError(f"{graded} of {array.size} values are neither 0 nor 1")
     rate = float(array.mean())
     totals, sizes = with_pseudo_clusters(cluster_totals(codes, array), np.bincount(codes), (0.0, 1.0))
     size = effective_size(array.size, count, _design_effect(totals, sizes), alpha)
     return beta_bound(rate * size, size, alpha=alpha, side=side)
 
 
-def _binary(values: npt.ArrayLike, clusters: Labels) -> tuple[Array, Codes, int]:
-    array, codes, count = check_clustered(values, clusters)
-    graded = int(np.sum((array != 0) & (array != 1)))
-    if graded:
-        raise ValueError(f"{graded} of {array.size} values are neither 0 nor 1")
-    return array, codes, count
-
-
-def _variance(totals: Array, sizes: Array) -> float:
-    """Return the linearised variance of the rate between clusters."""
-    n, clusters = float(sizes.sum()), sizes.size
-    residuals = totals - sizes * (float(totals.sum()) / n)
-    # Ultimate-cluster variance with the factor G / (G - 1), as in R's survey package.
-    return clusters / (clusters - 1) * float((residuals * residuals).sum()) / (n * n)
-
-
 def _design_effect(totals: Array, sizes: Array) -> float:
     """Return the variance of the rate between clusters over the binomial one; 0 when the rate is 0 or 1."""
-    n = float(sizes.sum())
+    n, clusters = float(sizes.sum()), sizes.size
     rate = float(totals.sum()) / n
-    return _variance(totals, sizes) * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
+    residuals = totals - sizes * rate
+    # Ultimate-cluster variance, linearised, with the factor G / (G - 1), as in R's survey package.
+    variance = clusters / (clusters - 1) * float((residuals * residuals).sum()) / (n * n)
+    return variance * n / (rate * (1 - rate)) if 0 < rate < 1 else 0.0
 
 
 def effective_size(n: int, clusters: int, effect: float, tail: float) -> float:

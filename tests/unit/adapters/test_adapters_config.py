@@ -31,42 +31,49 @@ def refusal(function, *arguments) -> str:
     return str(caught.value)
 
 
-def test_adapters_are_read_from_crucible_toml(tmp_path):
-    (tmp_path / "crucible.toml").write_text(CRUCIBLE_TOML)
-
-    assert read_adapters(tmp_path) == {"v2": V2}
-
-
-def test_adapters_are_read_from_pyproject_toml(tmp_path):
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT_TOML)
-
-    assert read_adapters(tmp_path) == {"v1": V1}
-
-
-@pytest.mark.parametrize(("content", "expected"), [(CRUCIBLE_TOML, {"v2": V2}), ("", {})], ids=["adapters", "empty"])
-def test_crucible_toml_hides_pyproject_toml(tmp_path, content, expected):
-    (tmp_path / "pyproject.toml").write_text(PYPROJECT_TOML)
-    (tmp_path / "crucible.toml").write_text(content)
+@pytest.mark.parametrize(
+    ("own", "project", "expected"),
+    [(CRUCIBLE_TOML, None, {"v2": V2}), (None, PYPROJECT_TOML, {"v1": V1}), (CRUCIBLE_TOML, PYPROJECT_TOML, {"v2": V2}),
+     ("", PYPROJECT_TOML, {})],
+    ids=["crucible.toml", "pyproject.toml", "both", "an empty crucible.toml"],
+)  # fmt: skip
+def test_adapters_are_read_from_one_file(tmp_path, own, project, expected):
+    for name, content in (("crucible.toml", own), ("pyproject.toml", project)):
+        if content is not None:
+            (tmp_path / name).write_text(content)
 
     assert read_adapters(tmp_path) == expected
 
 
-def test_declared_training_files_are_no_options(tmp_path):
-    path = tmp_path / "crucible.toml"
-    path.write_text(CRUCIBLE_TOML + 'trained_on = ["old.jsonl"]\n')
-    assert read_adapters(tmp_path) == {"v2": replace(V2, trained_on=("old.jsonl",))}
-    path.write_text(CRUCIBLE_TOML + "trained_on = 3\n")
-    assert "has trained_on = 3: write a list of files" in refusal(read_adapters, tmp_path)
+@pytest.mark.parametrize(
+    ("line", "facts"),
+    [
+        ('trained_on = ["old.jsonl"]', {"trained_on": ("old.jsonl",)}),
+        ('variables = { prompt = "terse.txt", tone = 3 }', {"variables": {"prompt": "terse.txt", "tone": 3}}),
+    ],
+    ids=["trained_on", "variables"],
+)
+def test_training_files_and_variables_are_no_options(tmp_path, line, facts):
+    (tmp_path / "crucible.toml").write_text(f"{CRUCIBLE_TOML}{line}\n")
+
+    assert read_adapters(tmp_path) == {"v2": replace(V2, **facts)}
 
 
-def test_variables_are_no_options(tmp_path):
-    path = tmp_path / "crucible.toml"
-    path.write_text(CRUCIBLE_TOML + 'variables = { prompt = "terse.txt", tone = 3 }\n')
-    assert read_adapters(tmp_path) == {"v2": replace(V2, variables={"prompt": "terse.txt", "tone": 3})}
-    path.write_text(CRUCIBLE_TOML + "variables = 3\n")
-    assert "has variables = 3: write a table" in refusal(read_adapters, tmp_path)
-    path.write_text(CRUCIBLE_TOML + "variables = { prompt = 3 }\n")
-    assert "has variables.prompt = 3: write the name of a file, or the text itself" in refusal(read_adapters, tmp_path)
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("trained_on = 3", "has trained_on = 3: write a list of files"),
+        ("variables = 3", "has variables = 3: write a table"),
+        (
+            "variables = { prompt = 3 }",
+            "has variables.prompt = 3: write the name of a file, or the text itself",
+        ),
+    ],
+)
+def test_invalid_training_files_and_variables_are_refused(tmp_path, line, sentence):
+    (tmp_path / "crucible.toml").write_text(f"{CRUCIBLE_TOML}{line}\n")
+
+    assert sentence in refusal(read_adapters, tmp_path)
 
 
 @pytest.mark.parametrize("content", [None, "", "[tool.other]\nx = 1\n", "[tool.crucible]\nx = 1\n"])
@@ -134,6 +141,7 @@ def test_a_uri_stands_for_backend_and_model(tmp_path):
         v1 = "recorded:answers/v1.jsonl"
         v2 = "tinker://RUN/sampler_weights/v2"
         v3 = { uri = "local:v3", parameters = { max_tokens = 6 } }
+        v4 = { uri = "openai+http://h:1/v1#m", timeout_s = 3.0 }
         """
     )
     adapters = read_adapters(tmp_path)
@@ -142,7 +150,9 @@ def test_a_uri_stands_for_backend_and_model(tmp_path):
         "v1": ("recorded", {"path": "answers/v1.jsonl"}, {}),
         "v2": ("tinker", {"model_path": "tinker://RUN/sampler_weights/v2"}, {}),
         "v3": ("local", {"checkpoint": "v3"}, {"max_tokens": 6}),
+        "v4": ("openai", {"base_url": "http://h:1/v1", "model": "m"}, {}),
     }
+    assert adapters["v4"].asking == {"timeout_s": 3.0}
 
 
 @pytest.mark.parametrize(
@@ -164,34 +174,20 @@ def test_an_adapter_is_found_by_its_name():
 
 
 @pytest.mark.parametrize(
-    ("uri", "backend", "path"),
+    ("uri", "backend", "options"),
     [
-        ("recorded:answers/v2.jsonl", "recorded", "answers/v2.jsonl"),
-        ("recorded:/data/a:b.jsonl", "recorded", "/data/a:b.jsonl"),
+        ("recorded:answers/v2.jsonl", "recorded", {"path": "answers/v2.jsonl"}),
+        ("recorded:/data/a:b.jsonl", "recorded", {"path": "/data/a:b.jsonl"}),
+        ("openai+https://models.example/v1#v2", "openai", {"base_url": "https://models.example/v1", "model": "v2"}),
     ],
 )
-def test_an_address_is_an_adapter_by_itself(uri, backend, path):
-    assert find_adapter(uri, {}) == Adapter(name=uri, backend=backend, options={"path": path})
+def test_a_uri_is_an_adapter_by_itself(uri, backend, options):
+    assert find_adapter(uri, {}) == Adapter(name=uri, backend=backend, options=options)
 
 
-def test_a_server_is_an_address_with_a_model():
-    uri = "openai+https://models.example/v1#v2"
-
-    assert find_adapter(uri, {}) == Adapter(
-        name=uri, backend="openai", options={"base_url": "https://models.example/v1", "model": "v2"}
-    )
+def test_a_server_needs_a_model():
     assert refusal(find_adapter, "openai+http://host/v1", {}) == (
         "adapter 'openai+http://host/v1' names no model: write openai+http://host/v1#MODEL"
-    )
-
-
-def test_a_server_may_be_named_in_the_configuration(tmp_path):
-    (tmp_path / "crucible.toml").write_text('[adapters.v2]\nuri = "openai+http://h:1/v1#m"\ntimeout_s = 3.0\n')
-
-    result = read_adapters(tmp_path)["v2"]
-
-    assert result == Adapter(
-        name="v2", backend="openai", options={"base_url": "http://h:1/v1", "model": "m"}, asking={"timeout_s": 3.0}
     )
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from experiment_builders import arm_of, scripted_arm
 
-from pytest_crucible.adapters.coverage import coverage_warnings
-from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.opened_arm import OpenedArm, coverage_warnings
 from pytest_crucible.backends.offline import recorded_rows
 from pytest_crucible.datasets import identify
 from pytest_crucible.records import Sample

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
-import importlib
-
 import pytest
 from adapter_contexts import context_in
 
+from pytest_crucible.adapters.adapter_kind import UriForm, read_rest
 from pytest_crucible.adapters.config import find_adapter, read_adapters
+from pytest_crucible.adapters.feature_rows import find_preparation
 from pytest_crucible.adapters.kinds import KINDS, AdapterKind, all_kinds, kind_of
 from pytest_crucible.adapters.opener import Opener
-from pytest_crucible.adapters.preparations import find_preparation
-from pytest_crucible.adapters.uris import UriForm, read_rest
 from pytest_crucible.backends import ScriptedBackend
 from pytest_crucible.features import load_rows
 from pytest_crucible.records import Adapter
 
-FUNCTIONS = ("open", "locate", "origin")
-
-
-@pytest.mark.parametrize(
-    "reference", sorted({getattr(kind, name) for kind in KINDS for name in FUNCTIONS if getattr(kind, name)})
-)
-def test_every_function_of_the_table_exists(reference):
-    module, _, function = reference.partition(":")
-
-    assert callable(getattr(importlib.import_module(module), function))
-
 
 def test_every_kind_can_be_opened():
-    assert all(kind.open for kind in all_kinds().values())
+    nothing = AdapterKind(name="nothing")
+
+    assert all(kind.open is not nothing.open for kind in all_kinds().values())
 
 
 def test_the_names_that_backend_may_have():
@@ -48,8 +37,8 @@ def test_a_kind_of_users_has_no_abilities(tmp_path):
     kind, adapter = kind_of(Adapter(name="v2", backend="theirs")), Adapter(name="v2", backend="theirs")
 
     assert not any((kind.is_seeded, kind.is_offline, kind.is_free, find_preparation(adapter)))
-    assert kind.open_backend(adapter, context_in(tmp_path)) is None
-    assert kind.locate_files(adapter, context_in(tmp_path), {}, tmp_path) is adapter
+    assert kind.open(adapter, context_in(tmp_path)) is None
+    assert kind.locate(adapter, context_in(tmp_path), {}, tmp_path) is adapter
 
 
 def open_echo(adapter: Adapter, context: object) -> ScriptedBackend:
@@ -60,9 +49,7 @@ def open_echo(adapter: Adapter, context: object) -> ScriptedBackend:
 @pytest.fixture
 def echo(monkeypatch):
     """A further kind: one row."""
-    row = AdapterKind(
-        name="echo", open=f"{__name__}:open_echo", uri=UriForm(("echo",), read_rest("voice")), is_seeded=True
-    )
+    row = AdapterKind(name="echo", open=open_echo, uri=UriForm(("echo",), read_rest("voice")), is_seeded=True)
     monkeypatch.setitem(all_kinds(), "echo", row)
 
 

@@ -11,7 +11,7 @@ import pytest
 from adapter_contexts import context_in
 
 from pytest_crucible import BackendError, DatasetError, Reply, Request
-from pytest_crucible.adapters.recorded import open_recorded
+from pytest_crucible.adapters.kinds import open_recorded
 from pytest_crucible.backends import load_recorded, recorded_rows
 from pytest_crucible.records import Adapter
 

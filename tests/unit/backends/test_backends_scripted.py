@@ -10,8 +10,7 @@ from adapter_contexts import context_in
 from virtual_time import in_event_loop
 
 from pytest_crucible import BackendError, Reply, Request, ScriptedBackend, SpecError
-from pytest_crucible.adapters.recorded import open_recorded
-from pytest_crucible.adapters.scripted import open_scripted
+from pytest_crucible.adapters.kinds import open_recorded, open_scripted
 from pytest_crucible.records import Adapter
 
 REQUEST = Request(input="2 + 2", sample="a", repeat=0)

@@ -18,7 +18,7 @@ from strategies import is_given, names, plain_values
 
 from pytest_crucible import DatasetError, Sample
 from pytest_crucible.datasets import load_file
-from pytest_crucible.datasets.formats import FORMATS
+from pytest_crucible.records.row_files import FORMATS
 
 Rows = list[dict[str, str]]
 ROWS = [

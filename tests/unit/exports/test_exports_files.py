@@ -18,11 +18,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.commands.runs import EXPORTS
-from pytest_crucible.datasets.formats import read_csv
 from pytest_crucible.exports import FORMATS, find_writer, write_csv, write_file, write_jsonl, write_parquet
 from pytest_crucible.features.cns3.antagonist_section import COLUMNS as FINDINGS
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.row_files import read_csv
 from pytest_crucible.records.views import unguard_cell
 from pytest_crucible.store.tables import EVENTS, OBSERVATIONS, REPEATS, REPLIES, TABLES, VARIANTS
 

@@ -78,13 +78,6 @@ def test_perfect_separation_has_an_interval():
     assert 0.8 < of_counts.interval.low < 1
 
 
-def test_equal_data_have_equal_intervals():
-    rng = np.random.default_rng(1)
-    prepared = Prepared(values=rng.normal(size=60), strata=(rng.random(60) < 0.4).astype(float))
-
-    assert pooled.estimate_average_precision(prepared, 0.95) == pooled.estimate_average_precision(prepared, 0.95)
-
-
 @given(SCORES, st.integers(1, 5))
 def test_intervals_hold_the_estimate(rows, groups):
     scores, labels = table(rows)

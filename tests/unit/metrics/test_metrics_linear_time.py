@@ -160,6 +160,7 @@ NO_REPLIES = {
     "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/measures.py": CONFIGURATION,
     "records/registry.py": CONFIGURATION,
+    "records/row_files.py": "its pattern is one class of blanks",
     "records/settings.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
     "records/datasets.py": CONFIGURATION,

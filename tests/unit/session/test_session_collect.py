@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from adapter_contexts import default_settings
-from experiment_builders import collect_items
+from experiment_builders import collect_items, make_resources
 
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.session.collect import ExperimentCollection
@@ -32,13 +30,6 @@ JOINED = """
         crucible.score(right=True)
 """
 ARMS = {"adapter": "recorded:v2.jsonl", "compare": ("recorded:v1.jsonl",)}
-
-
-@pytest.fixture
-def resources(tmp_path: Path) -> Iterator[Resources]:
-    opened = Resources(str(tmp_path / "runs.db"), cache="off")
-    yield opened
-    opened.close()
 
 
 @pytest.fixture(autouse=True)
@@ -197,9 +188,9 @@ def test_a_session_that_sends_no_requests_stores_nothing(pytester, resources, ho
     assert "store" not in vars(resources)
 
 
-def test_nothing_is_planned_for_a_store_that_cannot_be_opened(pytester, tmp_path):
-    (tmp_path / "folder").mkdir()
-    resources = Resources(str(tmp_path / "folder"), cache="off")
+def test_nothing_is_planned_for_a_store_that_cannot_be_opened(pytester):
+    (pytester.path / "folder").mkdir()
+    resources = make_resources(pytester, store="folder")
     collection = collect(resources, collect_items(pytester, EXPERIMENT))
 
     assert not collection.store_plans("run")

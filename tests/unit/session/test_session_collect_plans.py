@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.session.collect_plans import collect_plans
+from pytest_crucible.session.pytest_project import collect_plans
 
 EXPERIMENT = """
     import pytest

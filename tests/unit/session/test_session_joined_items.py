@@ -14,8 +14,8 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.records import Arm, MetricFacts, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import BackendError, SpecError
 from pytest_crucible.sample.loop import BackgroundLoop
+from pytest_crucible.session.items import JoinedTest
 from pytest_crucible.session.joined_items import Crucible, settle_outcome, store_item
-from pytest_crucible.session.joined_tests import JoinedTest
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.runs import RunStore
 

@@ -12,8 +12,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics.definition import as_metric
 from pytest_crucible.records import Arm, MetricFacts
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.declared_data import DeclaredDatasets, declared_metrics
-from pytest_crucible.session.experiment_data import SessionDatasets
+from pytest_crucible.session.experiment_data import SessionDatasets, declared_metrics
 from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 
@@ -110,7 +109,7 @@ def test_a_joined_tests_samples_are_its_items(pytester, arms):
 def test_a_file_is_looked_for_beside_the_test_and_then_below_the_root_and_read_once(pytester):
     (pytester.path / "rows.jsonl").write_text('{"id": "root", "input": 1}\n')
     (item,) = collect_items(pytester, SOURCE.replace('[{"id": k, "input": k} for k in "abcd"]', '"rows.jsonl"'))
-    datasets = DeclaredDatasets(item.config)
+    datasets = SessionDatasets(item.config)
     first = datasets.samples(item, experiment_mark(item))
     (pytester.path / "rows.jsonl").write_text('{"id": "changed", "input": 1}\n')
 
@@ -124,7 +123,7 @@ def test_a_dataset_that_is_no_dataset_is_refused(pytester):
     with pytest.raises(
         SpecError, match="dataset=5 cannot be used: pass a file, a name, a list of samples or a function"
     ):
-        DeclaredDatasets(item.config).samples(item, experiment_mark(item))
+        SessionDatasets(item.config).samples(item, experiment_mark(item))
 
 
 def polite(reply, sample):

@@ -65,7 +65,7 @@ def test_nothing_is_shown_elsewhere(pytester, options, facts):
 
 
 def test_without_a_terminal_there_is_a_line_now_and_then(pytester, monkeypatch):
-    monkeypatch.setattr("pytest_crucible.session.progress_log.LOG_EVERY_S", 0.0)
+    monkeypatch.setattr("pytest_crucible.session.progress.LOG_EVERY_S", 0.0)
     show, screen = display(pytester, is_terminal=False)
     show(Progress(total=300, done=120, lost=1))
     show(None)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from pathlib import Path
+from dataclasses import fields
 
 import pytest
+from experiment_builders import make_resources
 
 from pytest_crucible.backends.limiting.limiter import Limiters
-from pytest_crucible.records import Reply, Request
+from pytest_crucible.backends.spending import Prices, Spending
+from pytest_crucible.records import BUDGET, BudgetSpent, Event, Reply, Request
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.session.resources import Resources
+from pytest_crucible.session.resources import Resources, budget_lines, emit_budgets
 
 
 class Server:
@@ -32,44 +34,37 @@ class Server:
             raise self.error
 
 
-class WatchedLimiters(Limiters):
-    closed = False
-
-    def close(self) -> None:
-        super().close()
-        self.closed = True
-
-
-def open_resources(tmp_path: Path, *backends: Server) -> tuple[Resources, WatchedLimiters]:
+def open_resources(pytester: pytest.Pytester, *backends: Server) -> Resources:
     """Resources of which all are in use."""
-    limiters = WatchedLimiters()
-    resources = Resources(str(tmp_path / "crucible.db"), cache="auto", limiters=lambda: limiters)
+    resources = make_resources(pytester, cache="auto")
     resources.add_backends(*backends)
     _ = resources.loop, resources.writer, resources.shared
-    return resources, limiters
+    return resources
 
 
 def threads_of_ours() -> list[str]:
     return [thread.name for thread in threading.enumerate() if thread.name.startswith("crucible")]
 
 
-def test_a_backend_whose_close_raises_leaves_nothing_open(tmp_path):
+def test_a_backend_whose_close_raises_leaves_nothing_open(pytester, monkeypatch):
+    closed = []
+    monkeypatch.setattr(Limiters, "close", lambda limiters: closed.append(limiters))
     before = threads_of_ours()
-    resources, limiters = open_resources(tmp_path, Server(OSError("the connection is gone")))
+    resources = open_resources(pytester, Server(OSError("the connection is gone")))
     store = resources.store
 
     with pytest.raises(OSError, match="the connection is gone"):
         resources.close()
 
     assert threads_of_ours() == before
-    assert limiters.closed
+    assert closed == [resources.shared.limiters]
     assert store.engine.pool.checkedout() == 0
     assert not {"loop", "writer", "store"} & set(resources.__dict__)
 
 
-def test_a_store_that_cannot_be_opened_is_tried_once(tmp_path):
-    (tmp_path / "crucible.db").write_text("something else " * 100)
-    resources = Resources(str(tmp_path / "crucible.db"), cache="auto")
+def test_a_store_that_cannot_be_opened_is_tried_once(pytester):
+    (pytester.path / "runs.db").write_text("something else " * 100)
+    resources = make_resources(pytester, store="runs.db")
     errors = []
 
     for _ in range(2):
@@ -80,9 +75,9 @@ def test_a_store_that_cannot_be_opened_is_tried_once(tmp_path):
     assert errors[0] is errors[1]
 
 
-def test_all_backends_are_closed_in_their_order_although_one_raises(tmp_path):
+def test_all_backends_are_closed_in_their_order_although_one_raises(pytester):
     servers = [Server(), Server(OSError("gone")), Server()]
-    resources, _ = open_resources(tmp_path, *servers)
+    resources = open_resources(pytester, *servers)
 
     with pytest.raises(OSError, match="gone"):
         resources.close()
@@ -90,26 +85,25 @@ def test_all_backends_are_closed_in_their_order_although_one_raises(tmp_path):
     assert [server.closed for server in servers] == [1, 1, 1]
 
 
-def test_closing_again_closes_nothing_twice(tmp_path):
+def test_closing_again_closes_nothing_twice(pytester):
     server = Server()
-    resources, _ = open_resources(tmp_path, server)
+    resources = open_resources(pytester, server)
     resources.close()
     resources.close()
 
     assert server.closed == 1
 
 
-def test_what_was_never_used_is_not_opened_to_be_closed(tmp_path):
-    resources = Resources(str(tmp_path / "crucible.db"), cache="auto")
+def test_unused_resources_are_not_opened_to_be_closed(pytester):
+    resources = make_resources(pytester, cache="auto")
     resources.close()
 
-    assert not (tmp_path / "crucible.db").exists()
+    assert not (pytester.path / ".crucible").exists()
     assert "replies" not in resources.__dict__
 
 
-def test_what_the_session_changed_is_restored_from_the_last_change_to_the_first(tmp_path):
+def test_changes_of_the_session_are_restored_from_the_last_to_the_first(resources):
     restored = []
-    resources = Resources(str(tmp_path / "crucible.db"), cache="off")
     for name in ("first", "second"):
         resources.on_close(lambda name=name: restored.append(name))
     resources.close()
@@ -118,9 +112,8 @@ def test_what_the_session_changed_is_restored_from_the_last_change_to_the_first(
     assert restored == ["second", "first"]
 
 
-def test_a_restore_that_raises_keeps_no_other_from_running(tmp_path):
+def test_a_restore_that_raises_keeps_no_other_from_running(resources):
     restored = []
-    resources = Resources(str(tmp_path / "crucible.db"), cache="off")
     resources.on_close(lambda: restored.append("first"))
     resources.on_close(lambda: 1 / 0)
 
@@ -130,20 +123,64 @@ def test_a_restore_that_raises_keeps_no_other_from_running(tmp_path):
     assert restored == ["first"]
 
 
-def test_without_a_cache_backends_share_none(tmp_path):
-    resources = Resources(str(tmp_path / "crucible.db"), cache="off")
-
+def test_without_a_cache_backends_share_none(resources):
     assert resources.shared.cache is None
-    resources.close()
 
 
 @pytest.mark.parametrize(
     ("mode", "only", "refresh"), [("auto", False, False), ("only", True, False), ("refresh", False, True)]
 )
-def test_the_cache_mode_reaches_the_cache(tmp_path, mode, only, refresh):
-    resources = Resources(str(tmp_path / "crucible.db"), cache=mode, fresh=["v1"])
+def test_the_cache_mode_reaches_the_cache(pytester, mode, only, refresh):
+    resources = make_resources(pytester, cache=mode, compare=("v1",), fresh=True)
     cache = resources.shared.cache
 
     assert cache is not None
     assert (cache.only, cache.refresh, cache.fresh) == (only, refresh, frozenset({"v1"}))
     resources.close()
+
+
+# -- budgets --------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_budget_there_is_nothing_to_report(resources):
+    events: list[Event] = []
+
+    emit_budgets(events.append, resources.shared.spending, "test_a.py::test_a")
+
+    assert resources.shared.spending.run is None
+    assert events == []
+
+
+@pytest.mark.parametrize(
+    ("own", "budgets"), [((), ["100 requests"]), (("10 requests",), ["100 requests", "10 requests"])]
+)
+def test_the_budgets_of_the_run_and_of_an_experiment_are_emitted_apart(own, budgets):
+    events: list[Event] = []
+    spending = Spending("100 requests", Prices({}))
+    for budget in own:
+        spending.allow("test_a.py::test_a", budget, ["v2"])
+
+    emit_budgets(events.append, spending, "test_a.py::test_a")
+
+    assert [(event.name, event.experiment, event.facts["budget"]) for event in events] == list(
+        zip((BUDGET, BUDGET), ("", "test_a.py::test_a"), budgets, strict=False)
+    )
+
+
+def test_the_budget_of_the_run_comes_last():
+    zero = dict.fromkeys((field.name for field in fields(BudgetSpent)), 0)
+    spent = [
+        BudgetSpent(**{**zero, "experiment": experiment, "budget": "5 USD", "said": sentence})
+        for experiment, sentence in (("", "3 of 5 USD"), ("test_a", "1 of 2 USD"))
+    ]
+
+    assert budget_lines(spent) == ["budget   test_a: 1 of 2 USD", "budget   3 of 5 USD"]
+
+
+def test_one_process_has_no_shared_ledger(pytester, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    resources = make_resources(pytester, budget=("5 USD",))
+    _ = resources.shared
+    resources.close()
+
+    assert list(tmp_path.glob("pytest-crucible-*")) == []

@@ -8,8 +8,7 @@ import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,11 +24,10 @@ from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Arm, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, CrucibleError
 from pytest_crucible.sample.engine import Deadline
-from pytest_crucible.session.experiment import Experiment
-from pytest_crucible.session.experiment_run import ExperimentRun
+from pytest_crucible.session.experiment import Experiment, ExperimentRun
+from pytest_crucible.session.experiment_items import ExperimentItems
 from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.run_experiment import ExperimentRunner
-from pytest_crucible.session.stored_replies import arm_fingerprint
+from pytest_crucible.session.run_entry import arm_fingerprint
 from pytest_crucible.store.outcomes import load_outcomes
 from pytest_crucible.store.reused_outcomes import reused_replies
 
@@ -66,13 +64,6 @@ class Models:
 
 
 @pytest.fixture
-def resources(tmp_path: Path) -> Iterator[Resources]:
-    opened = Resources(str(tmp_path / "runs.db"), cache="off")
-    yield opened
-    opened.close()
-
-
-@pytest.fixture
 def models() -> Models:
     return Models()
 
@@ -88,15 +79,29 @@ def run_it(
     run: str = "first",
     *,
     show: Any = lambda progress: None,
-    parts: dict[str, Any] | None = None,
+    deadline: Deadline | None = None,
+    spending: Spending | None = None,
+    emit: Any = None,
     **settings: Any,
 ) -> None:
-    store = resources.store
-    store.begin_run(run, started="now", seed=0, alpha=0.05, correction="holm", environment={})
-    options = {"on_observation": None, "cache": None, **(parts or {})}
-    runner = ExperimentRunner(run, default_settings(**settings), store, resources.writer, resources.loop, **options)
+    resources.store.begin_run(run, started="now", seed=0, alpha=0.05, correction="holm", environment={})
     item, experiment = planned
-    runner(ExperimentRun(item, experiment, show=show))
+    shared = SimpleNamespace(cache=None, spending=spending or Spending())
+    state: Any = SimpleNamespace(
+        config=item.config,
+        settings=default_settings(**settings),
+        run=run,
+        resources=SimpleNamespace(store=resources.store, writer=resources.writer, loop=resources.loop, shared=shared),
+        publisher=SimpleNamespace(sample_emit=emit),
+        interruptions=SimpleNamespace(check=lambda: None),
+        deadline=deadline,
+    )
+    ExperimentItems(state).ask(ExperimentRun(item, experiment, show=show))
+
+
+def observe(planned: tuple[pytest.Function, Experiment], function: Any) -> None:
+    """Call a function with each observation, as a plugin's hook is."""
+    planned[0].config.pluginmanager.register(SimpleNamespace(pytest_crucible_observed=function), "observer")
 
 
 def load_stored(resources: Resources, run: str = "first") -> tuple[int, bool]:
@@ -122,12 +127,15 @@ def test_each_sample_arm_and_repeat_is_requested_once_and_stored(resources, mode
 
 def test_each_score_is_reported_with_its_arm_and_sample(resources, planned):
     calls = []
-    run_it(resources, planned, parts={"on_observation": lambda **facts: calls.append(facts)})
 
-    assert {facts["nodeid"] for facts in calls} == {planned[1].plan.nodeid}
-    assert Counter((facts["arm"], facts["sample"]) for facts in calls) == {
-        (arm, sample): 2 for arm in ("v2", "v1") for sample in "abc"
-    }
+    def record(nodeid, arm, sample, observation):
+        calls.append((nodeid, arm, sample, observation.value))
+
+    observe(planned, record)
+    run_it(resources, planned)
+
+    nodeid = planned[1].plan.nodeid
+    assert Counter(calls) == {(nodeid, arm, sample, True): 2 for arm in ("v2", "v1") for sample in "abc"}
 
 
 def test_progress_counts_all_units_and_is_cleared_at_the_end(resources, pytester):
@@ -218,7 +226,7 @@ def test_stored_answers_do_not_depend_on_the_name_of_an_arm(planned):
 
 
 def test_after_the_deadline_nothing_is_requested_and_the_experiment_stays_open(resources, models, planned):
-    run_it(resources, planned, parts={"deadline": Deadline(time.monotonic() - 1, "1 s")})
+    run_it(resources, planned, deadline=Deadline(time.monotonic() - 1, "1 s"))
 
     key, finished = load_stored(resources)
     assert not finished
@@ -234,7 +242,7 @@ def test_a_budget_covers_whole_pairs_and_a_resumed_run_requests_the_rest(resourc
         for arm in (models.candidate, models.baseline)
     ]
     planned = plan_item(pytester, SOURCE, *arms)
-    run_it(resources, planned, parts={"spending": spending}, concurrency=1)
+    run_it(resources, planned, spending=spending, concurrency=1)
 
     key, finished = load_stored(resources)
     assert not finished
@@ -260,7 +268,7 @@ def test_a_resumed_arm_reserves_nothing_for_stored_answers(resources, models, py
         resources,
         plan_item(pytester, SOURCE, *arms),
         "second",
-        parts={"spending": spending},
+        spending=spending,
         resume=True,
         concurrency=1,
     )
@@ -314,11 +322,12 @@ def test_an_interrupt_cancels_the_requests_in_flight(resources, pytester):
 
 
 def test_a_timeout_error_of_a_plugin_ends_the_run_instead_of_waiting_for_ever(resources, planned):
-    def fail(**facts: object) -> None:
+    def fail(observation: object) -> None:
         raise TimeoutError("the plugin waited too long")
 
+    observe(planned, fail)
     with pytest.raises(TimeoutError, match="the plugin waited too long"):
-        run_it(resources, planned, parts={"on_observation": fail})
+        run_it(resources, planned)
 
 
 def test_threads_of_a_blocking_test_end_with_it(resources, pytester):
@@ -339,7 +348,7 @@ def test_threads_of_a_blocking_test_end_with_it(resources, pytester):
 
 def test_experiment_and_samples_are_emitted(resources, planned):
     events: list[Event] = []
-    run_it(resources, planned, parts={"emit": events.append})
+    run_it(resources, planned, emit=events.append)
 
     assert [event.name for event in (events[0], events[-1])] == ["experiment.start", "experiment.stop"]
     assert Counter(event.name for event in events[1:-1]) == {"sample.start": 12, "sample.stop": 12}

@@ -90,6 +90,16 @@ def test_a_drift_that_is_proven_may_be_within_the_margin():
     assert decide_margin(drift, 0.1, alpha=0.05, family_size=15) == "met"
 
 
+def test_bounds_are_those_of_bounded_differences():
+    """McDiarmid (1989): one value moves the distance by 1 / n at most."""
+    drift = compare_categories([0, 30, 30], [45, 45, 0])
+    slack = np.sqrt(np.log(20) / 2 * (1 / 60 + 1 / 90))
+
+    assert drift.upper(0.05) == pytest.approx(drift.distance + slack)
+    assert drift.lower(0.05) == pytest.approx(drift.distance - drift.noise - slack)
+    assert drift.noise == pytest.approx(0.5 * np.sqrt(2 * (1 / 60 + 1 / 90)))
+
+
 def test_the_stability_index_is_shown_beside_its_mean_without_drift():
     indices = [stability_of_numbers(DRAW.normal(size=50), DRAW.normal(size=50)) for _ in range(60)]
     excess = np.array([index - expected for index, expected in indices])

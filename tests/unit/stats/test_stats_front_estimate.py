@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import pickle
 
@@ -184,23 +183,19 @@ def test_difference_bounds_are_those_of_a_comparison_with_a_margin(kind, validit
         (lambda: estimate([[1, math.nan], [1, 1]]), "1 of 4 values are NaN"),
         (lambda: estimate(["good"]), "values must be numbers"),
         (lambda: estimate([[1, 2], [3]]), "as many repeats"),
-        (lambda: estimate(SCORES, kind="score"), "kind must be one of 'auto', .* not 'score'"),
         (lambda: estimate(SCORES, kind="bounded"), "needs its bounds"),
         (lambda: estimate(SCORES, bounds=(1, 0)), "below the high bound"),
         (lambda: estimate(SCORES, bounds=(0, 0.5)), "of 24 values lie outside"),
         (lambda: estimate(SCORES, alpha=95), "alpha must lie between 0 and 1, not 95"),
         (lambda: estimate(SCORES, clusters="group"), "not the single text"),
         (lambda: estimate(SCORES, clusters=[*SIXES[:23], None]), "label is missing"),
-        (lambda: mean_bound(SCORES, side="Lower"), "side must be one of 'lower', 'upper', not 'Lower'"),
         (lambda: mean_bound(SCORES, alpha=0), "alpha must lie"),
-        (lambda: mean_bound(SCORES, validity="sure"), "validity must be one of 'standard', 'guaranteed', not 'sure'"),
         (lambda: mean_bound(SCORES, kind="unbounded", validity="guaranteed"), "no guaranteed bound for unbounded"),
         (
             lambda: difference_bounds(OTHERS, SCORES, False, bounds=UNIT, validity="guaranteed"),
             "no guaranteed margin for bounded values of two arms",
         ),
         (lambda: difference_bounds(OTHERS, SCORES, alpha=0.5), "below 0.5, not 0.5"),
-        (lambda: difference_bounds(OTHERS, SCORES, validity="sure"), "validity must be one of"),
         (lambda: difference_bounds(OTHERS, SCORES, "no"), "paired must be True or False"),
         (lambda: difference_bounds(SCORES, []), "24 candidate and 0 baseline values"),
     ],
@@ -208,10 +203,3 @@ def test_difference_bounds_are_those_of_a_comparison_with_a_margin(kind, validit
 def test_wrong_input_is_refused_with_what_is_right(ask, message):
     with pytest.raises(ValueError, match=message):
         ask()
-
-
-def test_records_cannot_be_changed():
-    for record in (estimate(SCORES), mean_bound(SCORES), difference_bounds(OTHERS, SCORES)):
-        with pytest.raises(dataclasses.FrozenInstanceError):
-            record.method = "another"
-        assert pickle.loads(pickle.dumps(record)) == record

@@ -64,15 +64,6 @@ def test_the_bound_is_where_the_p_value_is_alpha_and_mirrors(candidate, baseline
         assert mirrored == pytest.approx(above, rel=1e-6)
 
 
-def test_it_is_narrower_than_two_bounds_at_half_of_alpha_and_wider_than_none():
-    low = melded_bound(GOOD, BAD, bounds=UNIT, alpha=0.05, side="lower")
-    apart = gaffke_bound(GOOD, end=0.0, alpha=0.025, side="lower") - gaffke_bound(
-        BAD, end=1.0, alpha=0.025, side="upper"
-    )
-
-    assert apart < low < GOOD.mean() - BAD.mean()
-
-
 def test_clusters_of_one_are_independent_values_and_whole_ones_weigh_as_one():
     how = {"bounds": UNIT, "alpha": 0.05, "side": "lower"}
     plain = melded_bound(GOOD, BAD, **how)

@@ -1,17 +1,18 @@
-"""The variable `prompt` of an adapter is the argument `prompt` of a test function."""
+"""Forms of the prompt, and the variable `prompt` of an adapter, are the argument `prompt` of a test function."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 import pytest
-from experiment_builders import plan_item, scripted_arm
+from experiment_builders import ALONE, plan_item, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.factors.declarations import read_fixed
 from pytest_crucible.features.factors.prompts import read_arm_prompts
 from pytest_crucible.records import Unit
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.stored_replies import arm_fingerprint
+from pytest_crucible.session.run_entry import arm_fingerprint
 
 SOURCE = """
     import pytest
@@ -105,3 +106,69 @@ def test_refusals_name_the_adapter_and_what_to_do(pytester):
     assert same == "the prompts 'terse.txt' and 'same.txt' have the same text: keep one of them"
     (pytester.path / "same.txt").write_text("Be polite.")
     assert "test_it has prompts= and adapter 'v2' has variables.prompt" in refusal(pytester, beside, v2)
+
+
+@pytest.mark.parametrize(
+    ("declared", "sentence"),
+    [
+        (["terse.txt", "polit.txt"], "there is no prompt 'polit.txt' in .*; did you mean 'polite.txt'"),
+        (["terse.txt"], "has 1 prompt: give at least two forms of the prompt .a verdict needs three"),
+        ([], "has 0 prompts: give at least two"),
+        (["terse.txt", "terse.txt"], "names the prompt 'terse.txt' twice: name each once"),
+        (["terse.txt", "copy.txt"], "the prompts 'terse.txt' and 'copy.txt' have the same text: keep one of them"),
+        (["terse.txt", "empty.txt"], "empty.txt is empty: write the prompt into it"),
+        (["terse.txt", "bytes.txt"], "bytes.txt cannot be read as text: "),
+        (["terse.txt", 3], "has 3 among its prompts: write the name of a file"),
+        ("terse.txt", "prompts='terse.txt': write a list of files, each with one form of the prompt"),
+    ],
+)
+def test_invalid_forms_are_refused(pytester, declared, sentence):
+    for name, text in (("terse", "Be terse."), ("polite", "Be polite."), ("copy", "Be terse."), ("empty", "\n")):
+        (pytester.path / f"{name}.txt").write_text(text)
+    (pytester.path / "bytes.txt").write_bytes(b"\xff\xfe")
+
+    with pytest.raises(SpecError, match=sentence):
+        plan_item(pytester, SOURCE.replace("metrics=", f"prompts={declared!r}, metrics="), scripted_arm(str))
+
+
+FIXTURE = "\n    @pytest.fixture\n    def prompt():\n        return 'mine'\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (
+            SOURCE.replace(", prompt)", ")"),
+            "test_it has prompts= and no argument 'prompt': add the argument, which receives",
+        ),
+        (SOURCE + FIXTURE, "'prompt' is a fixture of .*, but inside an experiment it is what"),
+    ],
+    ids=["no argument", "a fixture of this name"],
+)
+def test_forms_need_an_argument_of_their_own(pytester, source, sentence):
+    for name in ("terse", "polite"):
+        (pytester.path / f"{name}.txt").write_text(f"Be {name}.")
+
+    with pytest.raises(SpecError, match=sentence):
+        plan_item(
+            pytester, source.replace("metrics=", "prompts=['terse.txt', 'polite.txt'], metrics="), scripted_arm(str)
+        )
+
+
+@pytest.mark.parametrize(
+    ("fixed", "sentence"),
+    [
+        ("round", "fixed='round', and 'round' is not a factor: did you mean 'rounds'"),
+        (["prompts", "seeds"], "'seeds' is not a factor: the factors are prompts, trainings, rounds"),
+        (3, "fixed=3: write one or several of prompts, trainings, rounds"),
+    ],
+)
+def test_an_unknown_factor_cannot_be_fixed(fixed, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        read_fixed(fixed)
+
+
+@pytest.mark.parametrize("rounds", ["0", "-1"])
+def test_there_is_at_least_one_round(pytester, rounds):
+    with pytest.raises(pytest.UsageError, match=f"crucible_rounds is {rounds}: write a whole number of at least 1"):
+        pytester.parseconfigure(*ALONE, f"--crucible-rounds={rounds}")

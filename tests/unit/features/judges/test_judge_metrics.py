@@ -26,7 +26,7 @@ LEVELS = ("bad", "very good")
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "VERDICT: bad",
         "Because.\nVERDICT: BAD\n\n",
@@ -41,12 +41,12 @@ LEVELS = ("bad", "very good")
         "__VERDICT: bad__",
     ],
 )
-def test_the_last_line_is_the_verdict(said):
-    assert read_verdict(said, LEVELS) == "bad"
+def test_the_last_line_is_the_verdict(text):
+    assert read_verdict(text, LEVELS) == "bad"
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "",
         "bad",
@@ -59,15 +59,15 @@ def test_the_last_line_is_the_verdict(said):
         "VERDICT: bad or very good",
     ],
 )
-def test_a_reply_without_exactly_one_final_verdict_is_unreadable(said):
+def test_a_reply_without_exactly_one_final_verdict_is_unreadable(text):
     with pytest.raises(NoVerdict, match="expected one last line 'VERDICT: bad or very good'"):
-        read_verdict(said, LEVELS)
+        read_verdict(text, LEVELS)
 
 
 @given(st.text())
-def test_an_error_quotes_a_part_of_the_reply(said):
+def test_an_error_quotes_a_part_of_the_reply(text):
     with pytest.raises(NoVerdict) as none:
-        read_verdict(f"{said}\n.", LEVELS)
+        read_verdict(f"{text}\n.", LEVELS)
 
     assert len(str(none.value)) < 400
 
@@ -134,7 +134,7 @@ def asking(*answers: str) -> tuple[Judge, list]:
 
 @pytest.fixture
 def configured():
-    yield lambda one: configure(judge=lambda: one)
+    yield lambda model: configure(judge=lambda: model)
     configure()
 
 
@@ -143,13 +143,13 @@ def test_entailment_is_the_verdict_of_the_judge(configured):
     configured(judge)
     scorer = JudgeEntailment()
 
-    async def scored():
+    async def score_reply():
         set_current_reply("test.py::test", "q1", 2)
         return await scorer.score([("Tea helps.", "Tea helps."), ("Tea helps.", "Tea does not help.")])
 
-    one, other = asyncio.run(scored())
+    first, second = asyncio.run(score_reply())
 
-    assert (one.entailment, one.contradiction, other.entailment, other.contradiction) == (1.0, 0.0, 0.0, 1.0)
+    assert (first.entailment, first.contradiction, second.entailment, second.contradiction) == (1.0, 0.0, 0.0, 1.0)
     assert [(request.arm, request.sample, request.repeat, request.experiment) for request in sent] == [
         ("judge:critic", "q1", 2, "test.py::test")
     ] * 2
@@ -165,12 +165,12 @@ def value(configured, *answers):
     configured(judge)
     calls = []
 
-    async def scored():
+    async def score_reply():
         set_current_reply("test.py::test", "q1", 0, calls)
         return await GOOD(Reply(text="4"), Sample(id="q1", input="2 + 2"))
 
     try:
-        return asyncio.run(scored()), sent, calls
+        return asyncio.run(score_reply()), sent, calls
     except NoVerdict as error:
         return str(error), sent, calls
 
@@ -205,9 +205,9 @@ def test_a_verdict_in_the_judges_reasoning_does_not_count(configured):
 
 def test_the_version_depends_on_judge_question_and_levels(configured):
     def version(question="Good?", levels=(("bad", 0), ("good", 1)), temperature=0):
-        one, _ = asking()
-        one.identity = f"critic:{temperature}"
-        configured(one)
+        model, _ = asking()
+        model.identity = f"critic:{temperature}"
+        configured(model)
         return judges.rubric("r", question, levels=dict(levels)).with_version().facts.version
 
     versions = [
@@ -233,7 +233,7 @@ def test_the_version_depends_on_judge_question_and_levels(configured):
     ],
 )
 def test_preference_counts_only_where_both_orders_agree(configured, verdicts, value):
-    judge, sent = asking(*(f"VERDICT: {one}" for one in verdicts.split()))
+    judge, sent = asking(*(f"VERDICT: {answer}" for answer in verdicts.split()))
     configured(judge)
     better = judges.pairwise("better", "Which is better?")
 

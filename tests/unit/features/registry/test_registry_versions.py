@@ -10,8 +10,8 @@ import pytest
 from adapter_contexts import context_in
 from answer_builders import arm, inputs_of
 
-from pytest_crucible.adapters.arm_makers import find_training_start
 from pytest_crucible.adapters.context import AdapterContext
+from pytest_crucible.adapters.feature_rows import find_training_start
 from pytest_crucible.features.registry import section as candidates
 from pytest_crucible.features.registry.records import LogEntry, StoredWeights, Version
 from pytest_crucible.features.registry.store import add_version, load_registry

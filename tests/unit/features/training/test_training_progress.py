@@ -26,8 +26,8 @@ from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.session.experiment_estimate import SessionEstimate
-from pytest_crucible.session.progress_lines import TerminalProgress
+from pytest_crucible.session.experiment import SessionEstimate
+from pytest_crucible.session.progress import TerminalProgress
 from pytest_crucible.stats.number_format import seconds
 
 

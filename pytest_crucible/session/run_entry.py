@@ -1,0 +1,226 @@
+"""Enters a run and its experiments into the run store, with the stored replies that they may use."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from pytest_crucible.plan.fingerprint import differences
+from pytest_crucible.records import Arm, ArmOutcomes, Plan, Sample
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.files import git_commit
+from pytest_crucible.records.plan import ANSWERED_BY
+from pytest_crucible.records.settings import Settings
+from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
+from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.session.items import JoinedTest
+from pytest_crucible.store.decisions import find_member
+from pytest_crucible.store.experiments import StoredExperiment, load_experiment
+from pytest_crucible.store.history import add_tag, check_tag
+from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
+from pytest_crucible.store.runs import RunStore
+
+
+def enter_run(store: RunStore, run: str, config: pytest.Config, settings: Settings, facts: Mapping[str, Any]) -> None:
+    """Enter a run with its tags. `facts` are further entries of its manifest. Raises SpecError for an invalid tag."""
+    # Checked first: an invalid tag would otherwise leave a run that lacks it.
+    for name in settings.tag:
+        check_tag(name)
+    command, started = config.invocation_params, utc_now()
+    manifest = build_manifest(command.args, command.dir, config.rootpath, settings)
+    store.begin_run(
+        run,
+        started=started,
+        seed=settings.seed,
+        alpha=settings.alpha,
+        correction="holm",
+        git=git_commit(config.rootpath),
+        environment=environment_facts(),
+        manifest={**manifest, **facts},
+    )
+    for name in settings.tag:
+        add_tag(store, run, name, at=started)
+
+
+def enter_withheld(store: RunStore, run: str, experiments: Iterable[Experiment]) -> None:
+    """Enter the experiments that send nothing. Their verdicts are undecided."""
+    for experiment in experiments:
+        if experiment.plan.withheld:
+            store.enter_unanswered(run, experiment.plan, experiment.dataset.samples)
+
+
+def enter_joined_tests(store: RunStore, run: str, joined_tests: Iterable[JoinedTest]) -> None:
+    """Enter joined tests, whose samples are their items, and keep the keys of their arms."""
+    for joined in joined_tests:
+        samples = [Sample(id=name, input=name) for name in joined.positions]
+        key = store.add_experiment(run, joined.plan, samples)
+        joined.arms = [store.add_arm(key, k, arm.name, "") for k, arm in enumerate(joined.plan.arms)]
+
+
+@dataclass(frozen=True)
+class EnteredExperiment:
+    """An experiment in the run store, with its stored replies."""
+
+    key: int
+    arms: list[list[int]]
+    """The store's keys of the arms, by arm and prompt."""
+    done: list[set[tuple[int, int]]]
+    """By arm, the (position, place) of the units with stored replies."""
+
+
+@dataclass(frozen=True)
+class ExperimentEntry:
+    """Enters the experiments of one run."""
+
+    store: RunStore
+    settings: Settings
+    run: str
+
+    def enter(self, experiment: Experiment, *, is_first: bool = True, answered: int = 0) -> EnteredExperiment:
+        """Enter an experiment, or a later run of it; the first `answered` arms have had their requests in this session."""
+        if not is_first:
+            return self._enter_again(experiment)
+        plan = experiment.plan
+        key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
+        arms, done = [], []
+        for number, draws in enumerate(experiment.draws):
+            keys = self._add_arms(key, plan, number)
+            done.append(
+                {
+                    (position, draws.place(variant, repeat))
+                    for variant, target in enumerate(keys)
+                    for position, repeat in self._reuse_stored(plan, number, variant, target)
+                }
+            )
+            arms.append(keys)
+        # Not copied from another run: this one has their rows already.
+        if answered:
+            done[:answered] = stored_units(load_experiment(self.store, key))[:answered]
+        return EnteredExperiment(key, arms, done)
+
+    def _enter_again(self, experiment: Experiment) -> EnteredExperiment:
+        """Return the keys of an experiment that has begun, and the units that its earlier runs answered or lost."""
+        plan = experiment.plan
+        key = self.store.add_experiment(self.run, plan, experiment.dataset.samples, experiment.variants)
+        arms = [self._add_arms(key, plan, number) for number in range(len(plan.arms))]
+        return EnteredExperiment(key, arms, stored_units(load_experiment(self.store, key)))
+
+    def _add_arms(self, experiment: int, plan: Plan, number: int) -> list[int]:
+        """Return the keys of an arm, one for each variant."""
+        return [self._add_arm(experiment, plan, number, variant) for variant in plan.variant_numbers]
+
+    def _add_arm(self, experiment: int, plan: Plan, number: int, variant: int) -> int:
+        fingerprint = arm_fingerprint(plan, number, variant)
+        # Variants are numbered after all arms, so that an arm's own number stays its place in the plan.
+        place = number + len(plan.arms) * variant
+        original = self.store.add_arm(experiment, number, plan.arms[number].name, arm_fingerprint(plan, number))
+        if not variant:
+            return original
+        return self.store.add_arm(
+            experiment, place, plan.arms[number].name, fingerprint, variant=variant, original=original
+        )
+
+    def _reuse_stored(self, plan: Plan, number: int, variant: int, target: int) -> set[tuple[int, int]]:
+        """Copy the stored replies that an arm may use."""
+        source = find_stored_replies(self.store, self.settings, plan, number, variant, run=self.run)
+        if source is None:
+            return set()
+        draws, tried = plan.draws(number), self.settings.resume
+        return copy_outcomes(self.store, source[0], target, source_run=source[1], draws=draws, tried=tried)
+
+
+def with_stored_runs(plan: Plan, store: Callable[[], RunStore]) -> Plan:
+    """Return the plan with the ids of stored runs in its arms; `store` opens the run store, if an arm needs it.
+
+    Raises SpecError if the experiment has changed since.
+    """
+    # Opened only for an arm that needs it: most sessions plan without a store.
+    return replace(
+        plan, arms=tuple(arm if arm.stored_run is None else _with_run(arm, plan, store()) for arm in plan.arms)
+    )
+
+
+def _with_run(arm: Arm, plan: Plan, store: RunStore) -> Arm:
+    """Return the arm with the id of its stored run, and with the facts that the run recorded."""
+    _, run, stored = store.stored_candidate(arm.stored_run or "", plan.nodeid)
+    changed = differences(plan.fingerprint, stored.fingerprint)
+    changed += ["prompts"] if plan.prompts != stored.prompts else []
+    if changed:
+        raise SpecError(
+            f"--compare={arm.name} cannot be compared with: {' and '.join(changed)} changed since run {run}; "
+            "measure the baseline again with --compare=ADAPTER"
+        )
+    candidate = stored.candidate
+    return replace(arm, stored_run=run, trainings=candidate.trainings, trained_on=candidate.trained_on)
+
+
+def stored_units(stored: StoredExperiment) -> list[set[tuple[int, int]]]:
+    """Return, by arm, the (position, place) of the units that are answered or lost, those of variants included."""
+    plan = stored.plan
+    return [
+        done_units(answers)
+        | {
+            (position, plan.draws(number).size * twin + repeat)
+            for twin, of_arms in enumerate(stored.variants.values(), start=1)
+            for position, repeat in done_units(of_arms[number])
+        }
+        for number, answers in enumerate(stored.arms)
+    ]
+
+
+def done_units(answers: ArmOutcomes) -> set[tuple[int, int]]:
+    """Return (position, repeat) of the units that an arm has answered or lost."""
+    lost = {(loss.unit.position, loss.unit.repeat) for loss in answers.lost if loss.metric is None}
+    return lost | set(zip(answers.positions, answers.repeats, strict=True))
+
+
+def find_stored_replies(
+    store: RunStore, settings: Settings, plan: Plan, number: int, variant: int, *, run: str
+) -> tuple[int, str] | None:
+    """Return key and run of the stored replies that an arm may use; None without any.
+
+    A baseline may, unless --crucible-fresh; with --crucible-resume every arm may. The winner of a sweep has answered the samples
+    that chose it.
+    """
+    arm, fingerprint = plan.arms[number], arm_fingerprint(plan, number, variant)
+    source = None
+    twin = plan.draws(number).twin(variant)
+    helper = ANSWERED_BY.of(plan)
+    if run and not number and helper and not twin:
+        source = find_member(store, run, helper, arm.name, variant)
+    if source is not None:
+        return source
+    if arm.stored_run is not None and twin:
+        return store.stored_twins(arm.stored_run, plan.nodeid, variant, plan.variants[twin - 1].sha256)
+    if arm.stored_run is not None:
+        source = store.stored_candidate(arm.stored_run, plan.nodeid, variant)[:2]
+    elif settings.resume:
+        source = find_arm(store, fingerprint, run=run, latest=True)
+    # A refreshed cache would be pointless if stored replies were used instead.
+    fresh = settings.fresh or settings.cache == "refresh"
+    if source is None and arm.role == "baseline" and not fresh:
+        source = find_arm(store, fingerprint, run=run)
+    return source
+
+
+def arm_fingerprint(plan: Plan, number: int, variant: int = 0) -> str:
+    """Return the key of an arm's stored replies to one form of the prompt: a hash of everything that they depend on."""
+    arm, parts = plan.arms[number], plan.fingerprint
+    parts_of_key = [parts.dataset, parts.function, parts.metrics, parts.sampling, arm.identity, dict(arm.parameters)]
+    parts_of_key += [parts.reasoning] if parts.reasoning else []
+    twin = plan.draws(number).twin(variant)
+    if plan.prompts:
+        form = variant % len(plan.prompts)
+        parts_of_key += [{"prompts": [prompt.sha256 for prompt in plan.prompts], "variant": form}]
+    if twin:
+        # Not a part of the samples' own key: a new variant leaves the replies to them in use.
+        parts_of_key += [{"twins": plan.variants[twin - 1].sha256}]
+    if arm.name in plan.arm_prompts:
+        # The arm's identity has the name of a file only, whose text may change.
+        parts_of_key += [{"prompt": plan.arm_prompts[arm.name]}]
+    return hashlib.sha256(json.dumps(parts_of_key, sort_keys=True, default=repr).encode()).hexdigest()
