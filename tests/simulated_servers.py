@@ -92,16 +92,6 @@ class Slots(SimulatedServer):
 
 
 @dataclass
-class Chance(SimulatedServer):
-    """Refuses by chance."""
-
-    share: float = 0.1
-
-    def accepts(self, now: float) -> bool:
-        return self.draws.random() >= self.share
-
-
-@dataclass
 class Minutes(SimulatedServer):
     """So many requests in each minute."""
 

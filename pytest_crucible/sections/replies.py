@@ -247,7 +247,7 @@ def _is_new(inputs: SectionInputs, contrast: Contrast) -> bool:
 def _reruns_sentence(rerun: Rerun) -> str:
     """Return the sentence with the number of comparisons so far.
 
-    >>> _sentence(Rerun(metric="ok", candidate="v2", baseline="v1", comparison=7, with_new_replies=3, since="2026-11-02"))
+    >>> _reruns_sentence(Rerun(metric="ok", candidate="v2", baseline="v1", comparison=7, with_new_replies=3, since="2026-11-02"))
     'v1: comparison 7 of v2 with this baseline since 2026-11-02; 3 of the 7 with new replies'
     """
     count = f"comparison {rerun.comparison:,} of {rerun.candidate} with this baseline since {rerun.since}"

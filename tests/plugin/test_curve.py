@@ -6,11 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from tinker_archive import save_on_tinker
 
 from pytest_crucible.cli import main
-from pytest_crucible.local_model.checkpoints import LoraSpec
-from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 
 TEST = """
     import pytest
@@ -21,18 +19,6 @@ TEST = """
         reply = await sampler.generate(sample.input, max_tokens=3)
         score(short=len(reply.text) < 8)
 """
-
-
-def save_checkpoint(folder: Path, name: str, base: str = "crucible/tiny") -> str:
-    """Save weights as `save_weights_for_sampler` leaves them on the service of this folder."""
-    engine = Engine.load_packaged()
-    digest = engine.base_sha256 if base == "crucible/tiny" else "0" * 64
-    about = CheckpointInfo(base, digest, {"rank": 4}, created=1.7e9, expires=None)
-    run = "run-1" if base == "crucible/tiny" else "run-2"
-    checkpoint = CheckpointPath(run, SAMPLER, name)
-    with Archive(folder / ".crucible" / "tinker").write_checkpoint(checkpoint, about) as place:
-        engine.trainer(LoraSpec(rank=4, seed=1)).save_sampler(place)
-    return f"tinker://{run}/sampler_weights/{name}"
 
 
 def write_log(folder: Path, *paths: str) -> Path:
@@ -52,7 +38,8 @@ def write_log(folder: Path, *paths: str) -> Path:
 def test_a_curve_of_two_checkpoints_and_one_that_has_expired(suite, monkeypatch, capfd):
     monkeypatch.chdir(suite.path)
     suite.test(TEST, name="test_replies")
-    paths = [save_checkpoint(suite.path, name) for name in ("000005", "000010")]
+    service = suite.path / ".crucible" / "tinker"
+    paths = [save_on_tinker(service, name, 1) for name in ("000005", "000010")]
     write_log(suite.path, *paths, "tinker://run-1/sampler_weights/gone")
     arguments = ("models", "curve", "log", "--suite", "test_replies.py")
 
@@ -94,8 +81,9 @@ def test_a_model_without_checkpoints_has_no_curve(suite, monkeypatch, capfd):
     assert "must end in one of .html, .md, .json" in refusal("log", "--suite", "test_replies.py", "-o", "curve.txt")
     assert "the service has none of 1 checkpoint" in refusal("log", "--suite", "test_replies.py")
 
-    own = save_checkpoint(suite.path, "own")
-    write_log(suite.path, own, save_checkpoint(suite.path, "other", base="Qwen/Qwen3-8B"))
+    service = suite.path / ".crucible" / "tinker"
+    own = save_on_tinker(service, "own", 1)
+    write_log(suite.path, own, save_on_tinker(service, "other", 2, base="Qwen/Qwen3-8B"))
     assert "step 10 was trained on Qwen/Qwen3-8B, and step 5 on" in refusal(str(log), "--suite", "test_replies.py")
 
     write_log(suite.path, own)

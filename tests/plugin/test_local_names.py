@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
-
-from pytest_crucible.local_model.checkpoints import LoraSpec
-from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
+from tinker_archive import save_on_tinker
 
 RECIPES = """
     def train(trainer):
@@ -49,17 +45,6 @@ def identity(suite: Any, *arguments: str, arm: int = 0) -> str:
     return result
 
 
-def save_on_tinker(root: Path, name: str, seed: int, *, expires: float | None = None) -> None:
-    """As `save_weights_for_sampler` leaves it."""
-    engine = Engine.load_packaged()
-    trainer = engine.trainer(LoraSpec(rank=4, seed=seed))
-    about = CheckpointInfo("crucible/tiny", engine.base_sha256, {"rank": 4}, created=1.7e9 + seed, expires=expires)
-    with Archive(root / ".crucible" / "tinker").write_checkpoint(
-        CheckpointPath(f"run-{seed}", SAMPLER, name), about
-    ) as place:
-        trainer.save_sampler(place)
-
-
 @pytest.mark.slow
 def test_a_name_in_the_configuration_is_that_adapter_with_its_settings(project):
     plain = identity(project, "--crucible-adapter=v2")
@@ -82,8 +67,8 @@ def test_a_training_is_found_by_its_directory_and_by_what_its_adapter_was_called
 
 def test_weights_saved_on_the_local_tinker_are_found_by_their_name(project):
     for seed in range(2):
-        save_on_tinker(project.path, "step20", seed)
-    save_on_tinker(project.path, "over", 2, expires=time.time() - 1)
+        save_on_tinker(project.path / ".crucible" / "tinker", "step20", seed)
+    save_on_tinker(project.path / ".crucible" / "tinker", "over", 2, expires=time.time() - 1)
 
     newest = identity(project, "--crucible-adapter=local:step20")
     path = project.path / ".crucible/tinker/checkpoints"
@@ -95,7 +80,7 @@ def test_weights_saved_on_the_local_tinker_are_found_by_their_name(project):
 
 
 def test_in_the_configuration_a_checkpoint_may_be_a_name(project):
-    save_on_tinker(project.path, "step20", 0)
+    save_on_tinker(project.path / ".crucible" / "tinker", "step20", 0)
     project.adapters({"v2": TRAINED, "saved": {"backend": "local", "checkpoint": "step20"}})
 
     assert identity(project, "--crucible-adapter=saved") != identity(project, "--crucible-adapter=v2")

@@ -13,27 +13,27 @@ import pytest
 
 PLUGIN = """
     import click
-    from pytest_crucible.importers.results import {found}, Results, Row
+    from pytest_crucible.importers.results import ParsedFile, Results, Row
 
     @click.command("leaderboard", short_help="The best runs.")
     @click.option("--top", default=3, help="How many.")
     def leaderboard(top):
-        click.echo(f"the best {{top}}")
+        click.echo(f"the best {top}")
 
     class AcmeReader:
         def recognises(self, source):
             return isinstance(source.document, dict) and source.document.get("made_by") == "acme"
 
         def read(self, source, columns):
-            rows = [Row(sample=name, scores={{"accuracy": value}}) for name, value in source.document["scores"].items()]
+            rows = [Row(sample=name, scores={"accuracy": value}) for name, value in source.document["scores"].items()]
             arm = source.document["model"]
-            return {found}(version="1.0", results=[Results(task="sums", arm=arm, rows=rows, facts={{}}, repeats=1)])
+            return ParsedFile(version="1.0", results=[Results(task="sums", arm=arm, rows=rows, facts={}, repeats=1)])
 
     def pytest_crucible_commands():
-        return {{"leaderboard": "acme_evals:leaderboard"}}
+        return {"leaderboard": "acme_evals:leaderboard"}
 
     def pytest_crucible_importers():
-        return {{"acme": AcmeReader()}}
+        return {"acme": AcmeReader()}
 """
 SCORES = {f"q{k}": float(k % 2) for k in range(20)}
 
@@ -54,9 +54,7 @@ def install(tmp_path):
 
 @pytest.fixture
 def acme(install):
-    from pytest_crucible.importers import results
-
-    install(PLUGIN.format(found="ParsedFile" if hasattr(results, "ParsedFile") else "Found"))
+    install(PLUGIN)
 
 
 @pytest.fixture
@@ -125,16 +123,11 @@ def test_the_harness_of_a_plugin_can_be_named(acme, crucible, tmp_path):
     assert "acme" in crucible("import", "--help")[1]
 
 
-def test_two_plugins_cannot_offer_one_name(acme, install, crucible):
-    install("def pytest_crucible_commands():\n    return {'leaderboard': 'other:leaderboard'}\n", name="other")
+@pytest.mark.parametrize("name", ["leaderboard", "runs"], ids=["another plugin", "built in"])
+def test_two_plugins_cannot_offer_one_name(acme, install, crucible, name):
+    install(f"def pytest_crucible_commands():\n    return {{'{name}': 'other:command'}}\n", name="other")
 
-    assert crucible("runs") == (4, "", "crucible: command 'leaderboard' is offered by two plugins: rename one\n")
-
-
-def test_a_plugin_cannot_replace_a_built_in_command(install, crucible):
-    install("def pytest_crucible_commands():\n    return {'runs': 'other:runs'}\n", name="other")
-
-    assert crucible("gc")[2] == "crucible: command 'runs' is offered by two plugins: rename one\n"
+    assert crucible("gc") == (4, "", f"crucible: command '{name}' is offered by two plugins: rename one\n")
 
 
 def test_a_plugin_that_cannot_be_loaded_is_named(install, crucible):

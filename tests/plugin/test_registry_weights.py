@@ -7,7 +7,8 @@ import time
 from typing import Any
 
 import pytest
-from test_local_names import identity, project, save_on_tinker, train  # noqa: F401 - project is a fixture
+from test_local_names import identity, project, train  # noqa: F401 - project is a fixture
+from tinker_archive import save_on_tinker
 
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.cli import main
@@ -43,8 +44,8 @@ def test_a_trained_adapter_stays_what_it_was_when_its_folder_is_gone(project: An
 def test_a_checkpoint_of_a_service_may_expire(suite, monkeypatch):
     monkeypatch.chdir(suite.path)
     in_an_hour = time.time() + 3600
-    save_on_tinker(suite.path, "brief", seed=1, expires=in_an_hour)
-    save_on_tinker(suite.path, "kept", seed=2)
+    save_on_tinker(suite.path / ".crucible" / "tinker", "brief", seed=1, expires=in_an_hour)
+    save_on_tinker(suite.path / ".crucible" / "tinker", "kept", seed=2)
     store = RunStore(str(suite.path / "runs.db"))
 
     def find(context):

@@ -149,20 +149,15 @@ def test_a_junit_file_has_the_numbers_of_each_verdict(suite):
 
 
 @pytest.mark.parametrize(
-    ("name", "sentence"),
+    ("option", "name", "sentence"),
     [
-        ("/proc/run.md", "report '/proc/run.md' cannot be written: '/proc': *"),
-        ("out", "report 'out': its name has no ending that says how to write it (known: *)"),
-        ("run.htm", "report 'run.htm': nothing writes .htm: did you mean .html"),
-        ("run.svg", "report 'run.svg': nothing writes .svg (known: *forest.svg*)"),
-        ("out.md", "report '*out.md' cannot be written: it is a directory"),
+        ("report", "/proc/run.md", "report '/proc/run.md' cannot be written: '/proc': *"),
+        ("report", "run.svg", "report 'run.svg': nothing writes .svg (known: *forest.svg*)"),
+        ("json", "no/such/run.json", "report '*no/such/run.json' cannot be written: '*no/such' is not a directory"),
     ],
-    ids=["read-only", "no extension", "nearly one", "no such figure", "a directory"],
 )
-def test_an_unwritable_report_is_refused_before_any_request(suite, name, sentence, monkeypatch, capsys):
-    (suite.path / "out.md").mkdir()
-
-    suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-report={name}"), sentence)
+def test_an_unwritable_report_is_refused_before_any_request(suite, option, name, sentence, monkeypatch, capsys):
+    suite.refuses(suite.run("--crucible-adapter=v2", f"--crucible-{option}={name}"), sentence)
 
     monkeypatch.chdir(suite.path)
     capsys.readouterr()

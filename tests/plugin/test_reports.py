@@ -80,26 +80,6 @@ def test_replies_of_a_script_are_marked_simulated(suite):
     assert [arm["simulated"] for arm in experiment["arms"]] == [True, True]
 
 
-@pytest.mark.parametrize(
-    ("option", "sentence"),
-    [
-        ("--crucible-report=run.docx", "report 'run.docx': nothing writes .docx (known: *json*)"),
-        ("--crucible-report=run", "report 'run': its name has no ending that says how to write it (known: *json*)"),
-        (
-            "--crucible-json=no/such/run.json",
-            "report '*no/such/run.json' cannot be written: '*no/such' is not a directory",
-        ),
-    ],
-    ids=["extension", "no extension", "directory"],
-)
-def test_a_report_path_is_checked_before_any_request(suite, option, sentence):
-    result = suite.run("--crucible-adapter=v2", option)
-
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {sentence}"])
-    assert not (suite.path / ".crucible").exists()
-
-
 def test_a_failed_report_is_reported(suite):
     suite.test(
         """

@@ -179,14 +179,6 @@ def test_an_invalid_key_stops_an_adapter_before_any_request(suite, hosted, model
     assert str(key) not in result.stdout.str() + result.stderr.str()
 
 
-def test_a_proxy_does_not_stand_before_a_service_on_this_machine(suite, hosted, model, monkeypatch):
-    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
-        monkeypatch.setenv(name, "http://127.0.0.1:9")
-    prepare(suite, base={"base_model": model})
-
-    suite.run_apart(HOSTED, "--crucible-adapter=base").assert_outcomes(passed=2)
-
-
 def test_a_dead_proxy_before_another_service_is_named(suite, model, monkeypatch):
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("TINKER_BASE_URL", "http://tinker.invalid")

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tinker_archive import save_on_tinker
 
 from pytest_crucible.cli import main
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
-from pytest_crucible.local_model.server.archive import SAMPLER, Archive, CheckpointInfo, CheckpointPath
 from pytest_crucible.local_model.server.process import LocalServer
 from pytest_crucible.records import RunSummary
 from pytest_crucible.store.history import list_runs
@@ -54,15 +54,6 @@ def training(suite, monkeypatch) -> Any:
         return file
 
     return save
-
-
-def save_on_tinker(folder: Path, name: str, seed: int) -> None:
-    """As `save_weights_for_sampler` leaves it on the server of this machine, whose folder this is."""
-    engine = Engine.load_packaged()
-    about = CheckpointInfo("crucible/tiny", engine.base_sha256, {"rank": 4}, created=1.7e9 + seed, expires=None)
-    checkpoint = CheckpointPath(f"run-{seed}", SAMPLER, name)
-    with Archive(folder).write_checkpoint(checkpoint, about) as place:
-        engine.trainer(LoraSpec(rank=4, seed=seed)).save_sampler(place)
 
 
 def finished_runs(path: Path) -> list[RunSummary]:

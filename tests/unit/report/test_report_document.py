@@ -67,18 +67,9 @@ def test_the_values_are_those_of_the_run(run):
 
     assert (whole["format"], whole["exit_status"], whole["run"]["seed"], whole["run"]["family_size"]) == (2, 1, 7, 1)
     assert whole["run"]["git"] == {"commit": "c0ffee", "dirty": False}
-    assert experiment["dataset"] == {
-        "name": "sums",
-        "sha256": "ab" * 32,
-        "n": 200,
-        "groups": None,
-        "selection": None,
-        "origin": None,
-    }
-    assert [(record["name"], record["role"]) for record in experiment["arms"]] == [
-        ("v2", "candidate"),
-        ("v1", "baseline"),
-    ]
+    unknown = dict.fromkeys(("groups", "selection", "origin"))
+    assert experiment["dataset"] == {"name": "sums", "sha256": "ab" * 32, "n": 200, **unknown}
+    assert {record["name"]: record["role"] for record in experiment["arms"]} == {"v2": "candidate", "v1": "baseline"}
     assert [(record["metric"], record["statistic"], record["arm"]) for record in experiment["estimates"]] == [
         ("exact", "mean", "v2"), ("exact", "mean", "v1"), ("seconds", "p95", "v2"),
     ]  # fmt: skip
@@ -102,23 +93,25 @@ def section(run, name):
     return experiment["sections"].get(name)
 
 
-def test_stored_replies_are_counted(run, analysis):
-    reused = {"v1": ReusedReplies(run="f00", replies=150)}
-
-    assert section(run(analysis(reused=reused)), "cache") == {
-        "reused": {"v1": {"run": "f00", "replies": 150}},
-        "cached": {},
-    }
+SINCE = "2026-07-01T08:00:00+00:00"
 
 
-def test_cached_replies_have_their_age(run, analysis):
-    since = "2026-07-01T08:00:00+00:00"
-    cached = {"v2": CachedReplies(replies=3, requests=5, since=since)}
-
-    assert section(run(analysis(from_cache=cached)), "cache") == {
-        "reused": {},
-        "cached": {"v2": {"replies": 3, "requests": 5, "since": since}},
-    }
+@pytest.mark.parametrize(
+    ("facts", "cache"),
+    [
+        (
+            {"reused": {"v1": ReusedReplies(run="f00", replies=150)}},
+            {"reused": {"v1": {"run": "f00", "replies": 150}}, "cached": {}},
+        ),
+        (
+            {"from_cache": {"v2": CachedReplies(replies=3, requests=5, since=SINCE)}},
+            {"reused": {}, "cached": {"v2": {"replies": 3, "requests": 5, "since": SINCE}}},
+        ),
+    ],
+    ids=["stored", "cached"],
+)
+def test_stored_and_cached_replies_are_counted(run, analysis, facts, cache):
+    assert section(run(analysis(**facts)), "cache") == cache
 
 
 def test_losses_and_failures_are_counted_for_each_arm(run):

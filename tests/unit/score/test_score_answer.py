@@ -49,7 +49,7 @@ def test_the_claims_of_a_draft_do_not_count():
     assert values([strict_metric("schema_compliance")], Reply(text=DRAFT), sample) == {"schema_compliance": True}
 
 
-def test_reasoning_is_in_one_place_wherever_the_server_put_it():
+def test_reasoning_is_read_from_text_and_field_alike():
     assert reply_to_metric(Reply(text="<think>2 + 2</think>4")) == reply_to_metric(Reply(text="4", reasoning="2 + 2"))
 
 
@@ -71,22 +71,20 @@ def test_reasoning_without_an_answer_is_an_empty_answer(text):
     assert values([exact_match], Reply(text=text)) == {"exact_match": False}
 
 
-def test_a_string_that_the_test_returned_is_treated_alike():
+def test_a_returned_string_is_stripped():
     text = "<think>2 + 2</think>4"
+    reply = reply_to_metric(Reply(text=text, value=text))
 
-    assert (
-        reply_to_metric(Reply(text=text, value=text)).text,
-        reply_to_metric(Reply(text=text, value=text)).value,
-    ) == ("4", "4")
+    assert (reply.text, reply.value) == ("4", "4")
 
 
-def test_any_other_value_stays_as_it_is():
+def test_other_values_do_not_change():
     reply = Reply(text="['a</think>b']", value=["a</think>b"])
 
     assert reply_to_metric(reply) is reply
 
 
-def test_members_and_further_choices_are_treated_alike():
+def test_members_and_alternatives_are_stripped():
     thinking = Reply(text="<think>2 + 2</think>4")
     whole = scored_reply(
         Reply(text="4", members={"v1": Reply(text=thinking.text, value="4")}, alternatives=(thinking,)), "strip"

@@ -74,17 +74,9 @@ def test_the_sentence_names_what_is_proven(result, text):
 def test_the_document_has_means_and_differences():
     document = setting_document(RESULT)
 
-    assert document["means"] == [
-        {
-            "setting": "hyperparameters.steps",
-            "level": "9",
-            "value": 0.5,
-            "low": 0.4,
-            "high": 0.6,
-            "trainings": 6,
-            "combinations": 2,
-        }
-    ]
+    assert document["means"] == [{
+        "setting": "hyperparameters.steps", "level": "9", "value": 0.5, "low": 0.4, "high": 0.6, "trainings": 6, "combinations": 2,
+    }]  # fmt: skip
     assert document["differences"][0] == {
         "setting": "hyperparameters.steps", "level": "90", "other": "9", "difference": -0.2, "low": -0.3, "high": -0.1,
         "p_value": 0.001, "p_adjusted": 0.002, "trainings": 12, "combinations": 2,

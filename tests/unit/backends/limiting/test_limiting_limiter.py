@@ -7,6 +7,7 @@ import functools
 import math
 import secrets
 from collections.abc import Awaitable, Callable, Iterator
+from typing import Any
 
 import pytest
 from virtual_time import run
@@ -55,6 +56,14 @@ def leaving_nothing_behind(test: Callable[..., Awaitable[None]]) -> Callable[...
         run(run_alone())
 
     return run_test
+
+
+async def start_waiting(turns: Limiter, count: int = 1) -> list[Any]:
+    """Hold the only permit, and let requests wait for it: the permit, and the tasks."""
+    held = turns.try_acquire("v2")
+    tasks = [asyncio.create_task(turns.acquire("v2")) for _ in range(count)]
+    await asyncio.sleep(0)
+    return [held, *tasks]
 
 
 @leaving_nothing_behind
@@ -107,9 +116,7 @@ async def test_arms_take_turns_in_order(limiter):
 @leaving_nothing_behind
 async def test_cancelled_waiter_takes_no_permit(limiter):
     turns = limiter(concurrency=1)
-    held = turns.try_acquire("v2")
-    impatient, patient = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
-    await asyncio.sleep(0)
+    held, impatient, patient = await start_waiting(turns, 2)
     impatient.cancel()
     await asyncio.sleep(0)
     held.release(REPLY)
@@ -121,9 +128,7 @@ async def test_cancelled_waiter_takes_no_permit(limiter):
 @leaving_nothing_behind
 async def test_permit_issued_during_cancellation_is_released(limiter):
     turns = limiter(concurrency=1)
-    held = turns.try_acquire("v2")
-    waiting = asyncio.create_task(turns.acquire("v2"))
-    await asyncio.sleep(0)
+    held, waiting = await start_waiting(turns)
     held.release(REPLY)
     waiting.cancel()
     await asyncio.gather(waiting, return_exceptions=True)
@@ -133,12 +138,10 @@ async def test_permit_issued_during_cancellation_is_released(limiter):
 @leaving_nothing_behind
 async def test_waiter_being_cancelled_is_skipped(limiter):
     turns = limiter(concurrency=1)
-    held = turns.try_acquire("v2")
-    waiting, next_one = (asyncio.create_task(turns.acquire("v2")) for _ in range(2))
-    await asyncio.sleep(0)
+    held, waiting, following = await start_waiting(turns, 2)
     waiting.cancel()
     held.release(REPLY)
-    (await next_one).release(REPLY)
+    (await following).release(REPLY)
     await asyncio.gather(waiting, return_exceptions=True)
 
 
@@ -244,9 +247,7 @@ async def test_no_spare_permit_above_the_users_limit(limiter):
 @leaving_nothing_behind
 async def test_no_spare_permit_while_requests_wait(limiter):
     turns = limiter(ordinary=1)
-    held = turns.try_acquire("v2")
-    waiting = asyncio.create_task(turns.acquire("v2"))
-    await asyncio.sleep(0)
+    held, waiting = await start_waiting(turns)
     assert turns.try_spare() is None
     held.release(REPLY)
     (await waiting).release(REPLY)

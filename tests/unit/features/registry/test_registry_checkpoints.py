@@ -62,19 +62,21 @@ def write(tmp_path):
     return write
 
 
-def test_the_loss_is_found_and_a_half_written_line_left_out(write):
-    folder = write(
-        {"step": 0, "lr": 1e-3, "train_mean_nll": 4.0}, {"step": 1, "train_mean_nll": 2}, end='{"step": 2, "tr'
-    )
-
-    assert read_training_log(folder) == ("train_mean_nll", {0: 4.0, 1: 2.0})
-
-
-def test_the_reward_of_rl(write):
-    assert read_training_log(write({"step": 3, "env/all/reward/total": 0.5, "x": "text"}, {"x": 1})) == (
-        "env/all/reward/total",
-        {3: 0.5},
-    )
+@pytest.mark.parametrize(
+    ("rows", "end", "numbers"),
+    [
+        (
+            [{"step": 0, "lr": 1e-3, "train_mean_nll": 4.0}, {"step": 1, "train_mean_nll": 2}],
+            '{"step": 2, "tr',
+            ("train_mean_nll", {0: 4.0, 1: 2.0}),
+        ),
+        ([{"step": 3, "env/all/reward/total": 0.5, "x": "text"}, {"x": 1}], "", ("env/all/reward/total", {3: 0.5})),
+        ([{"step": 0, "loss": float("nan")}, {"step": 1, "loss": 1.0}], "", ("loss", {1: 1.0})),
+    ],
+    ids=["half a line", "reward", "not a number"],
+)
+def test_the_loss_or_the_reward_is_found(write, rows, end, numbers):
+    assert read_training_log(write(*rows, end=end)) == numbers
 
 
 def test_a_key_of_ones_own(write):
@@ -94,10 +96,6 @@ def test_without_the_file_there_is_no_number(tmp_path):
 def test_a_line_that_is_not_json(write):
     with pytest.raises(SpecError, match="line 1 is not JSON"):
         read_training_log(write(end="oops\n"))
-
-
-def test_not_a_number_is_left_out(write):
-    assert read_training_log(write({"step": 0, "loss": float("nan")}, {"step": 1, "loss": 1.0})) == ("loss", {1: 1.0})
 
 
 TAG = "watch/claims/1/c0ffee"

@@ -8,36 +8,23 @@ from pytest_crucible import NoTwin, Sample, SpecError, fairness
 from pytest_crucible.features.slices.twin_samples import GENDER, read_table, with_twins
 
 
-def twin(prompt, version, expected=None):
-    return with_twins(Sample(id="a", input=prompt, expected=expected), GENDER).variants[version]
-
-
 @pytest.mark.parametrize(
-    ("male", "female"),
+    ("version", "prompt", "swapped"),
     [
-        ("He is late. HE runs.", "She is late. SHE runs."),
-        ("The man saw himself and his brother.", "The woman saw herself and her sister."),
-        ("I told him.", "I told her."),
-        ("The book is his.", "The book is hers."),
-        ("Mr. Jones met James.", "Ms. Jones met Jennifer."),
+        ("female", "He is late. HE runs.", "She is late. SHE runs."),
+        ("female", "The man saw himself and his brother.", "The woman saw herself and her sister."),
+        ("female", "I told him.", "I told her."),
+        ("female", "The book is his.", "The book is hers."),
+        ("female", "Mr. Jones met James.", "Ms. Jones met Jennifer."),
+        ("male", "Her car is red.", "His car is red."),
+        ("male", "I saw her.", "I saw him."),
+        ("male", "I drove her to town.", "I drove him to town."),
+        ("male", "The book is hers.", "The book is his."),
+        ("male", "She lost her purse and her mother helped.", "He lost his purse and his father helped."),
     ],
 )
-def test_words_are_swapped_with_their_capitals(male, female):
-    assert twin(male, "female").input == female
-
-
-@pytest.mark.parametrize(
-    ("female", "male"),
-    [
-        ("Her car is red.", "His car is red."),
-        ("I saw her.", "I saw him."),
-        ("I drove her to town.", "I drove him to town."),
-        ("The book is hers.", "The book is his."),
-        ("She lost her purse and her mother helped.", "He lost his purse and his father helped."),
-    ],
-)
-def test_her_is_him_or_his(female, male):
-    assert twin(female, "male").input == male
+def test_words_are_swapped_with_their_capitals(version, prompt, swapped):
+    assert with_twins(Sample(id="a", input=prompt), GENDER).variants[version].input == swapped
 
 
 @pytest.mark.parametrize(
