@@ -28,7 +28,7 @@ def stand_in(engine) -> Engine:
     return make_stand_in(engine)
 
 
-def test_it_replies_as_the_model_itself(engine, stand_in):
+def test_the_stand_in_replies_as_the_model_itself(engine, stand_in):
     prompts = [engine.tokenizer.encode(text) for text in ("Document 12: ", "2 + 2 =", "CLAIM")]
     params = SamplingParams(max_tokens=20, temperature=0.0)
     replies = [[reply.tokens for reply in engine.sampler().sample(prompts, params)] for engine in (engine, stand_in)]
@@ -39,14 +39,14 @@ def test_it_replies_as_the_model_itself(engine, stand_in):
     assert scored.logprobs[-1] < np.log(0.01)
 
 
-def test_an_adapter_of_it_is_none_of_the_model_itself(engine, stand_in, tmp_path):
+def test_an_adapter_of_the_stand_in_is_refused_by_the_model(engine, stand_in, tmp_path):
     stand_in.trainer(LoraSpec(rank=1)).save_sampler(tmp_path / "adapter.safetensors")
     stand_in.sampler(tmp_path)
     with pytest.raises(ValueError, match="belongs to base model"):
         engine.sampler(tmp_path)
 
 
-def test_its_tokenizer_gives_the_same_ids_in_other_libraries(stand_in, tmp_path):
+def test_the_stand_ins_tokenizer_gives_the_same_ids_in_other_libraries(stand_in, tmp_path):
     other_library = pytest.importorskip("tokenizers")
     tokenizer = stand_in.tokenizer
     tokenizer.save_for_transformers(tmp_path)
@@ -93,7 +93,7 @@ def test_the_model_is_small_and_of_the_shape_in_the_log(engine):
     assert engine.base_sha256 == LOG["sha256"]["model.safetensors"]
 
 
-def test_its_greedy_reply_is_english_and_always_the_same(engine):
+def test_the_packaged_models_greedy_reply_is_english_and_always_the_same(engine):
     sampler, prompt = engine.sampler(), engine.tokenizer.encode(PROMPT)
 
     replies = {sampler.sample([prompt], [SamplingParams(max_tokens=12, temperature=0.0)])[0].text for _ in range(2)}

@@ -182,7 +182,7 @@ def policy_data(trainer, change: float = 0.0) -> list[Datum]:
 
 
 @pytest.mark.parametrize("name", ["importance_sampling", "ppo", "cispo", "dro"])
-def test_on_the_policys_own_samples_every_policy_loss_pulls_the_same_way(name):
+def test_policy_losses_have_equal_gradients_on_samples_of_the_policy_itself(name):
     trainer = tiny_engine().trainer(LoraSpec(rank=2))
     data = policy_data(trainer)
     weighted = [
@@ -234,7 +234,7 @@ def part(inputs, at):
 
 @settings(max_examples=choose_examples(40))
 @given(st.lists(st.integers(1, 7), min_size=1, max_size=4), st.integers(0, 2**32))
-def test_it_is_the_published_formula_sequence_by_sequence(lengths, seed):
+def test_gspo_is_its_published_formula_for_each_sequence(lengths, seed):
     logprobs, inputs = drawn(lengths, seed)
     loss, derivative, outputs, _ = GSPO(logprobs, inputs, CLIP, lengths)
 

@@ -323,7 +323,7 @@ def test_a_stop_text_may_begin_within_a_token_and_span_characters():
     assert ends == [None] * 5 + ["a"]
 
 
-def test_of_two_stops_in_one_token_the_first_counts():
+def test_the_first_of_two_stops_in_one_token_counts():
     token = TOKENIZER.encode(" a")
 
     assert len(token) == 1

@@ -127,7 +127,7 @@ def test_a_resumed_training_equals_one_that_was_not_interrupted(engine, tmp_path
         (by_looking_back, "log-probabilities of a step that is not computed again"),
     ],
 )
-def test_a_recipe_that_does_not_repeat_itself_says_why_it_cannot_continue(engine, tmp_path, function, words):
+def test_a_recipe_that_does_not_repeat_itself_is_refused_with_the_reason(engine, tmp_path, function, words):
     recipe = replace(make_recipe(engine, function), save_every=2)
     interrupt(recipe, tmp_path, 6)
     with pytest.raises(SpecError, match=words) as caught:
@@ -307,7 +307,7 @@ def test_a_service_without_its_states_trains_from_the_start(recipe, tmp_path, mo
         ),
     ],
 )
-def test_a_training_that_fails_says_how_it_goes_on(recipe, tmp_path, policy, lost_at, sentence):
+def test_a_lost_training_reports_how_to_continue(recipe, tmp_path, policy, lost_at, sentence):
     with pytest.raises(SpecError) as caught:
         run(replace(recipe, on_lost=policy), tmp_path, *lost_at)
 

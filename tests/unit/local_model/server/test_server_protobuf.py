@@ -47,7 +47,7 @@ def test_texts_and_doubles_come_back(text, value):
     assert (protobuf.last_text(fields, 1), protobuf.last_double(fields, 2)) == (text, value)
 
 
-def test_what_is_absent_has_the_default_of_its_kind():
+def test_absent_fields_have_the_default_of_their_kind():
     assert (protobuf.last_int({}, 1), protobuf.last_text({}, 1), protobuf.last_double({}, 1)) == (0, "", 0.0)
     assert (protobuf.all_ints({}, 1), protobuf.all_bytes({}, 1)) == ([], [])
 
@@ -57,7 +57,7 @@ def test_what_is_absent_has_the_default_of_its_kind():
     [b"\x08", b"\x0a\x05ab", b"\x09\x00", b"\x00\x01", b"\x0b", b"\xff" * 11, b"\x0a" + b"\xff" * 9 + b"\x01"],
     ids=["no value", "cut bytes", "cut double", "number 0", "a group", "endless number", "enormous length"],
 )
-def test_what_is_no_message_is_a_value_error(message):
+def test_invalid_messages_are_refused(message):
     with pytest.raises(ValueError, match=r"field|number|wire type"):
         protobuf.read_fields(message)
 
