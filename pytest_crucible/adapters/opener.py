@@ -85,11 +85,13 @@ class Opener:
     def _open_once(self, named: NamedAdapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
         """Open an adapter once, although it may be an arm and a part of others; that of a URI each time."""
         adapter, maker = named.adapter, named.maker
-        if named.is_uri:
-            return self.open_single(adapter, role, typed_in)
-        if adapter.name not in self._opened and maker is None:
-            self._opened[adapter.name] = self.open_single(adapter, role)
-        elif adapter.name not in self._opened and maker is not None:
+        if maker is None and (named.is_uri or adapter.name not in self._opened):
+            # Only the path of a URI is relative to the folder of the command line.
+            single = self.open_single(adapter, role, typed_in if named.is_uri else None)
+            if named.is_uri:
+                return single
+            self._opened[adapter.name] = single
+        elif maker is not None and adapter.name not in self._opened:
             self._making.append(adapter.name)
             try:
                 self._opened[adapter.name] = maker.open(adapter, role, self)
