@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.adapters.config import read_adapters, resolve_name
 from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.adapters.feature_rows import (
-    ArmMaker,
     NamedAdapter,
     Pending,
     explain_missing,
@@ -74,22 +73,25 @@ class Opener:
     def open_named_part(self, name: str, role: Role, typed_in: Path | None = None) -> OpenedArm:
         """Return the arm that a name means. `typed_in` is the folder of a command line that has it. Raises SpecError."""
         named = resolve_name(name, self._configured, self.context)
-        if named.is_uri:
-            return self.open_single(named.adapter, role, typed_in)
-        opened = self._open_once(named.adapter, named.maker, role)
+        opened = self._open_once(named, role, typed_in)
         if named.identity and opened.arm.identity != named.identity:
             raise SpecError(named.changed)
         return opened
 
     def open_part(self, adapter: Adapter, role: Role) -> OpenedArm:
         """Return the arm of an adapter that is a part of another one's. Raises SpecError."""
-        return self._open_once(adapter, find_maker(adapter, self.context.is_left_out), role)
+        return self._open_once(NamedAdapter(adapter, maker=find_maker(adapter, self.context.is_left_out)), role)
 
-    def _open_once(self, adapter: Adapter, maker: ArmMaker | None, role: Role) -> OpenedArm:
-        """Open an adapter once, although it may be an arm and a part of others."""
-        if adapter.name not in self._opened and maker is None:
-            self._opened[adapter.name] = self.open_single(adapter, role)
-        elif adapter.name not in self._opened and maker is not None:
+    def _open_once(self, named: NamedAdapter, role: Role, typed_in: Path | None = None) -> OpenedArm:
+        """Open an adapter once, although it may be an arm and a part of others; that of a URI each time."""
+        adapter, maker = named.adapter, named.maker
+        if maker is None and (named.is_uri or adapter.name not in self._opened):
+            # Only the path of a URI is relative to the folder of the command line.
+            single = self.open_single(adapter, role, typed_in if named.is_uri else None)
+            if named.is_uri:
+                return single
+            self._opened[adapter.name] = single
+        elif maker is not None and adapter.name not in self._opened:
             self._making.append(adapter.name)
             try:
                 self._opened[adapter.name] = maker.open(adapter, role, self)

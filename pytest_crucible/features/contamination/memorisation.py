@@ -221,15 +221,16 @@ class Adapters:
         backend: Any = None if named.maker is not None else self._open(adapter, typed_in)
         if isinstance(backend, Pending):
             raise SpecError("\n".join(backend.preparation.explain_missing([backend])))
-        # An identity with settings of features, such as guards, names these too, and they do not take part here.
-        if named.identity and not adapter.settings:
-            arm = describe_arm(adapter, "candidate", backend, root=self._root, trained_on={})
-            if arm.identity != named.identity:
-                raise SpecError(named.changed)
         if not isinstance(backend, ScoresPrompts):
             raise SpecError(
                 f"{option}: adapter {name!r} ({adapter.backend}) cannot score prompts; use a backend with prompt logprobs"
             )
+        # An identity with settings of features, such as guards, names these too, and they do not take part here.
+        if named.identity and not adapter.settings:
+            opened: Any = backend
+            arm = describe_arm(adapter, "candidate", opened, root=self._root, trained_on={})
+            if arm.identity != named.identity:
+                raise SpecError(named.changed)
         return backend
 
     def close(self) -> None:
