@@ -62,7 +62,7 @@ def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
 
 
 def pytest_crucible_plan_instead(collection: ExperimentCollection, items: Sequence[pytest.Function]) -> bool | None:
-    """With --crucible-checks=only, check the samples of the selected experiments and plan none."""
+    """Check the samples of the selected experiments and plan none, with --crucible-checks=only."""
     if collection.settings.option("checks") != "only":
         return None
     from pytest_crucible.session.marks import experiment_mark
