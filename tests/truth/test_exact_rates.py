@@ -64,9 +64,9 @@ def test_with_many_discordant_pairs_the_shifted_limits_are_wider_than_the_exact_
         shifted = paired_exact_bound(gained, lost, n, alpha=alpha, side="lower")
         with monkeypatch.context() as patched:
             patched.setattr(paired_exact, "MANY", math.inf)
-            paired_exact._lower.cache_clear()
+            paired_exact._paired_lower.cache_clear()
             exact = paired_exact_bound(gained, lost, n, alpha=alpha, side="lower")
-        paired_exact._lower.cache_clear()
+        paired_exact._paired_lower.cache_clear()
         assert shifted < exact
         assert exact - shifted < 0.1 * math.sqrt(gained + lost) / n
         assert shifted < tango_interval(gained, lost, n, level=1 - 2 * alpha).low
