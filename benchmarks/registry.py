@@ -21,9 +21,8 @@ from benchmarks.figures import Figure, show
 from pytest_crucible.features.registry.listing import list_models
 from pytest_crucible.features.registry.promote import promote_run
 from pytest_crucible.features.registry.records import LogEntry, Version
-from pytest_crucible.features.registry.store import append_rows, read_log, version_key
+from pytest_crucible.features.registry.store import append_rows, model_versions, read_log, version_key
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 # The builders import each other by their names, as pytest lets them.
@@ -73,7 +72,7 @@ def _listing_s(folder: Path) -> float:
     version = register(store, "v1")[0]
     with store.engine.begin() as connection:
         versions = [replace(version, number=number, identity=str(number)) for number in range(2, VERSIONS + 1)]
-        connection.execute(insert(schema.model_versions), [_row(one) for one in versions])
+        connection.execute(insert(model_versions), [_row(one) for one in versions])
         entries = [
             LogEntry(at="2026-11-24", action="register", model="claims", number=one.number, state="draft")
             for one in versions

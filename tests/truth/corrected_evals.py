@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_crucible import stats
+from pytest_crucible.stats.means.clustered import clustered_interval
 
 UNIT = (0.0, 1.0)
 CLEAN, DROP = 0.85, 0.15
@@ -88,12 +89,13 @@ def corrected_drops(case: Labelled, runs: int, seed: int = 0) -> Iterator[tuple[
         labels = np.where(chosen, right[:, :, 0], np.nan)
         predictions = np.where(chosen, judged[:, :, 0], judged.mean(axis=2))
         drop = stats.ppi_difference(*labels, *predictions, bounds=UNIT, clusters=clusters)
+        first, second = judged.mean(axis=2)
         own = (
-            stats.clustered_paired_t(*judged.mean(axis=2), groups)
+            clustered_interval(stats.clustered_mean(first - second, groups), level=0.95)
             if case.group > 1
-            else stats.paired_t(*judged.mean(axis=2))
+            else stats.paired_t(first, second).interval
         )
-        yield has_truth(drop.interval), has_truth(own.interval), drop.interval.high - drop.interval.low
+        yield has_truth(drop.interval), has_truth(own), drop.interval.high - drop.interval.low
 
 
 def has_truth(interval: object) -> bool:
