@@ -84,6 +84,11 @@ def test_few_placeholders_sentences_and_identifiers_are_found():
     assert sum(flagged) / len(flagged) <= 0.01
 
 
+def test_a_key_of_an_unlisted_service_is_found_unless_its_body_is_an_example():
+    assert [span.type for span in find_secrets("acme_secret_Zk3r91TxPq44LmWc02Vb5567")] == ["API_KEY"]
+    assert find_secrets("acme_secret_YOUR1KEY2HERE3EXAMPLE4") == ()
+
+
 KEYS = st.sampled_from(
     ["sk-abcdefghijklmnop1234", "AKIAQ3X7ZP2L5M8R1T4V", "://me:pa55@h", "eyJhbGciOiJIUzI1.e.a", " ", "ü", "sk-", "@"]
 )
