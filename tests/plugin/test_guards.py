@@ -196,11 +196,13 @@ def test_swapped_labels_are_a_question_in_the_report(guarded):
     )
     guarded.test(JUDGED_BRIEFLY.replace('"caught >= 0.90", "false_alarm <= 0.02"', '"auroc(guard_score) >= 0.90"'))
 
-    result = guarded.run("--crucible-adapter=guard:inj", *(f"--crucible-report=r.{end}" for end in ("md", "json")))
+    result = guarded.run(
+        "--crucible-adapter=guard:inj", *(f"--crucible-report=r.{end}" for end in ("html", "md", "json"))
+    )
 
     question = r"guard:inj: auroc\(guard_score\) is 0\.00 \[0\.00, 0\.\d\d\]: are the labels swapped\?"
     result.stdout.re_match_lines([f".*{question}"])
-    assert re.search(question, (guarded.path / "r.md").read_text())
+    assert all(re.search(question, (guarded.path / f"r.{end}").read_text()) for end in ("html", "md"))
     (experiment,) = json.loads((guarded.path / "r.json").read_text())["experiments"]
     assert [arm["labels_seem_swapped"] for arm in experiment["sections"]["detection"]] == [True]
 
