@@ -61,7 +61,7 @@ def document(claims):
     return json.loads((claims.path / "r.json").read_text())["experiments"][0]
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_reach_proves_what_the_range_cannot(claims, workers):
     for facts, state in (("bounds=(0, 2)", "undecided"), ("bounds=(0, 2), reach=0.25", "met"), ("reach=0.25", "met")):
         claims.test(SUITE.format(facts=facts, claim="alternative='superior'"))
@@ -79,7 +79,7 @@ def test_a_reach_proves_what_the_range_cannot(claims, workers):
         assert (comparison["suggested_reach"] is None) == (state == "met")
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_sample_beyond_the_reach_is_named_and_nothing_is_decided(claims, workers):
     claims.test(SUITE.format(facts="bounds=(0, 2), reach=0.25", claim="margin=0.02"))
     run = claims.run_n2 if workers else claims.run
