@@ -63,6 +63,7 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
 def _loaded_modules() -> None:
     """Import what a session may import. pytester forgets what was first imported inside one, and the next one would pay again."""
     import_everything()
+    gc.freeze()  # a session that a command runs in this process collects its own garbage at its end
 
 
 @pytest.fixture
