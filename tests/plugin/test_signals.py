@@ -76,7 +76,7 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 os.execv(sys.argv[1], sys.argv[1:])
 """
-CANCELS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+CANCELS = [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow), signal.SIGHUP]
 BEFORE, FINALIZER = {"SLOW_AT": "fixture"}, {"SLOW_AT": "finalizer"}
 AMID = {"HANGS_FROM": "12"}
 VERDICT, REPORTS = {"SLOW_AT": "verdict"}, {"SLOW_AT": "reports"}
