@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import subprocess
 import sys
 import tomllib
@@ -23,14 +23,12 @@ def test_the_script_and_the_module_run_the_same_function():
     assert tomllib.loads(PROJECT.read_text())["project"]["scripts"] == {"crucible": "pytest_crucible.cli:main"}
 
 
-def test_the_help_lists_every_command():
-    command = [sys.executable, "-m", "pytest_crucible", "--help"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
-
-    assert process.returncode == 0
-    assert process.stdout.startswith("Usage: crucible ")
-    assert len(process.stdout.splitlines()) <= 40
-    named = [set(line.replace(",", " ").replace(".", " ").split()) for line in process.stdout.splitlines()]
+def test_the_help_lists_every_command(capsys):
+    assert main(["--help"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("Usage: crucible ")
+    assert len(page.splitlines()) <= 40
+    named = [set(line.replace(",", " ").replace(".", " ").split()) for line in page.splitlines()]
     assert all(
         any(set(word.split()) <= words for words in named)
         for name in COMMANDS
@@ -143,15 +141,11 @@ def test_exit_statuses_equal_those_of_pytest():
 
 
 @pytest.mark.parametrize(("typed", "offered"), [("cal", "calibrate"), ("calibrate --rep", "--replicates")])
-def test_a_shell_completes_commands_and_options(typed, offered):
-    options = {
-        "_CRUCIBLE_COMPLETE": "bash_complete",
-        "COMP_WORDS": f"crucible {typed}",
-        "COMP_CWORD": str(len(typed.split())),
-    }
-    process = subprocess.run(
-        [sys.executable, "-c", "from pytest_crucible.cli import main; main([])"],
-        env=os.environ | options, capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
+def test_a_shell_completes_commands_and_options(typed, offered, monkeypatch, capsys):
+    monkeypatch.setenv("_CRUCIBLE_COMPLETE", "bash_complete")
+    monkeypatch.setenv("COMP_WORDS", f"crucible {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split())))
+    with contextlib.suppress(SystemExit):
+        main([])
 
-    assert process.stdout.split() == [f"plain,{offered}"]
+    assert capsys.readouterr().out.split() == [f"plain,{offered}"]

@@ -203,9 +203,9 @@ def test_after_the_last_reply_verdicts_and_reports_are_completed(suite, cancel, 
 
 
 def test_a_second_ctrl_c_while_pytest_reports_the_first_leaves_no_traceback(cancel):
-    moment = {**AMID, "SLOW_AT": "interrupt", "SLOW_S": "6"}
+    moment = {**AMID, "SLOW_AT": "interrupt", "SLOW_S": "3"}
 
-    status, output, _ = cancel(moment, signal.SIGINT, signal.SIGINT, pause_s=3)
+    status, output, _ = cancel(moment, signal.SIGINT, signal.SIGINT, pause_s=1.5)
 
     in_order(status, output)
 
