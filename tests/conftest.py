@@ -4,6 +4,7 @@ import gc
 import os
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from fork_server import ForkServer, import_everything
 from hypothesis import HealthCheck, settings
 from left_patches import left_patches, module_names
 from run_sizes import choose_examples
-from sqlalchemy import create_engine, text
 
 pytest_plugins = ["pytester"]
 # Tests build tiny models with the code that made the packaged one, which is not part of the package.
@@ -100,20 +100,19 @@ def forked_programs(python: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def _postgresql_server() -> Iterator[str]:
     if reason := postgresql_server.missing():
         pytest.skip(reason)
-    with postgresql_server.server("fsync=off") as server:  # no power cut is tested
+    parent = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir()))
+    with postgresql_server.server("fsync=off", parent=parent) as server:  # no power cut is tested
         yield server.url
 
 
 @pytest.fixture
 def postgresql(_postgresql_server: str) -> str:
     """The URL of an empty PostgreSQL database, for which no rows of an earlier test wait."""
-    from pytest_crucible.store.spill_file import waiting_rows
-
-    for path in waiting_rows(_postgresql_server):
-        path.unlink()
-    engine = create_engine(_postgresql_server)
-    with engine.begin() as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    engine.dispose()
+    postgresql_server.empty_database(_postgresql_server)
     return _postgresql_server
+
+
+@pytest.fixture
+def postgresql_store(_postgresql_server: str) -> str:
+    """The URL of a run store without rows in a database of its own, whose tables stay from test to test."""
+    return postgresql_server.empty_store(_postgresql_server)

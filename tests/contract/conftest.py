@@ -75,5 +75,5 @@ def sampler(http_client, session) -> str:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def location(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The location of an empty run store: a file, and a database of a server."""
-    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql"))
+    """The location of an empty run store: a file that is missing yet, and a database of a server."""
+    return str(tmp_path / "runs.db") if request.param == "sqlite" else str(request.getfixturevalue("postgresql_store"))
