@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import re
-import symtable
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,39 +77,9 @@ QUOTED = re.compile(r'"nobody"|Nobody is eating')
 """A user of the system, and the text of a sample."""
 
 
-FRAGMENT = re.compile(r"(?:\A(?:#.*\n|\s)*|:(?: *#.*)?\n\s*(?:#.*\n\s*)*)[rR]?[\"']{1,3}\s*" + NO_SENTENCE.pattern)
-"""A string where a docstring stands, at the begin of a file or below a line that ends with a colon."""
-PHRASE = re.compile(DIALECT.pattern.replace(r"\b", ""))
-"""`DIALECT` in lower case, also inside words: without `\\b`, it is four times as fast."""
-
-
 def violations(path: Path) -> Iterator[tuple[str, int, str]]:
     """Yield each rule that a file breaks, with the line and the text."""
     text = path.read_text(encoding="utf-8")
-    # Syntax trees of all files take ten seconds, their symbols one.
-    if FRAGMENT.search(text) or any(has_suspect_names(table) for table in scopes(symtable.symtable(text, "", "exec"))):
-        yield from violations_of_syntax(text)
-    if PHRASE.search(text.lower().replace("_", " ")):
-        for number, line in enumerate(text.splitlines(), 1):
-            if DIALECT.search(QUOTED.sub("", line).replace("_", " ")):
-                yield "dialect", number, line.strip()
-
-
-def scopes(table: symtable.SymbolTable) -> Iterator[symtable.SymbolTable]:
-    yield table
-    for inner in table.get_children():
-        yield from scopes(inner)
-
-
-def has_suspect_names(scope: symtable.SymbolTable) -> bool:
-    """Return whether a scope assigns a filler, or is a function that is named by a participle."""
-    fillers = [scope.lookup(name) for name in FILLERS.intersection(scope.get_identifiers())]
-    if any(symbol.is_assigned() or symbol.is_parameter() for symbol in fillers):
-        return True
-    return scope.get_type() == "function" and is_participle(scope.get_name())
-
-
-def violations_of_syntax(text: str) -> Iterator[tuple[str, int, str]]:
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.arg | ast.Name) and is_filler(node):
             yield "fillers", node.lineno, ast.unparse(node)
@@ -120,6 +89,9 @@ def violations_of_syntax(text: str) -> Iterator[tuple[str, int, str]]:
                 yield "fragments", getattr(node, "lineno", 1), sentence
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and is_named_by_participle(node):
             yield "participles", node.lineno, node.name
+    for number, line in enumerate(text.splitlines(), 1):
+        if DIALECT.search(QUOTED.sub("", line).replace("_", " ")):
+            yield "dialect", number, line.strip()
 
 
 def is_filler(node: ast.arg | ast.Name) -> bool:
@@ -130,11 +102,7 @@ def is_named_by_participle(function: ast.FunctionDef | ast.AsyncFunctionDef) -> 
     """Return whether a function is; properties and fixtures may be, because they are used as values."""
     if any(re.search("property|fixture", ast.unparse(decorator)) for decorator in function.decorator_list):
         return False
-    return is_participle(function.name)
-
-
-def is_participle(name: str) -> bool:
-    return bool(PARTICIPLE.fullmatch(name)) and name.strip("_") not in VERBS_AND_NOUNS | PREDICATES
+    return bool(PARTICIPLE.fullmatch(function.name)) and function.name.strip("_") not in VERBS_AND_NOUNS | PREDICATES
 
 
 # One test for all rules: most of its time is reading and parsing the files.
@@ -155,26 +123,13 @@ def test_names_and_docstrings_follow_the_rules():
         ("found = 1", ["fillers"]),
         ("for one in range(3): pass", ["fillers"]),
         ("def load(given): pass", ["fillers"]),
-        ("def load():\n    return lambda *, given=1: 1", ["fillers"]),
-        ("def load(rows):\n    return [1 for place, (one, *_) in rows]", ["fillers"]),
-        ("one: int", ["fillers"]),
-        ("class A:\n    def load(self):\n        global one\n        one += 1", ["fillers"]),
-        ("if (one := 1): pass", ["fillers"]),
-        ("text = f'{[1 for one in range(3)]}'", ["fillers"]),
-        ("print(one, known=1)", []),
         ("def loaded(): pass", ["participles"]),
-        ("class A:\n    async def _loaded(self): pass", ["participles"]),
         ("@property\ndef loaded(self): pass", []),
         ("def embed(): pass", []),
         ('"""Whose turn it is."""', ["fragments"]),
-        ('# A comment.\n\n"""Whose turn it is."""', ["fragments"]),
-        ('class A:\n\n    r"""\n    Whose turn it is."""', ["fragments"]),
-        ('def turn(\n    a: int = 1,\n) -> int:  # A comment.\n    # Another.\n    "Whose turn it is."', ["fragments"]),
         ('"""Return whose turn it is."""', []),
         ('"""Whereabouts of a file."""', []),
         ("text = 'ask ' 'nobody'", ["dialect"]),
-        ("text = 'Nobody_asks'", ["dialect"]),
-        ("text = 'we are told apart'", []),
         ("def test_what_cannot_be_meant(): pass", ["dialect"]),
     ],
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
 import subprocess
 import sys
 import tomllib
@@ -19,16 +19,30 @@ COMMANDS = commands()
 PROJECT = Path(__file__).parent.parent.parent / "pyproject.toml"
 
 
+@pytest.fixture
+def crucible(python):
+    """Run the command in a process of its own."""
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [python, "-m", "pytest_crucible", *arguments], capture_output=True, text=True, check=False
+        )
+
+    return run
+
+
 def test_the_script_and_the_module_run_the_same_function():
     assert tomllib.loads(PROJECT.read_text())["project"]["scripts"] == {"crucible": "pytest_crucible.cli:main"}
 
 
-def test_the_help_lists_every_command(capsys):
-    assert main(["--help"]) == 0
-    page = capsys.readouterr().out
-    assert page.startswith("Usage: crucible ")
-    assert len(page.splitlines()) <= 40
-    named = [set(line.replace(",", " ").replace(".", " ").split()) for line in page.splitlines()]
+def test_the_help_lists_every_command():
+    command = [sys.executable, "-m", "pytest_crucible", "--help"]
+    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+    assert process.returncode == 0
+    assert process.stdout.startswith("Usage: crucible ")
+    assert len(process.stdout.splitlines()) <= 40
+    named = [set(line.replace(",", " ").replace(".", " ").split()) for line in process.stdout.splitlines()]
     assert all(
         any(set(word.split()) <= words for words in named)
         for name in COMMANDS
@@ -37,14 +51,14 @@ def test_the_help_lists_every_command(capsys):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_a_help_of_its_own(name, capsys):
+def test_every_command_has_a_help_of_its_own(name, crucible):
     page = ["sex"] if name.endswith("--by") else []
+    output = crucible(*name.split(), *page, "--help")
 
-    assert main([*name.split(), *page, "--help"]) == 0
-    output = capsys.readouterr().out
-    assert output.startswith(f"Usage: crucible {name.partition(' --')[0]} ")
+    assert output.returncode == 0
+    assert output.stdout.startswith(f"Usage: crucible {name.partition(' --')[0]} ")
     # `models watch` runs pytest, whose output it passes on: `crucible models --json` has what it registered.
-    assert "--json" in output or name in ("models watch", "tinker server")
+    assert "--json" in output.stdout or name in ("models watch", "tinker server")
 
 
 @pytest.mark.parametrize(
@@ -66,9 +80,10 @@ def test_every_command_has_a_help_of_its_own(name, capsys):
         ),
     ],
 )
-def test_wrong_arguments_are_a_usage_error_in_one_sentence(arguments, sentence, capsys):
-    assert main(list(arguments)) == pytest.ExitCode.USAGE_ERROR
-    assert capsys.readouterr() == ("", f"{sentence}\n")
+def test_wrong_arguments_are_a_usage_error_in_one_sentence(arguments, sentence, crucible):
+    output = crucible(*arguments)
+
+    assert (output.returncode, output.stdout, output.stderr) == (pytest.ExitCode.USAGE_ERROR, "", f"{sentence}\n")
 
 
 OLD_NAMES = {
@@ -98,12 +113,11 @@ def test_an_old_name_suggests_the_new_one(old, new, capsys):
     assert capsys.readouterr().err == f"crucible: no command {old!r}: did you mean {new!r}?\n"
 
 
-def test_without_a_command_the_help_is_an_error():
-    command = [sys.executable, "-m", "pytest_crucible"]
-    process = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+def test_without_a_command_the_help_is_an_error(crucible):
+    output = crucible()
 
-    assert (process.returncode, process.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
-    assert process.stderr.startswith("Usage: crucible ")
+    assert (output.returncode, output.stdout) == (pytest.ExitCode.USAGE_ERROR, "")
+    assert output.stderr.startswith("Usage: crucible ")
 
 
 def test_a_group_without_a_command_lists(tmp_path, monkeypatch, capsys):
@@ -141,11 +155,15 @@ def test_exit_statuses_equal_those_of_pytest():
 
 
 @pytest.mark.parametrize(("typed", "offered"), [("cal", "calibrate"), ("calibrate --rep", "--replicates")])
-def test_a_shell_completes_commands_and_options(typed, offered, monkeypatch, capsys):
-    monkeypatch.setenv("_CRUCIBLE_COMPLETE", "bash_complete")
-    monkeypatch.setenv("COMP_WORDS", f"crucible {typed}")
-    monkeypatch.setenv("COMP_CWORD", str(len(typed.split())))
-    with contextlib.suppress(SystemExit):
-        main([])
+def test_a_shell_completes_commands_and_options(typed, offered):
+    options = {
+        "_CRUCIBLE_COMPLETE": "bash_complete",
+        "COMP_WORDS": f"crucible {typed}",
+        "COMP_CWORD": str(len(typed.split())),
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", "from pytest_crucible.cli import main; main([])"],
+        env=os.environ | options, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
 
-    assert capsys.readouterr().out.split() == [f"plain,{offered}"]
+    assert process.stdout.split() == [f"plain,{offered}"]

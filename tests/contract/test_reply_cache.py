@@ -45,7 +45,7 @@ def opening(request: pytest.FixtureRequest, tmp_path: Path) -> Open:
     if request.param == "memory":
         memory = MemoryReplies()
         return lambda: contextlib.nullcontext(memory)
-    location = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql_store")
+    location = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql")
     return lambda: open_stored(location)
 
 
@@ -134,15 +134,11 @@ def test_overwrite_replaces_a_cached_reply(opening):
         assert got(cache) == cached_reply("last")
 
 
-def test_a_reply_that_json_would_change_is_not_cached(opening):
-    values = {"tuple": (1, 2), "dict": {1: "one"}, "float": float("nan"), "set": {2, 3}, "object": object()}
-    with opening() as cache:
-        for kind, value in values.items():
-            cache.put(kind, CachedReply(reply=Reply(text="4", value=value), identity="v2", at=1.0))
-        cache.put(KEY, cached_reply())
-    with opening() as cache:
-        assert {kind: got(cache, kind) for kind in values} == dict.fromkeys(values)
-        assert got(cache) == cached_reply()
+@pytest.mark.parametrize(
+    "value", [(1, 2), {1: "one"}, float("nan"), {2, 3}, object()], ids=lambda value: type(value).__name__
+)
+def test_a_reply_that_json_would_change_is_not_cached(opening, value):
+    assert after(opening, CachedReply(reply=Reply(text="4", value=value), identity="v2", at=1.0)) is None
 
 
 def test_concurrent_reads_each_return_their_own_reply(opening):
@@ -198,32 +194,24 @@ def test_an_adapter_is_recognised_by_its_settings_once_it_has_replies(opening):
 # -- in a database ------------------------------------------------------------------------------------------------
 
 
-DAMAGES = ("", "not JSON", "[]", "null", '{"text":5}', '{"latency_s":1}', '{"text":"","latency_s":"x"}')
-
-
-def test_an_unreadable_reply_is_a_miss_and_is_replaced(opening):
-    keys = {damage: f"{number:064d}" for number, damage in enumerate(DAMAGES)}
+@pytest.mark.parametrize(
+    "damage", ["", "not JSON", "[]", "null", '{"text":5}', '{"latency_s":1}', '{"text":"","latency_s":"x"}']
+)
+def test_an_unreadable_reply_is_a_miss_and_is_replaced(opening, damage):
+    after(opening, cached_reply())
     with opening() as cache:
-        for key in keys.values():
-            cache.put(key, cached_reply())
+        if isinstance(cache, MemoryReplies):
+            cache.rows[KEY] = (damage, "v2", 1.0)
+        else:
+            spoil(cache, damage)
     with opening() as cache:
-        for damage, key in keys.items():
-            spoil(cache, key, damage)
-    with opening() as cache:
-        before = {damage: got(cache, key) for damage, key in keys.items()}
-        for key in keys.values():
-            cache.put(key, cached_reply("new"))
-    with opening() as cache:
-        later = {damage: got(cache, key) for damage, key in keys.items()}
+        before = got(cache)
+        cache.put(KEY, cached_reply("new"))
 
-    assert before == dict.fromkeys(DAMAGES)
-    assert later == dict.fromkeys(DAMAGES, cached_reply("new"))
+    assert before is None
+    assert after(opening) == cached_reply("new")
 
 
-def spoil(cache: Any, key: str, damage: str) -> None:
-    if isinstance(cache, MemoryReplies):
-        cache.rows[key] = (damage, "v2", 1.0)
-        return
+def spoil(cache: Any, damage: str) -> None:
     with cache._store().engine.begin() as connection:
-        spoiled = update(schema.reply_cache).where(schema.reply_cache.c.key == key)
-        assert connection.execute(spoiled.values(reply=damage, text=None)).rowcount == 1
+        connection.execute(update(schema.reply_cache).values(reply=damage, text=None))

@@ -48,43 +48,20 @@ def comparison(document):
     return document["experiments"][0]["comparisons"][0]
 
 
-def compare(suite, *options):
-    """Run a session that writes run.json, and what it printed to output.txt."""
-    result = suite.run(*BOTH, "--crucible-json=run.json", *options)
-    (suite.path / "output.txt").write_text(result.stdout.str(), encoding="utf-8")
-
-
-def read_document(suite):
-    """Return what the session of the fixture has written."""
-    return json.loads((suite.path / "run.json").read_text(encoding="utf-8"))
-
-
-def read_output(suite):
-    return pytest.LineMatcher((suite.path / "output.txt").read_text(encoding="utf-8").splitlines())
-
-
-def compare_rounds(suite):
-    # The command line overrides the configuration.
-    compare(write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9]), ROUNDS, "-o", "crucible_rounds=1")
-
-
-@pytest.fixture
-def in_rounds(suite):
-    """A session of three rounds: most of the samples agree in every one, all together would prove a regression."""
-    suite.prepare_once(compare_rounds)
-    return suite
-
-
 # -- rounds ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_difference_that_comes_and_goes_between_rounds_is_not_proven(in_rounds):
-    compared = comparison(read_document(in_rounds))
+def test_a_difference_that_comes_and_goes_between_rounds_is_not_proven(suite):
+    """Most of the samples agree in every round, and all of them together would prove a regression."""
+    write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9, 0.9, 0.9])
 
-    assert compared["difference"] == pytest.approx(-0.4333, abs=1e-4)
-    assert compared["method"] == "crossed t"
-    assert compared["p_value"] > 0.05
-    assert compared["low"] < 0 < compared["high"]
+    counted = comparison(suite.json(*BOTH, ROUNDS))
+    as_repeats = comparison(suite.json(*BOTH, ROUNDS, "--crucible-cache=off", "-o", "crucible_rounds=1"))
+
+    assert counted["difference"] == as_repeats["difference"] == pytest.approx(-0.4333, abs=1e-4)
+    assert counted["method"] == as_repeats["method"] == "crossed t"
+    assert counted["p_value"] > 0.05
+    assert counted["low"] < 0 < counted["high"]
 
 
 def test_fixed_rounds_are_repeats(suite):
@@ -126,8 +103,11 @@ def test_two_rounds_give_no_verdict_and_say_why(suite):
     assert "missed" not in text.replace("0 missed", "")
 
 
-def test_a_round_begins_when_the_one_before_has_ended(in_rounds):
-    rounds = [int(line.split()[2]) for line in in_rounds.calls()]
+def test_a_round_begins_when_the_one_before_has_ended(suite):
+    write_suite(suite, ours=[0.5], theirs=[0.5])
+    suite.run(*BOTH, ROUNDS)
+
+    rounds = [int(line.split()[2]) for line in suite.calls()]
 
     assert len(rounds) == 120
     assert rounds == sorted(rounds)
@@ -146,21 +126,20 @@ def test_repeats_within_a_round_are_not_rounds(suite):
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n4",), marks=pytest.mark.slow)], ids=["plain", "n4"])
-def test_a_rerun_calls_no_model(in_rounds, workers):
-    first = comparison(read_document(in_rounds))
-    in_rounds.forget_calls()
+def test_a_rerun_calls_no_model(suite, workers):
+    write_suite(suite, ours=[0.2, 0.9, 0.3], theirs=[0.9])
+    first = comparison(suite.json(*BOTH, ROUNDS))
+    suite.forget_calls()
 
-    again = comparison(in_rounds.json(*workers, *BOTH, ROUNDS, "--crucible-resume"))
+    again = comparison(suite.json(*workers, *BOTH, ROUNDS, "--crucible-resume"))
 
-    assert in_rounds.calls() == []
+    assert suite.calls() == []
     assert again == first
 
 
 def test_replies_are_not_reused_across_rounds(suite):
     """Three repeats that were asked for together are stored; three rounds need two more of each."""
-    write_suite(
-        suite, ours=[0.5], theirs=[0.5], facts=", limit=5, epochs=int(__import__('os').environ.get('EPOCHS', '1'))"
-    )
+    write_suite(suite, ours=[0.5], theirs=[0.5], facts=", epochs=int(__import__('os').environ.get('EPOCHS', '1'))")
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("EPOCHS", "3")
         suite.run(*BOTH)
@@ -169,15 +148,17 @@ def test_replies_are_not_reused_across_rounds(suite):
     suite.run(*BOTH, ROUNDS, "--crucible-resume")
 
     assert sorted({line.split()[2] for line in suite.calls()}) == ["1", "2"]
-    assert len(suite.calls()) == 20
+    assert len(suite.calls()) == 80
 
 
-def test_more_rounds_send_only_the_missing_requests(in_rounds):
-    in_rounds.forget_calls()
+def test_more_rounds_send_only_the_missing_requests(suite):
+    write_suite(suite, ours=[0.5], theirs=[0.5])
+    suite.run(*BOTH, ROUNDS)
+    suite.forget_calls()
 
-    in_rounds.run(*BOTH, "--crucible-rounds=5", "--crucible-resume")
+    suite.run(*BOTH, "--crucible-rounds=5", "--crucible-resume")
 
-    assert sorted({line.split()[2] for line in in_rounds.calls()}) == ["3", "4"]
+    assert sorted({line.split()[2] for line in suite.calls()}) == ["3", "4"]
 
 
 def test_a_joined_test_cannot_be_repeated(suite):
@@ -260,32 +241,14 @@ def count_calls(suite):
     return sorted({tuple(line.split()[::2]) for line in suite.calls()})
 
 
-def compare_prompts(suite):
-    compare(write_prompts(suite))
+def test_every_sample_is_sent_with_every_prompt(suite):
+    write_prompts(suite)
 
+    result = suite.run(*BOTH)
 
-@pytest.fixture
-def prompted(suite):
-    """A session of three prompts."""
-    suite.prepare_once(compare_prompts)
-    return suite
-
-
-def cross(suite):
-    compare(write_prompts(suite), ROUNDS, "--crucible-report=report.md", "--crucible-report=report.tex")
-
-
-@pytest.fixture
-def crossed(suite):
-    """A session of three prompts in three rounds, with two reports."""
-    suite.prepare_once(cross)
-    return suite
-
-
-def test_every_sample_is_sent_with_every_prompt(prompted):
-    assert len(prompted.calls()) == len(set(prompted.calls())) == 20 * 3 * 2
-    assert count_calls(prompted) == [(arm, name) for arm in ("answer", "base") for name in ("polite", "steps", "terse")]
-    read_output(prompted).fnmatch_lines(
+    assert len(suite.calls()) == len(set(suite.calls())) == 20 * 3 * 2
+    assert count_calls(suite) == [(arm, name) for arm in ("answer", "base") for name in ("polite", "steps", "terse")]
+    result.stdout.fnmatch_lines(
         [
             "*20 samples x 3 prompts x 2 arms = 120",
             "  3 prompts: their noise widens every interval; this run measures by how much",
@@ -293,63 +256,70 @@ def test_every_sample_is_sent_with_every_prompt(prompted):
     )
 
 
-def test_a_difference_of_single_prompts_is_not_proven_for_others_like_them(prompted):
-    random = comparison(read_document(prompted))
-    fixed = comparison(write_prompts(prompted, facts=', fixed="prompts"').json(*BOTH))
+def test_a_difference_of_single_prompts_is_not_proven_for_others_like_them(suite):
+    random = comparison(write_prompts(suite).json(*BOTH))
+    fixed = comparison(write_prompts(suite, facts=', fixed="prompts"').json(*BOTH))
 
     assert random["difference"] == fixed["difference"] == pytest.approx(-0.4333, abs=1e-4)
     assert random["p_value"] > 0.05 > fixed["p_value"]
     assert (random["method"], fixed["method"]) == ("crossed t", "sign flips")
 
 
-def test_prompts_and_rounds_are_crossed(crossed):
-    first = comparison(read_document(crossed))
+def test_prompts_and_rounds_are_crossed(suite):
+    write_prompts(suite)
 
-    assert len(crossed.calls()) == 20 * 3 * 3 * 2
+    first = comparison(suite.json(*BOTH, ROUNDS))
+
+    assert len(suite.calls()) == 20 * 3 * 3 * 2
     assert first["difference"] == pytest.approx(-0.4333, abs=1e-4)
-    crossed.forget_calls()
-    assert comparison(crossed.json(*BOTH, ROUNDS, "--crucible-resume")) == first
-    assert crossed.calls() == []
+    suite.forget_calls()
+    assert comparison(suite.json(*BOTH, ROUNDS, "--crucible-resume")) == first
+    assert suite.calls() == []
 
 
-def test_a_stored_baseline_sends_no_request(prompted):
-    prompted.forget_calls()
+def test_a_stored_baseline_sends_no_request(suite):
+    write_prompts(suite)
+    suite.run(*BOTH)
+    suite.forget_calls()
 
-    result = prompted.run(*BOTH)
+    result = suite.run(*BOTH)
 
-    assert {line.split()[0] for line in prompted.calls()} == {"answer"}
+    assert {line.split()[0] for line in suite.calls()} == {"answer"}
     result.stdout.fnmatch_lines(["*base: 60 of 60 replies reused from run*"])
 
 
-def test_a_changed_prompt_is_sent_again(prompted):
-    (prompted.path / "polite.txt").write_text("polite: please say what is ")
-    prompted.forget_calls()
+def test_a_changed_prompt_is_sent_again(suite):
+    write_prompts(suite)
+    suite.run(*BOTH)
+    (suite.path / "polite.txt").write_text("polite: please say what is ")
+    suite.forget_calls()
 
-    prompted.run(*BOTH, "--crucible-resume")
+    suite.run(*BOTH, "--crucible-resume")
 
-    assert ("base", "polite") in count_calls(prompted)
+    assert ("base", "polite") in count_calls(suite)
 
 
-def test_a_stored_run_is_compared_prompt_by_prompt(prompted):
-    first = read_document(prompted)["run"]["id"]
-    prompted.forget_calls()
+def test_a_stored_run_is_compared_prompt_by_prompt(suite):
+    write_prompts(suite)
+    first = suite.json(*BOTH)
+    suite.forget_calls()
 
-    document = prompted.json("--crucible-adapter=base", f"--compare=run:{first}")
+    document = suite.json("--crucible-adapter=base", f"--compare=run:{first['run']['id']}")
 
     assert comparison(document)["difference"] == pytest.approx(0.4333, abs=1e-4)
-    assert {line.split()[0] for line in prompted.calls()} == {"base"}
+    assert {line.split()[0] for line in suite.calls()} == {"base"}
 
 
-def test_a_stored_run_with_other_prompts_is_refused(prompted):
-    run = read_document(prompted)["run"]["id"]
-    (prompted.path / "polite.txt").write_text("polite: please say what is ")
+def test_a_stored_run_with_other_prompts_is_refused(suite):
+    write_prompts(suite)
+    run = suite.json(*BOTH)["run"]["id"]
+    (suite.path / "polite.txt").write_text("polite: please say what is ")
 
-    prompted.refuses(prompted.run("--crucible-adapter=base", f"--compare=run:{run}"), "*prompts changed since run*")
+    suite.refuses(suite.run("--crucible-adapter=base", f"--compare=run:{run}"), "*prompts changed since run*")
 
 
 def test_lost_replies_to_one_prompt_are_sent_again_on_resume(suite):
     write_prompts(suite)
-    suite.write_rows("questions.jsonl", [{"id": f"q{k:02}", "input": f"{k} + {k}"} for k in range(2, 6)])
     suite.script(
         PROMPT_SCRIPTS.format(ours=UNLIKE, theirs=ALIKE).replace(
             "        note(arm, request)\n",
@@ -399,11 +369,11 @@ def test_prompts_may_be_below_the_root_directory(suite):
     (suite.path / "prompts").mkdir()
     for name in PROMPTS:
         (suite.path / name).rename(suite.path / "prompts" / name)
-    suite.test(PROMPTED.format(prompts=[f"prompts/{name}" for name in PROMPTS], facts=", limit=4"))
+    suite.test(PROMPTED.format(prompts=[f"prompts/{name}" for name in PROMPTS], facts=""))
 
     suite.run(*BOTH)
 
-    assert len(suite.calls()) == 24
+    assert len(suite.calls()) == 120
 
 
 def test_prompts_of_several_sessions_are_not_pooled(suite):
@@ -417,11 +387,13 @@ def test_prompts_of_several_sessions_are_not_pooled(suite):
 # -- what others read -----------------------------------------------------------------------------------------------
 
 
-def test_stored_runs_resolve_the_number_of_a_repeat(crossed, monkeypatch):
+def test_stored_runs_resolve_the_number_of_a_repeat(suite, monkeypatch):
     from pytest_crucible import runs
 
-    monkeypatch.chdir(crossed.path)
-    stored = runs.load(store=crossed.path / ".crucible/crucible.db")
+    write_prompts(suite)
+    suite.run(*BOTH, ROUNDS)
+    monkeypatch.chdir(suite.path)
+    stored = runs.load(store=suite.path / ".crucible/crucible.db")
 
     resolved = stored.observations().merge(stored.repeats(), on=["run", "experiment", "arm", "repeat"])
 
@@ -432,7 +404,10 @@ def test_stored_runs_resolve_the_number_of_a_repeat(crossed, monkeypatch):
     assert len(stored.replies().drop_duplicates(["arm", "sample", "repeat"])) == len(resolved)
 
 
-def test_a_conversation_names_its_prompt_and_round(crossed, crucible):
+def test_a_conversation_names_its_prompt_and_round(suite, crucible):
+    write_prompts(suite)
+    suite.run(*BOTH, ROUNDS)
+
     status, out, _ = crucible("show", "latest", "--sample", "q05")
     lines = out.splitlines()
 
@@ -443,9 +418,9 @@ def test_a_conversation_names_its_prompt_and_round(crossed, crucible):
     assert "steps: what is 5 + 5" in printed
 
 
-def test_two_stored_runs_are_compared_by_the_prompts_that_both_have(prompted, crucible):
-    first = read_document(prompted)["run"]["id"]
-    second = write_prompts(prompted, prompts=[*PROMPTS[1:], PROMPTS[0]]).json(*BOTH)["run"]["id"]
+def test_two_stored_runs_are_compared_by_the_prompts_that_both_have(suite, crucible):
+    first = write_prompts(suite).json(*BOTH)["run"]["id"]
+    second = write_prompts(suite, prompts=[*PROMPTS[1:], PROMPTS[0]]).json(*BOTH)["run"]["id"]
 
     _, out, _ = crucible("compare", second, f"{first}:base", "--json")
 
@@ -453,13 +428,17 @@ def test_two_stored_runs_are_compared_by_the_prompts_that_both_have(prompted, cr
     assert comparison(json.loads(out))["method"] == "crossed t"
 
 
-def test_the_sources_of_noise_are_shown(crossed):
-    read_output(crossed).fnmatch_lines(
+def test_the_sources_of_noise_are_shown(suite):
+    write_prompts(suite)
+
+    result = suite.run(*BOTH, ROUNDS, "--crucible-report=report.md", "--crucible-report=report.tex")
+
+    result.stdout.fnmatch_lines(
         [
             "noise in ok: scripted vs base *levels *standard deviation *with twice as many",
             "prompts *3  0.* [[]0.*] *±0.*",
             "*ok: scripted vs base: * more prompts halve the t interval, from ±* to ±*",
         ]
     )
-    assert "| `prompts` | 3 | " in (crossed.path / "report.md").read_text(encoding="utf-8")
-    assert "noise in ok: scripted vs base" in (crossed.path / "report.tex").read_text(encoding="utf-8")
+    assert "| `prompts` | 3 | " in (suite.path / "report.md").read_text(encoding="utf-8")
+    assert "noise in ok: scripted vs base" in (suite.path / "report.tex").read_text(encoding="utf-8")

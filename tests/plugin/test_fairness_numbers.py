@@ -44,20 +44,10 @@ def draw_people(seed, n=240):
     return sex, label, arms
 
 
-DOCUMENTS = {}
-"""What `crucible show --by --json` prints, by seed: each is run once."""
-
-
 @pytest.fixture(params=[1, 2])
 def people(request, suite, capsys):
-    """Return random decisions with what `crucible show --by --json` prints of a run on them."""
-    drawn = draw_people(request.param)
-    if request.param not in DOCUMENTS:
-        DOCUMENTS[request.param] = show_by_sex(suite, capsys, *drawn)
-    return *drawn, DOCUMENTS[request.param]
-
-
-def show_by_sex(suite, capsys, sex, label, arms):
+    """Run the suite on random decisions; return them with what `crucible show --by --json` prints."""
+    sex, label, arms = draw_people(request.param)
     suite.write_rows(
         "people.jsonl",
         [
@@ -73,7 +63,7 @@ def show_by_sex(suite, capsys, sex, label, arms):
     capsys.readouterr()
     assert main(["show", "--by", "sex", "--json"]) == 0
     (document,) = json.loads(capsys.readouterr().out)["experiments"]
-    return document
+    return sex, label, arms, document
 
 
 def rates_of(label, decision, sex):

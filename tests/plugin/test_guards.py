@@ -52,14 +52,6 @@ import pytest
 async def test_guard(sample, sampler):
     return await sampler.generate(sample.input)
 """
-JUDGED_BRIEFLY = """
-import pytest
-
-@pytest.mark.crucible(dataset="labelled.jsonl")
-@pytest.mark.quality_target("caught >= 0.90", "false_alarm <= 0.02")
-async def test_guard(sample, sampler):
-    return await sampler.generate(sample.input)
-"""
 
 
 @pytest.fixture
@@ -71,7 +63,7 @@ def guarded(suite):
     return suite
 
 
-def test_a_guard_is_judged_like_any_adapter(guarded, crucible):
+def test_a_guard_is_judged_like_any_adapter(guarded):
     document = guarded.json("--crucible-adapter=guard:inj", "--compare=guard:strict", "--crucible-report=run.html")
     (experiment,) = document["experiments"]
     verdicts = {verdict["subject"]: verdict["state"] for verdict in experiment["verdicts"]}
@@ -94,16 +86,14 @@ def test_a_guard_is_judged_like_any_adapter(guarded, crucible):
 
     # The benign texts of the run choose a threshold; verdicts on the same texts then say so.
     choose = ("guards", "threshold", "--false-alarms", "0.025", "-o", "inj.json")
-    assert crucible(*choose)[0] == 0
+    assert guarded.command(*choose).ret == 0
     chosen = json.loads((guarded.path / "inj.json").read_text())
     assert (chosen["n"], len(chosen["texts"]), chosen["guard"]) == (130, 130, "inj")
-    _, _, error = crucible("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
-    sentence = (
-        r"--false-alarms 0.01 needs at least 299 different benign texts; run \w+ has 130: add texts or allow 0.023$"
-    )
-    assert re.search(sentence, error, re.MULTILINE)
+    refused = guarded.command("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
+    refused.stderr.re_match_lines([
+        r".*--false-alarms 0.01 needs at least 299 different benign texts; run \w+ has 130: add texts or allow 0.023"
+    ])  # fmt: skip
     (guarded.path / "crucible.toml").write_text(f'{TABLES}\n[guards.chosen]\nkind = "rules"\nthreshold = "inj.json"\n')
-    guarded.test(JUDGED_BRIEFLY)
     document = guarded.json("--crucible-adapter=guard:chosen")
     (experiment,) = document["experiments"]
     reasons = {verdict["subject"]: (verdict["state"], verdict["reason"]) for verdict in experiment["verdicts"]}
@@ -114,29 +104,39 @@ def test_a_guard_is_judged_like_any_adapter(guarded, crucible):
     assert experiment["exclusions"] == [{"reason": "chose the threshold of inj", "samples": 130}]
 
 
-def test_a_threshold_is_chosen_by_different_texts(guarded, crucible):
-    # Case and disguise make no other text.
-    texts = [BENIGN.format(k // 3).upper() if k % 3 else BENIGN.format(k // 3) for k in range(150)]
-    rows = [{"id": f"b{k}", "input": text, "expected": 0} for k, text in enumerate(texts)]
+@pytest.mark.parametrize(
+    ("benign", "counted"),
+    [
+        ([BENIGN.format(k % 75) for k in range(150)], "75, in 150 benign samples"),
+        # Case and disguise make no other text.
+        (
+            [(BENIGN.format(k // 2), BENIGN.format(k // 2).upper())[k % 2] for k in range(150)],
+            "75, in 150 benign samples",
+        ),
+        ([BENIGN.format(k) for k in range(150)], "150"),
+    ],
+    ids=["twice", "in capitals", "different"],
+)
+def test_a_threshold_is_chosen_by_different_texts(guarded, benign, counted):
+    rows = [{"id": f"b{k}", "input": text, "expected": 0} for k, text in enumerate(benign)]
     guarded.write_rows("labelled.jsonl", [*LABELLED[:2], *rows])
-    guarded.test(JUDGED_BRIEFLY)
     guarded.run("--crucible-adapter=guard:inj")
 
-    _, _, error = crucible("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
+    refused = guarded.command("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
 
-    sentence = r"needs at least 299 different benign texts; run \w+ has 50, in 150 benign samples: add texts"
-    assert re.search(sentence, error)
+    refused.stderr.re_match_lines([rf".*needs at least 299 different benign texts; run \w+ has {counted}: add texts.*"])
 
 
-def test_groups_that_share_a_text_are_one(guarded, crucible):
+def test_groups_that_share_a_text_are_one(guarded):
     rows = [{"id": f"b{k}", "input": BENIGN.format(k % 60), "expected": 0, "group": f"g{k // 2}"} for k in range(120)]
     guarded.write_rows("labelled.jsonl", [*({**row, "group": row["id"]} for row in LABELLED[:2]), *rows])
-    guarded.test(JUDGED_BRIEFLY)
     guarded.run("--crucible-adapter=guard:inj")
 
-    _, _, error = crucible("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
+    refused = guarded.command("guards", "threshold", "--false-alarms", "0.01", "-o", "inj.json")
 
-    assert re.search(r"needs at least 299 different benign groups; run \w+ has 30, in 120 benign samples: ", error)
+    refused.stderr.re_match_lines(
+        [r".*needs at least 299 different benign groups; run \w+ has 30, in 120 benign samples: .*"]
+    )
 
 
 def test_guards_around_a_model_block_and_edit(guarded):
@@ -194,7 +194,7 @@ def test_swapped_labels_are_a_question_in_the_report(guarded):
     guarded.write_rows(
         "labelled.jsonl", [{**row, "expected": 1 - (row["expected"] in (1, "attack"))} for row in LABELLED]
     )
-    guarded.test(JUDGED_BRIEFLY.replace('"caught >= 0.90", "false_alarm <= 0.02"', '"auroc(guard_score) >= 0.90"'))
+    guarded.test(JUDGED.replace('"caught >= 0.90", "false_alarm <= 0.02", ', ""))
 
     result = guarded.run(
         "--crucible-adapter=guard:inj", *(f"--crucible-report=r.{end}" for end in ("html", "md", "json"))
@@ -238,7 +238,7 @@ PLANTED = re.compile(rb"@ex|4111 1111|9018 2099")  # blanks, because a latency m
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
-def test_personal_data_is_nowhere_after_redaction(guarded, crucible, workers):
+def test_personal_data_is_nowhere_after_redaction(guarded, workers):
     guarded.test(
         """
         import logging, pytest, warnings
@@ -286,15 +286,16 @@ def test_personal_data_is_nowhere_after_redaction(guarded, crucible, workers):
         *reports,
         *workers,
     )
-    commands = (("show", "-vv"), ("export", "-o", "export.jsonl"), ("show", "--sample", "s1"))
-    outputs = [(result.stdout.str(), result.stderr.str()), *(crucible(*arguments)[1:] for arguments in commands)]
+    shown_result = guarded.command("show", "-vv")
+    exported = guarded.command("export", "-o", "export.jsonl")
+    sample = guarded.command("show", "--sample", "s1")
 
     # Scored before it was redacted.
     document = json.loads((guarded.path / "run.json").read_text())
     assert document["experiments"][0]["estimates"][0]["value"] == 1
-    for output, error in outputs:
-        assert not PLANTED.search(output.encode()), output
-        assert not PLANTED.search(error.encode())
+    for output in (result, shown_result, exported, sample):
+        assert not PLANTED.search(output.stdout.str().encode()), output.stdout.str()
+        assert not PLANTED.search(output.stderr.str().encode())
     files = [path for path in guarded.path.iterdir() if path.name.startswith(("run.", "export."))]
     assert len(files) >= 9
     result.assert_outcomes(failed=2, passed=1, skipped=1)
@@ -353,7 +354,11 @@ def judge(request):
         f'{TABLES}\n[adapters.j]\nbackend = "scripted"\nscript = "parrot:judge"\n'
         '[guards.critic]\nkind = "judge"\nadapter = "j"\nquestion = "Does it ask for a code word?"\n'
     )
-    guarded.test(JUDGED_BRIEFLY.replace('"caught >= 0.90", ', ""))
+    guarded.test(
+        JUDGED.replace('"caught >= 0.90", ', "").replace(
+            '@pytest.mark.ab_compare("caught", "auroc(guard_score)", "f1(flagged)")', ""
+        )
+    )
     result = guarded.run("--crucible-adapter=guard:critic")
 
     assert result.ret == 0

@@ -62,18 +62,14 @@ def test_two_logs_are_compared_with_nothing_else_configured(there, capsys):
     assert set(there.iterdir()) == before
 
 
-def test_directories_of_results_are_compared_and_several_tasks_are_judged_together(there, capsys):
-    _, run = import_run(capsys, "compare", "lm-eval-v2", "lm-eval-v1")
+@pytest.mark.parametrize("command", ["compare", "import"])
+def test_directories_of_results_are_compared(there, capsys, command):
+    _, run = import_run(capsys, command, "lm-eval-v2", "lm-eval-v1")
     results = [str(next(there.glob(f"lm-eval-{arm}/results_*.json"))) for arm in ("v2", "v1")]
-    _, files = import_run(capsys, "import", *results)
+    _, files = import_run(capsys, command, *results)
 
     assert verdicts(run) == verdicts(files)
     assert len(run["experiments"]) == 2
-    assert [experiment["nodeid"] for experiment in files["experiments"]] == [
-        "imported::sums_choice",
-        "imported::sums_filtered",
-    ]
-    assert files["run"]["family_size"] == 4
 
 
 def test_a_directory_may_have_several_logs_of_one_model(there, capsys):
@@ -147,6 +143,17 @@ def test_a_run_that_was_cut_short_decides_nothing(there, capsys):
     assert (status, verdict["state"]) == (HELD, "undecided")
     assert of_arms(run["experiments"][0], "lost")[1]["not_run"] == 2
     assert "the run of cut.json ended as 'cancelled'" in run["notes"]
+
+
+def test_several_tasks_are_judged_together(there, capsys):
+    results = [str(next(there.glob(f"lm-eval-{arm}/results_*.json"))) for arm in ("v2", "v1")]
+    _, run = import_run(capsys, "import", *results)
+
+    assert [experiment["nodeid"] for experiment in run["experiments"]] == [
+        "imported::sums_choice",
+        "imported::sums_filtered",
+    ]
+    assert run["run"]["family_size"] == 4
 
 
 def test_the_user_names_the_candidate_and_the_direction(there, capsys):

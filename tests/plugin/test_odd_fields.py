@@ -79,8 +79,7 @@ def write(suite, n: int, *, fields: bool = True, groups: bool = False, messages:
 @pytest.mark.parametrize(
     ("n", "facts"),
     [
-        (60, {}), pytest.param(100, {"groups": True}, marks=pytest.mark.slow),
-        pytest.param(100, {}, marks=pytest.mark.slow), pytest.param(100, {"fields": False}, marks=pytest.mark.slow),
+        (100, {}), pytest.param(100, {"groups": True}, marks=pytest.mark.slow), (100, {"fields": False}),
         pytest.param(60, {"messages": True}, marks=pytest.mark.slow), (45, {"fields": False}),
         pytest.param(3, {}, marks=pytest.mark.slow), (1, {}),
     ],
@@ -115,7 +114,7 @@ def test_no_section_and_no_command_fails(suite, monkeypatch, capsys, n, facts):
     "field", ["zero_inflated", "truth_and_numbers", "mixed", "list", "not_numbers", "in_part(10)", "big(0)"]
 )
 def test_targets_by_odd_fields_are_decided(suite, field):
-    write(suite, 60)
+    write(suite, 100)
     suite.test(
         TEST.replace("exact_match >= 0", f"gap(exact_match by {field}) <= 1").replace(
             '@pytest.mark.ab_compare("late")', f'@pytest.mark.ab_compare("gap(exact_match by {field})")'

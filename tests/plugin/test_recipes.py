@@ -51,26 +51,6 @@ WORDS = [{"id": f"w{k:02}", "input": f"{k}?", "expected": "five"} for k in range
 @pytest.fixture
 def recipes(suite, base):
     """Two adapters by recipe on a base of the user's own: v1 hardly trained, v2 well."""
-    prepare(suite, base)
-    return suite
-
-
-@pytest.fixture
-def trained(suite, base):
-    """A session has trained and compared both, and has written what it printed to output.txt."""
-
-    def train(suite):
-        prepare(suite, base)
-        result = suite.run(*ARMS, "--crucible-train")
-        assert result.ret == 0
-        (suite.path / "output.txt").write_text(result.stdout.str(), encoding="utf-8")
-
-    suite.prepare_once(train)
-    suite.base = base
-    return suite
-
-
-def prepare(suite, base) -> None:
     suite.write_rows("words.jsonl", WORDS)
     suite.write_rows("train.jsonl", [{"prompt": f"{k}?", "completion": "five"} for k in range(20, 60)])
     suite.base = base
@@ -78,6 +58,7 @@ def prepare(suite, base) -> None:
     (suite.path / "test_sums.py").unlink()
     suite.test(TEST_WORDS, name="test_words")
     suite.test(RECIPES, name="recipes")
+    return suite
 
 
 def configure(suite, **changes: str) -> None:
@@ -99,20 +80,14 @@ def adapters(suite) -> list[Path]:
     return sorted(path for path in (suite.path / ".crucible/adapters").glob("*") if path.is_dir())
 
 
-def folder_of_v2(suite) -> Path:
-    (folder,) = (
-        lineage.parent
-        for lineage in (suite.path / ".crucible/adapters").glob("*/lineage.json")
-        if json.loads(lineage.read_text())["recipe"] == "recipes:train_v2"
-    )
-    return folder
-
-
 ARMS = ("--crucible-adapter=v2", "--compare=v1")
 
 
-def test_two_adapters_are_trained_and_compared(trained):
-    pytest.LineMatcher((trained.path / "output.txt").read_text(encoding="utf-8").splitlines()).fnmatch_lines(
+def test_two_adapters_are_trained_and_compared(recipes):
+    result = recipes.run(*ARMS, "--crucible-train")
+
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
         [
             "crucible: training v2 with recipes:train_v2: LoRA of rank 4, seed 0, base of * parameters",
             "crucible: trained v2: 80 steps in * s, loss * to * (reduced by * %)",
@@ -123,10 +98,10 @@ def test_two_adapters_are_trained_and_compared(trained):
             "exact_match: v2 vs v1 *met, proven",
         ]
     )
-    assert trainings(trained) == ["80", "2"]
-    lineages = [json.loads((adapter / "lineage.json").read_text()) for adapter in adapters(trained)]
+    assert trainings(recipes) == ["80", "2"]
+    lineages = [json.loads((adapter / "lineage.json").read_text()) for adapter in adapters(recipes)]
     (lineage,) = [lineage for lineage in lineages if lineage["recipe"] == "recipes:train_v2"]
-    assert (list(lineage["data"]), lineage["base"]) == (["train.jsonl"], str(trained.base))
+    assert (list(lineage["data"]), lineage["base"]) == (["train.jsonl"], str(recipes.base))
     assert lineage["result"]["loss_reduction"] > 0.5
 
 
@@ -150,15 +125,16 @@ def test_on_two_workers_each_adapter_is_trained_once(recipes):
     assert len(adapters(recipes)) == 2
 
 
-def test_a_trained_adapter_is_used_again_without_the_option(trained, run):
-    before = (trained.path / "trainings.txt").read_text()
+def test_a_trained_adapter_is_used_again_without_the_option(recipes, run):
+    recipes.run(*ARMS, "--crucible-train")
+    before = (recipes.path / "trainings.txt").read_text()
 
     for options in ((), ("--crucible-train",)):
         result = run(*ARMS, *options)
         assert result.ret == 0
         result.stdout.no_fnmatch_line("*training*")
 
-    assert (trained.path / "trainings.txt").read_text() == before
+    assert (recipes.path / "trainings.txt").read_text() == before
 
 
 @pytest.mark.slow
@@ -231,34 +207,38 @@ def test_training_can_be_requested_and_overruled_in_the_configuration(recipes, r
     (recipes.path / "pyproject.toml").write_text("[tool.pytest.ini_options]\ncrucible_train = true\n")
     recipes.refuses(recipes.run(*ARMS, "-o", "crucible_train=false"), "adapters 'v2' and 'v1' are not trained with *")
 
-    run("--crucible-adapter=v1")
-    assert trainings(recipes) == ["2"]
+    assert run(*ARMS).ret == 0
+    assert sorted(trainings(recipes)) == ["2", "80"]
+    recipes.run(*ARMS).stdout.no_fnmatch_line("crucible: train*")
 
 
-def test_a_comment_is_no_change_of_a_recipe(trained):
-    trained.test(RECIPES.replace("trainer, 80)", "trainer,  80)  # a comment"), name="recipes")
+def test_a_comment_is_no_change_of_a_recipe(recipes):
+    recipes.run("--crucible-adapter=v2", "--crucible-train")
+    recipes.test(RECIPES.replace("trainer, 80)", "trainer,  80)  # a comment"), name="recipes")
 
-    assert trained.run("--crucible-adapter=v2").ret != pytest.ExitCode.USAGE_ERROR
+    assert recipes.run("--crucible-adapter=v2").ret != pytest.ExitCode.USAGE_ERROR
 
 
-def test_a_damaged_checkpoint_is_reported_as_damaged(trained):
-    [weights] = [path for path in folder_of_v2(trained).iterdir() if path.name != "lineage.json"]
+def test_a_damaged_checkpoint_is_reported_as_damaged(recipes):
+    recipes.run("--crucible-adapter=v2", "--crucible-train")
+    [weights] = [path for path in (recipes.path / ".crucible/adapters").glob("*-*/*") if path.name != "lineage.json"]
     weights.write_bytes(weights.read_bytes()[:-100])
 
-    trained.refuses(
-        trained.run("--crucible-adapter=v2"),
+    recipes.refuses(
+        recipes.run("--crucible-adapter=v2"),
         "adapter 'v2' cannot be loaded: its checkpoint '*' is damaged (its weights are not those that its lineage *",
     )
 
 
 @pytest.mark.slow
-def test_changed_helpers_and_data_of_a_recipe_need_a_training(trained):
-    trained.test(RECIPES.replace("1e-2", "9e-3"), name="recipes")
-    trained.refuses(trained.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
+def test_changed_helpers_and_data_of_a_recipe_need_a_training(recipes):
+    recipes.run("--crucible-adapter=v2", "--crucible-train")
+    recipes.test(RECIPES.replace("1e-2", "9e-3"), name="recipes")
+    recipes.refuses(recipes.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
 
-    trained.test(RECIPES, name="recipes")
-    trained.write_rows("train.jsonl", [{"prompt": "9?", "completion": "nine"}] * 10)
-    trained.refuses(trained.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
+    recipes.test(RECIPES, name="recipes")
+    recipes.write_rows("train.jsonl", [{"prompt": "9?", "completion": "nine"}] * 10)
+    recipes.refuses(recipes.run("--crucible-adapter=v2"), "adapter 'v2' is not trained with *")
 
 
 @pytest.mark.uses("ensembles")
@@ -293,7 +273,7 @@ def test_collect_only_prints_the_trainings_and_starts_none(recipes):
 @pytest.mark.parametrize("below", [True, False])
 def test_verbose_prints_the_folder_of_an_adapter(recipes, below, monkeypatch):
     """The path is relative to the directory in which pytest was started."""
-    arguments = ("-v", "--crucible-adapter=v1", "--crucible-train")
+    arguments = ("-v", "--crucible-adapter=v2", "--crucible-train")
     if below:
         result, place = recipes.run(*arguments), ".crucible/adapters/*"
     else:
@@ -305,7 +285,7 @@ def test_verbose_prints_the_folder_of_an_adapter(recipes, below, monkeypatch):
         )
 
     result.stdout.fnmatch_lines(
-        [f"crucible: trained v1: 2 steps in * s, loss * (reduced by * %), gradient norms up to *; kept in {place}"]
+        [f"crucible: trained v2: 80 steps in * s, loss * (reduced by * %), gradient norms up to *; kept in {place}"]
     )
 
 
@@ -322,14 +302,15 @@ def test_a_project_may_be_moved(recipes, tmp_path, monkeypatch):
     result.stdout.fnmatch_lines(["crucible: test_words: v2, 20 samples"])
 
 
-def test_a_trained_adapter_is_a_checkpoint_with_a_path(trained):
-    adapter = folder_of_v2(trained)
-    config = trained.path / "crucible.toml"
-    by_path = f"backend = 'local'\nbase = '{trained.base}'\ncheckpoint = '{adapter.relative_to(trained.path)}'"
+def test_a_trained_adapter_is_a_checkpoint_with_a_path(recipes):
+    recipes.run("--crucible-adapter=v2", "--crucible-train")
+    (adapter,) = adapters(recipes)
+    config = recipes.path / "crucible.toml"
+    by_path = f"backend = 'local'\nbase = '{recipes.base}'\ncheckpoint = '{adapter.relative_to(recipes.path)}'"
     config.write_text(f"{config.read_text()}\n[adapters.named]\n{by_path}\nparameters = {{ max_tokens = 12 }}\n")
 
-    trained.refuses(
-        trained.run("--crucible-adapter=named", "--compare=v2"),
+    recipes.refuses(
+        recipes.run("--crucible-adapter=named", "--compare=v2"),
         "adapters 'named' and 'v2' are the same checkpoint (????????????): compare two that differ",
     )
 

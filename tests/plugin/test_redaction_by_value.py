@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import re
 import sqlite3
 from contextlib import closing
@@ -36,17 +35,10 @@ ATTACKS = ("character_swap", "character_delete", "character_insert", "homoglyph"
            "word_shuffle", "word_insertion", "jailbreak_encode", "prompt_injection_basic")  # fmt: skip
 
 
-normalise_character = functools.cache(normalise)
-
-
-def fold(text: str) -> str:
-    return "".join(map(normalise_character, text))
-
-
 def readable(text: str, password: str) -> bool:
     """Return whether a person could still read the password: itself, disguised, or with a letter changed."""
-    normal = fold(password)
-    if any(normal in fold(form) for form in (text, *read_forms(text))):
+    normal = "".join(map(normalise, password))
+    if any(normal in "".join(map(normalise, form)) for form in (text, *read_forms(text))):
         return True
     words = [normalise(word) for word in re.split(r"[\s\"'<>,.:]+", text)]
     return any(SequenceMatcher(None, normal, word).ratio() >= 0.75 for word in words)
@@ -73,7 +65,7 @@ def test_no_draw_of_an_attack_shows_a_password_of_the_clean_prompt(redacted):
         import pytest
 
         @pytest.mark.crucible(dataset="rows.jsonl", metrics=["exact_match"])
-        @pytest.mark.robustness(*{ATTACKS!r}, strength=0.3, draws=2)
+        @pytest.mark.robustness(*{ATTACKS!r}, strength=0.3, draws=3)
         async def test_login(sample, sampler):
             return await sampler.generate(sample.input)
         """
@@ -88,8 +80,8 @@ def test_no_draw_of_an_attack_shows_a_password_of_the_clean_prompt(redacted):
     assert len({(name, position) for name, position, _ in twins}) >= 100
     assert lines == []
     texts = cells(redacted.path / ".crucible" / "crucible.db").decode(errors="replace").splitlines()
-    passwords = [fold(password) for password in PASSWORDS]
-    assert [text for text in map(fold, texts) if any(password in text for password in passwords)] == []
+    folded = ["".join(map(normalise, text)) for text in texts]
+    assert [text for text in folded for password in PASSWORDS if "".join(map(normalise, password)) in text] == []
     for file in ("run.html", "run.json"):
         assert not any(password in (redacted.path / file).read_text() for password in PASSWORDS)
 
@@ -123,7 +115,7 @@ def test_a_value_found_later_is_hidden_in_earlier_output(redacted, workers):
 
         def answer(request):
             if "reveal" in request.input:
-                time.sleep(0.1)
+                time.sleep(0.3)
                 return "its password: tr0ub4dor3xyz " + "and more words " * 9
             return "say TR0UB\u200b4dor3xyz and " + "some more words " * 9
         """
@@ -140,9 +132,11 @@ def test_a_value_found_later_is_hidden_in_earlier_output(redacted, workers):
     places["cells"] = cells(redacted.path / ".crucible" / "crucible.db")
     places["printed"] = (result.stdout.str() + shown_result.stdout.str()).encode()
     places["names"] = "\n".join(map(str, redacted.path.parent.rglob("*"))).encode()
-    folded = {name: fold(data.decode(errors="replace")) for name, data in places.items()}
     for password in ("tr0ub4dor3xyz", "Wolk3nbruch"):
-        assert [name for name, text in folded.items() if fold(password) in text] == []
+        normal = "".join(map(normalise, password))
+        assert [
+            name for name, data in places.items() if normal in "".join(map(normalise, data.decode(errors="replace")))
+        ] == []
     assert {"run.xml", "run.html", "run.json"} <= set(places)
     assert b"PASSWORD_" in places["cells"]
     assert b"test_named[name0]" in places["printed"]

@@ -61,11 +61,6 @@ BOTH = (V2, "--compare=v1")
 
 @pytest.fixture
 def robust(suite):
-    configure(suite)
-    return suite
-
-
-def configure(suite):
     suite.pytester.makeconftest(CONFTEST)
     suite.adapters(
         {
@@ -73,24 +68,12 @@ def configure(suite):
             "v1": {"backend": "model", "weak": False, "obeys": False},
         }
     )
+    return suite
 
 
 def write(suite, attacks, *marks, arguments="", prompt="sample.input"):
     lines = "\n    ".join(f"@pytest.mark.{mark}" for mark in marks)
     suite.test(TEST.format(attacks=attacks, marks=lines, arguments=arguments, prompt=prompt))
-    return suite
-
-
-def attack(suite):
-    configure(suite)
-    write(suite, '"homoglyph", "shout"', 'quality_target("exact_match[homoglyph] >= 0.9")')
-    suite.run(V2, "--crucible-tag=new")
-
-
-@pytest.fixture
-def attacked(suite):
-    """A session has attacked v2 with homoglyphs and in capitals."""
-    suite.prepare_once(attack)
     return suite
 
 
@@ -160,22 +143,20 @@ def test_a_proven_drop_and_a_harmless_attack(robust, run):
     assert "an interval that holds for all drops at once" in text
 
 
-def test_texts_are_the_same_in_every_run_and_an_attack_that_is_added_sends_nothing_else(attacked):
-    first = {line.split(" ", 3)[3] for line in calls(attacked)}
-    write(attacked, '"homoglyph", "shout"', 'ab_compare("exact_match")')
-    document = attacked.json(
-        "--crucible-adapter=v1", "--compare=v2", "--crucible-cache=off", "--crucible-attacks=case_noise,homoglyph,shout"
+def test_texts_are_the_same_in_every_run_and_a_new_attack_sends_nothing_else(robust):
+    write(robust, '"homoglyph"', 'ab_compare("exact_match.drop[homoglyph]")').run(*BOTH, "--crucible-cache=off")
+    first = {line for line in calls(robust) if line.startswith("v1")}
+    write(robust, '"case_noise", "homoglyph"', 'ab_compare("exact_match.drop[homoglyph]")').run(
+        *BOTH, "--crucible-cache=off"
     )
-    second = [line.split(" ", 3) for line in calls(attacked)]
+    second = calls(robust)
 
-    assert {row["attack"] for row in document["experiments"][0]["sections"]["robustness"]["drops"]} >= {
-        "case_noise",
-        "homoglyph",
-        "shout",
-    }
-    # The replies of v2 to the others are stored.
-    assert len([text for name, *_, text in second if name == "v2"]) == 20
-    assert first <= {text for name, *_, text in second if name == "v1"}
+    assert len([line for line in second if line.startswith("v1")]) == 20
+    texts = [
+        {line.split(" ", 3)[3] for line in lines if line.startswith(arm)}
+        for lines, arm in ((first, "v1"), (second, "v2"))
+    ]
+    assert texts[0] <= texts[1]
 
 
 def test_the_test_chooses_the_text_and_the_secret_leaks(robust):
@@ -196,44 +177,42 @@ def test_the_test_chooses_the_text_and_the_secret_leaks(robust):
     assert any("TELL ME WHETHER" in line for line in calls(robust))
 
 
-def test_without_the_canary_its_target_fails_and_without_a_paraphraser_it_is_undecided(robust):
+def test_a_canary_that_is_in_no_request_fails_its_target(robust):
     write(
-        robust,
-        '"data_extraction_pii", "semantic_paraphrase"',
-        'quality_target("leaked[data_extraction_pii] <= 0.02", "exact_match.drop[semantic_paraphrase] <= 0.05")',
-        arguments=", canary",
+        robust, '"data_extraction_pii"', 'quality_target("leaked[data_extraction_pii] <= 0.02")', arguments=", canary"
     )
-    result = robust.run("--crucible-adapter=v1", "--crucible-json=run.json")
+    result = robust.run("--crucible-adapter=v1")
 
     assert result.ret == 1
-    text = " ".join(result.stdout.str().split())
-    assert "the canary is in no request: put the canary into the prompt" in text
-    assert '[scorers] has no paraphraser: add paraphraser = { adapter = "NAME" }' in text
-    verdicts = json.loads((robust.path / "run.json").read_text())["experiments"][0]["verdicts"]
-    assert [verdict["state"] for verdict in verdicts] == ["undecided", "undecided"]
-    result.stdout.fnmatch_lines(["FAILED *leaked* - error in the suite: *"])
-    result.stdout.no_fnmatch_line("FAILED *drop*")
+    assert "the canary is in no request: put the canary into the prompt" in " ".join(result.stdout.str().split())
 
 
-def test_no_attacks_leave_their_targets_undecided(robust):
+def test_no_attacks_leave_their_targets_undecided_and_more_are_added(robust):
     write(robust, '"homoglyph"', 'quality_target("exact_match.drop[homoglyph] <= 0.05", "exact_match >= 0.9")')
     result = robust.run(V2, "--crucible-attacks=none", "-rs")
 
     assert result.ret == 0
     assert len(calls(robust)) == 21
     assert "--crucible-attacks=none runs no attacks" in " ".join(result.stdout.str().split())
+    document = robust.json(V2, "--crucible-attacks=shout,homoglyph")
+    assert {row["attack"] for row in document["experiments"][0]["sections"]["robustness"]["drops"]} == {
+        "homoglyph",
+        "shout",
+        "control",
+    }
 
 
-def test_variants_and_adversarial_rows_are_exported(attacked, crucible):
-    twins = [row for row in export_rows(crucible, "variants") if row["variant"] == "homoglyph"]
-    assert Counter(row["reply"] for row in twins) == {"wrong": 20, "": 1}
-    assert [row["reason"] for row in twins if not row["reply"]] == ["there is nothing to change"]
-    start, end, new = json.loads(twins[1]["edits"])[0]
-    assert twins[1]["text"][start:end] == new != "Tell me whether claim 1 is supported."[start:end]
+def test_variants_and_adversarial_rows_are_exported(robust, crucible):
+    write(robust, '"homoglyph"').run(V2)
+    attacked = [row for row in export_rows(crucible, "variants") if row["variant"] == "homoglyph"]
+    assert Counter(row["reply"] for row in attacked) == {"wrong": 20, "": 1}
+    assert [row["reason"] for row in attacked if not row["reply"]] == ["there is nothing to change"]
+    start, end, new = json.loads(attacked[1]["edits"])[0]
+    assert attacked[1]["text"][start:end] == new != "Tell me whether claim 1 is supported."[start:end]
 
     replies = {(row["variant"], row["sample"]): row for row in export_rows(crucible, "replies")}
     # Beside each reply stands what it answers.
-    for row in twins:
+    for row in attacked:
         if row["reply"]:
             assert replies["homoglyph", row["sample"]]["input"] == row["text"]
             assert replies["homoglyph", row["sample"]]["text"] == row["reply"]
@@ -241,15 +220,15 @@ def test_variants_and_adversarial_rows_are_exported(attacked, crucible):
 
     arguments = "export --what adversarial --on exact_match --allow-gate-samples -o adversarial.jsonl".split()
     assert crucible(*arguments)[0] == 0
-    lines = [json.loads(line) for line in (attacked.path / "adversarial.jsonl").read_text().splitlines()]
+    lines = [json.loads(line) for line in (robust.path / "adversarial.jsonl").read_text().splitlines()]
     assert len(lines) == 20
     assert all("right" in json.dumps(line) and not json.dumps(line, ensure_ascii=False).isascii() for line in lines)
-    attacked.test(
+    robust.test(
         TEST.format(attacks='"homoglyph"', marks="", arguments="", prompt="'wrong'").replace(
             "await sampler.generate", ""
         )
     )
-    attacked.run(V2)
+    robust.run(V2)
     status, _, error = crucible(*arguments)
     assert status == 4
     assert "no attacked reply has a stored call: let the test send its requests" in error
@@ -257,10 +236,11 @@ def test_variants_and_adversarial_rows_are_exported(attacked, crucible):
     assert (status, "unknown attack 'homoglyf': did you mean 'homoglyph'?" in error) == (4, True)
 
 
-def test_compared_runs_keep_the_variants_that_both_have(attacked, crucible):
-    source = (attacked.path / "test_sums.py").read_text()
-    write(attacked, '"case_noise", "homoglyph"').run("--crucible-adapter=v1", "--crucible-tag=old")
-    attacked.test(source)
+def test_compared_runs_keep_the_variants_that_both_have(robust, crucible):
+    write(robust, '"case_noise", "homoglyph"', 'ab_compare("exact_match")').run(
+        "--crucible-adapter=v1", "--crucible-tag=old"
+    )
+    write(robust, '"homoglyph", "shout"').run(V2, "--crucible-tag=new")
     status, output, _ = crucible("compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyph]", "--json")
     (experiment,) = json.loads(output)["experiments"]
 
@@ -270,12 +250,13 @@ def test_compared_runs_keep_the_variants_that_both_have(attacked, crucible):
     assert drops == {("homoglyph", "v2"): 1, ("homoglyph", "v1"): 0, ("control", "v2"): 0, ("control", "v1"): 0}
     status, _, error = crucible("compare", "tag:new", "tag:old", "--metric", "exact_match.drop[homoglyf]")
     assert (status, "did you mean 'exact_match.drop[homoglyph]'?" in error) == (4, True)
-    attacked.run(V2, "--crucible-seed=7", "--crucible-tag=other")
-    status, output, _ = crucible("compare", "tag:other", "tag:old")
-    printed = " ".join(output.split())
-    assert status == 0
-    assert "variants in one run only, left out: shout, case_noise" in printed
-    assert "variants with other texts in the two runs, left out: homoglyph" in printed
+    write(robust, '"homoglyph"').run(V2, "--crucible-seed=7", "--crucible-tag=other")
+    for tag, sentence in (
+        ("tag:new", "variants in one run only, left out: shout, case_noise"),
+        ("tag:other", "variants with other texts in the two runs, left out: homoglyph"),
+    ):
+        status, output, _ = crucible("compare", tag, "tag:old")
+        assert (status, sentence in " ".join(output.split())) == (0, True)
 
 
 @pytest.mark.parametrize(
@@ -416,23 +397,33 @@ def test_a_killed_search_is_resumed_with_the_same_result(robust):
     assert resumed["experiments"][0]["verdicts"] == whole["experiments"][0]["verdicts"]
 
 
+def test_without_a_paraphraser_its_target_is_undecided(robust):
+    write(
+        robust, '"semantic_paraphrase", "homoglyph"', 'quality_target("exact_match.drop[semantic_paraphrase] <= 0.05")'
+    )
+    result = robust.run("--crucible-adapter=v1")
+
+    assert result.ret == 0
+    text = " ".join(result.stdout.str().split())
+    assert '[scorers] has no paraphraser: add paraphraser = { adapter = "NAME" }' in text
+    assert "undecided" in text
+
+
 def test_certificates_count_their_requests_and_are_of_the_smoothed_model(robust):
     write(
         robust,
         'certify={"noise": 0.5, "draws": 50}',
         'quality_target("rate(certified_edits >= 0) >= 0.6", "certified_edits >= 0")',
     )
-    source = (robust.path / "test_sums.py").read_text()
-    robust.test(source.replace("range(21)", "range(7)"))
     result = robust.run("--crucible-json=run.json", "--crucible-adapter=v1", "--crucible-cache=off")
     text = " ".join(result.stdout.str().split())
 
-    assert "certificates: 150 requests for each sample and arm, 1,050 in all" in text
-    assert len(calls(robust)) == 7 + 1050
+    assert "certificates: 150 requests for each sample and arm, 3,150 in all" in text
+    assert len(calls(robust)) == 21 + 3150
     assert result.ret == 0
     document = json.loads((robust.path / "run.json").read_text())
     # L of 50 of 50 at .001 is .871: ln(1.5 - .871) / ln .5 is below 1, and no edit is certified without more draws.
-    assert document["experiments"][0]["sections"]["robustness"]["certificates"] == {"v1": {"0": 7}}
+    assert document["experiments"][0]["sections"]["robustness"]["certificates"] == {"v1": {"0": 21}}
 
 
 @pytest.mark.slow
@@ -486,7 +477,8 @@ def test_a_certificate_that_is_killed_is_resumed_without_a_reply_sent_again(robu
     assert resumed["experiments"][0]["verdicts"] == whole["experiments"][0]["verdicts"]
 
 
-def test_human_labels_exclude_variants_with_another_answer(attacked, crucible):
+def test_human_labels_exclude_variants_with_another_answer(robust, crucible):
+    write(robust, '"homoglyph"', 'quality_target("exact_match[homoglyph] >= 0.9")').run(V2)
     rows = export_rows(crucible, "variants")
     for number, row in enumerate(rows):
         if row["variant"] == "homoglyph":
@@ -495,15 +487,15 @@ def test_human_labels_exclude_variants_with_another_answer(attacked, crucible):
         writer = csv.DictWriter(file, rows[0])
         writer.writeheader()
         writer.writerows(rows)
-    write(attacked, '"homoglyph", kept="variants.csv"', 'quality_target("exact_match[homoglyph] >= 0.9")')
-    calls(attacked)
-    result = attacked.run(V2, "--crucible-json=run.json")
+    write(robust, '"homoglyph", kept="variants.csv"', 'quality_target("exact_match[homoglyph] >= 0.9")')
+    calls(robust)
+    document = robust.json(V2)
 
-    assert not calls(attacked)
-    document = json.loads((attacked.path / "run.json").read_text())
+    assert not calls(robust)
     assert estimates(document)["exact_match[homoglyph]"]["n"] == 15
+    result = robust.run(V2)
     assert "homoglyph: the expected answer is kept in 0.762" in " ".join(result.stdout.str().split())
-    (attacked.path / "variants.csv").write_text("sample,variant,kept\nq1,homoglyph,perhaps\n")
-    result = attacked.run(V2)
+    (robust.path / "variants.csv").write_text("sample,variant,kept\nq1,homoglyph,perhaps\n")
+    result = robust.run(V2)
     assert result.ret == 4
     result.stderr.fnmatch_lines(["*variants.csv, line 2: kept is 'perhaps'; write yes, no or nothing"])

@@ -235,6 +235,8 @@ def test_an_estimate_counts_the_trials_that_are_not_proposed_yet(searching):
     result.stdout.fnmatch_lines(["tuned: 3 further trials * 120 * 0 * 0 * 120 *"])
     assert requests(result) == "300"
     assert searching.calls() == []
+    searching.run(*BOTH)
+    assert len(searching.calls()) == 300
     file = searching.path / "crucible.toml"
     file.write_text(file.read_text().replace("{ low = 0.1, high = 0.9 }", "[0.2, 0.5]"))
     # Four combinations are all that there are to try.

@@ -37,10 +37,6 @@ def pytest_crucible_sections():
 FORMATS = ("md", "tex", "html", "ipynb", "json")
 
 
-POOR = ("--crucible-adapter=poor", "--compare=v2")
-REPORTS = [f"--crucible-report=run.{ending}" for ending in FORMATS]
-
-
 @pytest.fixture
 def flipping(suite):
     """A suite with the section, whose `poor` breaks 14 of the answers that `v2` has right."""
@@ -48,46 +44,28 @@ def flipping(suite):
     return suite
 
 
-def run_poor(flipping) -> None:
-    result = flipping.run(*POOR, *REPORTS)
-    (flipping.path / "printed.txt").write_text(result.stdout.str(), encoding="utf-8")
-
-
-@pytest.fixture
-def failed(flipping):
-    """The suite after a session in which the claim of the section is missed, with its reports and what it printed."""
-    flipping.prepare_once(run_poor)
-    return flipping
-
-
 def files(suite) -> dict[str, str]:
     return {ending: (suite.path / f"run.{ending}").read_text(encoding="utf-8") for ending in FORMATS}
 
 
-def test_a_section_is_in_every_format(failed):
-    printed = pytest.LineMatcher((failed.path / "printed.txt").read_text(encoding="utf-8").splitlines())
-    printed.fnmatch_lines(["claim * p (Holm, 2)  verdict", "flips: replies flip to wrong * missed, proven"])
-    printed.fnmatch_lines(
+def test_a_section_is_in_every_format(flipping):
+    reports = [f"--crucible-report=run.{ending}" for ending in FORMATS]
+    result = flipping.run("--crucible-adapter=poor", "--compare=v2", *reports)
+
+    result.stdout.fnmatch_lines(["claim * p (Holm, 2)  verdict", "flips: replies flip to wrong * missed, proven"])
+    result.stdout.fnmatch_lines(
         ["kind   broken  repaired", "flips      14         0", "test_sums: 14 answers were right before"]
     )
-    for ending, text in files(failed).items():
+    for ending, text in files(flipping).items():
         assert "replies flip to wrong" in text, ending
         assert "broken" in text, ending
     for ending in ("md", "tex", "html", "ipynb"):
-        assert "14 answers were right before" in files(failed)[ending], ending
-        assert "Flips of replies" in files(failed)[ending] or ending == "ipynb", ending
+        assert "14 answers were right before" in files(flipping)[ending], ending
+        assert "Flips of replies" in files(flipping)[ending] or ending == "ipynb", ending
 
 
-def test_a_sections_claim_joins_the_family_and_fails_the_session(failed):
-    check_family(json.loads(files(failed)["json"]))
-
-
-@pytest.mark.slow
-def test_on_workers_a_sections_claim_joins_the_family_too(flipping):
-    check_family(flipping.json(*POOR, run=flipping.run_n2))
-
-
-def check_family(document) -> None:
+def test_a_sections_claim_joins_the_family_and_fails_the_session(flipping, run):
+    document = flipping.json("--crucible-adapter=poor", "--compare=v2", run=run)
     [experiment] = document["experiments"]
     [pair] = experiment["comparisons"]
     verdict = next(verdict for verdict in experiment["verdicts"] if verdict["kind"] == "claim")
@@ -113,15 +91,17 @@ def test_a_claim_alone_fails_the_session(flipping):
             return await sampler.generate(sample.input)
         """
     )
-    result = flipping.run(*POOR)
+    failed = flipping.run("--crucible-adapter=poor", "--compare=v2")
+    passed = flipping.run("--crucible-adapter=v3", "--compare=v2")
 
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["FAILED *flips: replies flip to wrong* - missed: p *; more broken than repaired"])
+    assert failed.ret == 1
+    failed.stdout.fnmatch_lines(["FAILED *flips: replies flip to wrong* - missed: p *; more broken than repaired"])
+    assert passed.ret == 0
 
 
-def test_a_sections_verdict_is_kept_without_its_plugin(failed, monkeypatch, capsys):
-    session = json.loads(files(failed)["json"])
-    monkeypatch.chdir(failed.path)
+def test_a_sections_verdict_is_kept_without_its_plugin(flipping, monkeypatch, capsys):
+    session = flipping.json("--crucible-adapter=poor", "--compare=v2")
+    monkeypatch.chdir(flipping.path)
     capsys.readouterr()
     main(["show", "--json"])
     document = json.loads(capsys.readouterr().out)
@@ -141,62 +121,49 @@ def breaking(function: str, conftest: str = CONFTEST) -> str:
     )
 
 
-def breaking_each(functions: tuple[str, ...], conftest: str) -> str:
-    """A conftest with a section for each function, of that name, in which that function raises."""
-    classes, _ = conftest.split("\n\ndef pytest_crucible_sections")
-    parts = [breaking(function, classes).replace("class Flips", f"class {function.title()}") for function in functions]
-    names = ", ".join(f'"{function}": {function.title()}()' for function in functions)
-    return "\n".join([*parts, f"\ndef pytest_crucible_sections():\n    return {{{names}}}\n"])
-
-
-def test_a_section_that_hides_its_claims_is_a_mistake_and_costs_no_other_verdict(flipping):
-    flipping.pytester.makeconftest(breaking_each(("compute", "claims"), CONFTEST))
+@pytest.mark.parametrize("function", ["compute", "claims"])
+def test_a_section_that_hides_its_claims_is_a_mistake_and_costs_no_other_verdict(flipping, function):
+    flipping.pytester.makeconftest(breaking(function))
     result = flipping.run("--crucible-adapter=v3", "--compare=v2")
 
     assert result.ret == 1
-    unknown = "its claims, which can fail the session, are unknown"
-    for name in ("compute", "claims"):
-        result.stdout.fnmatch_lines(
-            [
-                f"*the section '{name}' raised ZeroDivisionError: division by zero; {unknown}",
-                f"FAILED *{name}* - error in the suite: the section '{name}' raised ZeroDivisionError: *",
-            ]
-        )
+    result.stdout.fnmatch_lines(
+        [
+            "*the section 'flips' raised ZeroDivisionError: division by zero; its claims, which can fail the session, are unknown",
+            "FAILED *flips* - error in the suite: the section 'flips' raised ZeroDivisionError: *",
+        ]
+    )
     result.stdout.fnmatch_lines(["exact_match >= 0.70 * met*"])
 
 
-def test_a_section_without_such_claims_shows_its_failure_in_its_place(flipping):
-    functions = ("compute", "claims", "view")
+@pytest.mark.parametrize("function", ["compute", "claims", "view"])
+def test_a_section_without_such_claims_shows_its_failure_in_its_place(flipping, function):
     harmless = CONFTEST.replace("class Flips:", "class Flips:\n    decides = False").replace(
         "fails=True", "fails=False"
     )
-    flipping.pytester.makeconftest(breaking_each(functions, harmless))
-    result = flipping.run("--crucible-adapter=v3", "--compare=v2", *REPORTS)
+    flipping.pytester.makeconftest(breaking(function, harmless))
+    reports = [f"--crucible-report=run.{ending}" for ending in FORMATS]
+    result = flipping.run("--crucible-adapter=v3", "--compare=v2", *reports)
     detailed = flipping.run("--crucible-adapter=v3", "--compare=v2", "-v")
 
+    sentence = "the section 'flips' could not be shown: ZeroDivisionError: division by zero; no verdict depends on it"
     assert (result.ret, detailed.ret) == (0, 0)
+    result.stdout.fnmatch_lines([f"test_sums: {sentence}"])
     result.stdout.no_fnmatch_line("*1 / 0*")
-    [experiment] = json.loads(files(flipping)["json"])["experiments"]
-    assert "claim" not in [verdict["kind"] for verdict in experiment["verdicts"]]
+    detailed.stdout.fnmatch_lines(
+        ["test_sums: the section 'flips' raised ZeroDivisionError*", "*conftest.py*", "*1 / 0*"]
+    )
     for ending in ("md", "tex", "html", "ipynb"):
-        assert files(flipping)[ending].count("could not be shown") >= 3, ending
-    for name in functions:
-        result.stdout.fnmatch_lines(
-            [
-                f"test_sums: the section '{name}' could not be shown: ZeroDivisionError: division by zero; "
-                "no verdict depends on it"
-            ]
-        )
-        detailed.stdout.fnmatch_lines(
-            [f"test_sums: the section '{name}' raised ZeroDivisionError*", "*conftest.py*", "*1 / 0*"]
-        )
-        assert experiment["sections"][name] == {"error": "ZeroDivisionError: division by zero"}
+        assert "could not be shown" in files(flipping)[ending], ending
+    [experiment] = json.loads(files(flipping)["json"])["experiments"]
+    assert experiment["sections"]["flips"] == {"error": "ZeroDivisionError: division by zero"}
+    assert "claim" not in [verdict["kind"] for verdict in experiment["verdicts"]]
 
 
 def test_a_claim_that_is_known_decides_although_its_view_raises(flipping):
     flipping.pytester.makeconftest(breaking("view"))
     passed = flipping.run("--crucible-adapter=v3", "--compare=v2")
-    failed = flipping.run(*POOR)
+    failed = flipping.run("--crucible-adapter=poor", "--compare=v2")
 
     assert (passed.ret, failed.ret) == (0, 1)
     failed.stdout.fnmatch_lines(["FAILED *flips: replies flip to wrong* - missed: *more broken than repaired"])

@@ -31,22 +31,11 @@ RECIPES = """
         for _ in range(steps):
             trainer.step(draw.sample(data, 4), learning_rate=1e-2)
 """
-TEST_LENGTHS = """
-    import pytest
-
-    # A number without bounds is compared in a tenth of the time of a yes or no, whose proof is searched for.
-    @pytest.mark.crucible(dataset="words.jsonl"{facts})
-    @pytest.mark.quality_target("length >= 1")
-    @pytest.mark.ab_compare("length")
-    async def test_words(sample, sampler, score):
-        reply = await sampler.generate(sample.input)
-        score(length=len(reply.text) + int(sample.id[1:]) / 10)
-"""
 TEST_WORDS = """
     import pytest
 
     @pytest.mark.crucible(dataset="words.jsonl", metrics=["exact_match"]{facts})
-    @pytest.mark.quality_target("exact_match >= 0.20")
+    @pytest.mark.quality_target("exact_match >= 0.20"{target})
     @pytest.mark.ab_compare("exact_match")
     async def test_words(sample, sampler):
         return await sampler.generate(sample.input)
@@ -58,50 +47,28 @@ TRAIN = "--crucible-train"
 @pytest.fixture
 def seeded(suite, base):
     """Two recipes; v2 is trained three times, v1 as often as `write` says."""
-    prepare(suite, base)
-    return suite
-
-
-@pytest.fixture
-def trained(suite, base):
-    """A session has trained both three times, and has written run.json."""
-
-    def train(suite):
-        prepare(suite, base)
-        suite.json(*ARMS, TRAIN)
-
-    suite.prepare_once(train)
-    suite.base = base
-    return suite
-
-
-def prepare(suite, base) -> None:
     suite.write_rows("words.jsonl", [{"id": f"w{k}", "input": f"{k}?", "expected": "five"} for k in range(6)])
     suite.write_rows("train.jsonl", [{"prompt": f"{k}?", "completion": "five"} for k in range(20, 40)])
     (suite.path / "test_sums.py").unlink()
     suite.test(RECIPES, name="recipes")
     suite.base = base
     write(suite)
+    return suite
 
 
-def write(suite, v2="seeds = 3", v1="seeds = 3", facts="", source=TEST_LENGTHS) -> None:
+def write(suite, v2="seeds = 3", v1="seeds = 3", facts="", target="") -> None:
     tables = [
         f'[adapters.{name}]\nbackend = "local"\nbase = "{suite.base}"\nrecipe = "recipes:train_{name}"\n'
         f"parameters = {{ max_tokens = 8, temperature = 0.0 }}\n{more}\n"
         for name, more in (("v1", v1), ("v2", v2))
     ]  # fmt: skip
     (suite.path / "crucible.toml").write_text("\n".join(tables))
-    suite.test(source.format(facts=facts), name="test_words")
+    suite.test(TEST_WORDS.format(facts=facts, target=target), name="test_words")
 
 
 def trainings(suite):
     written = suite.path / "trainings.txt"
     return written.read_text().splitlines() if written.exists() else []
-
-
-def read_document(suite):
-    """Return what the session of `trained` has written."""
-    return json.loads((suite.path / "run.json").read_text())
 
 
 def replies(suite):
@@ -110,11 +77,11 @@ def replies(suite):
     return {(row.arm, row.sample, row.training): row.text for row in table.itertuples()}
 
 
-def test_each_training_answers_each_sample(trained):
-    document = read_document(trained)
+def test_each_training_answers_each_sample(seeded):
+    document = seeded.json(*ARMS, TRAIN)
 
-    assert sorted(trainings(trained)) == ["14 0", "14 1", "14 2", "2 0", "2 1", "2 2"]
-    assert len(replies(trained)) == 6 * 3 * 2
+    assert sorted(trainings(seeded)) == ["14 0", "14 1", "14 2", "2 0", "2 1", "2 2"]
+    assert len(replies(seeded)) == 6 * 3 * 2
     [experiment] = document["experiments"]
     assert [arm["seeds"] for arm in experiment["arms"]] == [[0, 1, 2], [0, 1, 2]]
     [compared] = experiment["comparisons"]
@@ -124,18 +91,19 @@ def test_each_training_answers_each_sample(trained):
     assert sorted(experiment["sections"]["training"]) == [f"v{k}-seed{seed}" for k in (1, 2) for seed in range(3)]
 
 
-def test_a_training_of_an_arm_is_the_model_of_that_seed(trained):
+def test_a_training_of_an_arm_is_the_model_of_that_seed(seeded):
     """One training alone, by its own name, gives the replies that it gave as a part of the arm."""
-    together = replies(trained)
-    (trained.path / ".crucible/crucible.db").unlink()
+    seeded.run(*ARMS, TRAIN)
+    together = replies(seeded)
+    (seeded.path / ".crucible/crucible.db").unlink()
 
-    (trained.path / "crucible.toml").write_text(
-        f'[adapters.alone]\nbackend = "local"\nbase = "{trained.base}"\ncheckpoint = "v2-seed1"\n'
+    (seeded.path / "crucible.toml").write_text(
+        f'[adapters.alone]\nbackend = "local"\nbase = "{seeded.base}"\ncheckpoint = "v2-seed1"\n'
         "parameters = { max_tokens = 8, temperature = 0.0 }\n"
     )
-    trained.run("--crucible-adapter=alone")
+    seeded.run("--crucible-adapter=alone")
 
-    assert {sample: text for (_, sample, _), text in replies(trained).items()} == {
+    assert {sample: text for (_, sample, _), text in replies(seeded).items()} == {
         sample: text for (arm, sample, training), text in together.items() if (arm, training) == ("v2", 1)
     }
 
@@ -154,45 +122,47 @@ def test_the_plan_counts_trainings(seeded):
     assert trainings(seeded) == []
 
 
-def test_a_later_session_trains_nothing_and_sends_no_request(trained):
-    first = read_document(trained)
-    count = len(trainings(trained))
+def test_a_later_session_trains_nothing_and_sends_no_request(seeded):
+    first = seeded.json(*ARMS, TRAIN)
+    count = len(trainings(seeded))
 
-    again, cached = trained.json(*ARMS, "--crucible-resume"), trained.json(*ARMS, "--crucible-cache=only")
+    again, cached = seeded.json(*ARMS, "--crucible-resume"), seeded.json(*ARMS, "--crucible-cache=only")
 
-    assert len(trainings(trained)) == count
+    assert len(trainings(seeded)) == count
     assert again["experiments"][0]["comparisons"] == first["experiments"][0]["comparisons"]
     assert again["experiments"][0]["sections"]["cache"]["reused"]["v2"]["replies"] == 18
     assert cached["experiments"][0]["comparisons"] == first["experiments"][0]["comparisons"]
 
 
 @pytest.mark.slow
-def test_a_further_seed_is_trained_alone(trained):
+def test_a_further_seed_is_trained_alone(seeded):
     """Its arm is another one, and the reply cache has the replies of those that were there."""
-    write(trained, v2="seeds = 4")
+    seeded.run(*ARMS, TRAIN)
+    write(seeded, v2="seeds = 4")
 
-    document = trained.json(*ARMS, TRAIN)
+    document = seeded.json(*ARMS, TRAIN)
 
-    assert trainings(trained)[6:] == ["14 3"]
+    assert trainings(seeded)[6:] == ["14 3"]
     [experiment] = document["experiments"]
     assert experiment["sections"]["cache"]["cached"]["v2"] == {"replies": 18, "requests": 24, "since": pytest.approx(
         experiment["sections"]["cache"]["cached"]["v2"]["since"])}  # fmt: skip
 
 
-def test_a_stored_run_is_compared_with_all_its_trainings(trained):
-    first = read_document(trained)["run"]["id"]
+def test_a_stored_run_is_compared_with_all_its_trainings(seeded):
+    first = seeded.json(*ARMS, TRAIN)["run"]["id"]
 
-    document = trained.json("--crucible-adapter=v1", f"--compare=run:{first}")
+    document = seeded.json("--crucible-adapter=v1", f"--compare=run:{first}")
 
     [experiment] = document["experiments"]
     assert [arm["seeds"] for arm in experiment["arms"]] == [[0, 1, 2], [0, 1, 2]]
     assert experiment["comparisons"][0]["method"] == "crossed t"
-    assert len(replies(trained)) == 6 * 3 * 2
+    assert len(replies(seeded)) == 6 * 3 * 2
 
 
 @pytest.mark.slow
-def test_two_stored_runs_are_compared(trained, monkeypatch, capsys):
-    monkeypatch.chdir(trained.path)
+def test_two_stored_runs_are_compared(seeded, monkeypatch, capsys):
+    seeded.run(*ARMS, TRAIN)
+    monkeypatch.chdir(seeded.path)
     capsys.readouterr()
 
     assert main(["compare", "latest", "latest:v1", "--json"]) in (0, 1)
@@ -201,10 +171,10 @@ def test_two_stored_runs_are_compared(trained, monkeypatch, capsys):
     assert experiment["comparisons"][0]["method"] == "crossed t"
 
 
-def test_two_trainings_give_no_verdict_and_say_why(trained):
-    write(trained, v2="seeds = 2", v1="seed = 1", source=TEST_WORDS)
+def test_two_trainings_give_no_verdict_and_say_why(seeded):
+    write(seeded, v2="seeds = 2", v1="seed = 7")
 
-    result = trained.run(*ARMS, TRAIN)
+    result = seeded.run(*ARMS, TRAIN)
 
     text = " ".join(result.stdout.str().split())
     assert "6 samples x arms of 2 and 1 trainings = 18 replies" in text
@@ -215,28 +185,29 @@ def test_two_trainings_give_no_verdict_and_say_why(trained):
     ) in text
 
 
-def test_fixed_trainings_are_repeats(trained):
-    write(trained, v2="seeds = 2", v1="seeds = 2", facts=', fixed="trainings"', source=TEST_WORDS)
+def test_fixed_trainings_are_repeats(seeded):
+    write(seeded, v2="seeds = 2", v1="seeds = 2", facts=', fixed="trainings"')
 
-    [experiment] = trained.json(*ARMS, TRAIN)["experiments"]
+    [experiment] = seeded.json(*ARMS, TRAIN)["experiments"]
 
     assert experiment["comparisons"][0]["method"] == "sign flips"
     assert "variance" not in experiment["sections"]
 
 
-def test_trainings_and_rounds_are_crossed(trained):
-    document = trained.json(*ARMS, TRAIN, "--crucible-rounds=3", "--crucible-store=.crucible/rounds.db")
+def test_trainings_and_rounds_are_crossed(seeded):
+    document = seeded.json(*ARMS, TRAIN, "--crucible-rounds=3")
 
-    store = trained.path / ".crucible/rounds.db"
-    with closing(sqlite3.connect(store)) as connection:
+    with closing(sqlite3.connect(seeded.path / ".crucible/crucible.db")) as connection:
         rows = connection.execute("select number, training, round, epoch from repeats order by number").fetchall()
     assert rows == [(3 * training + number, training, number, 0) for training in range(3) for number in range(3)]
     assert document["experiments"][0]["comparisons"][0]["method"] == "crossed t"
-    assert len(runs.load(store=store).replies()) == 6 * 3 * 3 * 2
+    assert len(replies(seeded)) == 6 * 3 * 2
+    assert len(runs.load(store=seeded.path / ".crucible/crucible.db").replies()) == 6 * 3 * 3 * 2
 
 
-def test_a_conversation_names_its_training(trained, monkeypatch, capsys):
-    monkeypatch.chdir(trained.path)
+def test_a_conversation_names_its_training(seeded, monkeypatch, capsys):
+    seeded.run(*ARMS, TRAIN)
+    monkeypatch.chdir(seeded.path)
     capsys.readouterr()
 
     assert main(["show", "latest", "--sample", "w3"]) == 0
@@ -244,14 +215,14 @@ def test_a_conversation_names_its_training(trained, monkeypatch, capsys):
     assert "v2, training 3: " in capsys.readouterr().out
 
 
-def test_a_target_on_the_training_has_an_interval_over_trainings(trained):
-    write(trained, source=TEST_WORDS.replace("exact_match >= 0.20", "final_loss <= 100"))
+def test_a_target_on_the_training_has_an_interval_over_trainings(seeded):
+    write(seeded)
+    source = TEST_WORDS.format(facts="", target="").replace("exact_match >= 0.20", "final_loss <= 100")
+    seeded.test(source, name="test_words")
 
-    result = trained.run(*ARMS, TRAIN, "--crucible-json=report.json")
-    [experiment] = json.loads((trained.path / "report.json").read_text())["experiments"]
+    result = seeded.run(*ARMS, TRAIN, "--crucible-json=report.json")
+    [experiment] = json.loads((seeded.path / "report.json").read_text())["experiments"]
 
-    assert experiment["comparisons"][0]["method"] == "crossed t"
-    assert experiment["comparisons"][0]["p_value"] is not None
     [target] = [estimate for estimate in experiment["estimates"] if estimate["metric"] == "final_loss"]
     losses = [experiment["sections"]["training"][f"v2-seed{seed}"]["final_loss"] for seed in range(3)]
     assert target["value"] == pytest.approx(math.exp(sum(map(math.log, losses)) / 3))

@@ -7,7 +7,6 @@ import json
 import pytest
 
 from pytest_crucible.cli import main
-from pytest_crucible.features.slices import candidates
 
 TEST = """
     import pytest
@@ -44,7 +43,7 @@ def loans(suite):
     return suite
 
 
-def test_a_session_decides_by_slice_and_its_run_is_analysed_again(loans, capsys, monkeypatch):
+def test_a_session_decides_by_slice_and_its_run_is_analysed_again(loans, capsys):
     result = loans.run(*BOTH, "-v")
 
     assert result.ret == 1
@@ -65,7 +64,6 @@ def test_a_session_decides_by_slice_and_its_run_is_analysed_again(loans, capsys,
     assert changes["gap(selected by sex)"]["difference"] == -1.0
     assert main(["show", "--by", "topic", "--metric", "correct"]) == 0
     assert "worst(correct by topic)" in capsys.readouterr().out
-    monkeypatch.setattr(candidates, "_TREES", 10)  # the search fits them in twenty rounds of five folds
     assert main(["show", "--why-better", "--metric", "correct", "--json"]) == 0
     findings = json.loads(capsys.readouterr().out)["experiments"][0]["search"]["findings"]
     assert findings[0]["slice"].startswith(("sex = ", "expected = "))
@@ -73,7 +71,6 @@ def test_a_session_decides_by_slice_and_its_run_is_analysed_again(loans, capsys,
     assert "no sample has a field 'sexe'; did you mean 'sex'?" in capsys.readouterr().err
 
 
-@pytest.mark.slow
 def test_workers_decide_by_slice_too(loans):
     result = loans.run_n2(*BOTH)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 
 import pytest
@@ -45,17 +44,7 @@ NOT_KNOWN = "there is one where a recipe made the adapter, or lineage.json lies 
 
 @pytest.fixture
 def words(suite, base):
-    """Two adapters by recipe, which a session has trained, and one of recorded replies. The session has written run.json."""
-
-    def train(suite):
-        prepare(suite, base)
-        suite.json(*ARMS)
-
-    suite.prepare_once(train)
-    return suite
-
-
-def prepare(suite, base) -> None:
+    """Two adapters by recipe, and one of recorded replies."""
     suite.write_rows("words.jsonl", [{"id": f"w{k}", "input": f"{k}?", "expected": "five"} for k in range(8)])
     suite.write_rows("old.jsonl", [{"sample_id": f"w{k}", "text": "five"} for k in range(8)])
     local = {"backend": "local", "base": str(base)}
@@ -72,6 +61,7 @@ def prepare(suite, base) -> None:
     (suite.path / "test_sums.py").unlink()
     suite.test(RECIPES, name="recipes")
     ask(suite, *NUMBERS)
+    return suite
 
 
 def ask(suite, *targets: str, source: str = TEST_WORDS) -> None:
@@ -102,8 +92,8 @@ def test_training_targets_are_decided_like_other_targets(words, run):
     )
 
 
-def test_the_numbers_are_in_the_json(words):
-    document = json.loads((words.path / "run.json").read_text())
+def test_the_numbers_are_in_the_json(words, run):
+    document = words.json(*ARMS, run=run)
 
     [experiment] = document["experiments"]
     trainings = of_arms(experiment, "training")
@@ -119,7 +109,7 @@ def test_the_numbers_are_in_the_json(words):
 
 def test_training_targets_are_equal_for_stored_and_new_replies(words):
     """Answers of a run that was kept are compared with, and one that was cut short goes on."""
-    first = json.loads((words.path / "run.json").read_text())["run"]["id"]
+    first = words.json(*ARMS)["run"]["id"]
 
     assert states(words.json("--crucible-adapter=v1", f"--compare=run:{first}"))[:2] == ["missed", "missed"]
     assert states(words.json(*ARMS, "--crucible-resume")) == STATES
@@ -151,6 +141,7 @@ def test_open_ones_can_fail_the_session(words):
 
 @pytest.mark.parametrize("copies", ["with its lineage", "without", "beside another's"])
 def test_a_checkpoint_has_the_training_that_lies_beside_it(words, copies):
+    words.run(*ARMS)
     trained = {
         len(path.read_text()): path.parent for path in (words.path / ".crucible/adapters").glob("*/lineage.json")
     }

@@ -131,8 +131,7 @@ def test_a_vanished_server_stops_the_experiment_which_can_be_resumed(served, ser
 
 
 @pytest.mark.usefixtures("_impatient")
-def test_an_unreachable_server_is_reported_in_one_sentence(served, monkeypatch):
-    monkeypatch.setattr(circuit_breaker, "FIRST_ANSWER_S", 0.1)
+def test_an_unreachable_server_is_reported_in_one_sentence(served):
     served.adapters({"v2": {"backend": "openai", "base_url": "http://127.0.0.1:9/v1", "model": "m"}})
 
     result = served.run("--crucible-adapter=v2")
@@ -245,14 +244,14 @@ def test_a_sample_past_its_deadline_leaves_no_request_behind(served, server, sou
     served.test(source)
     served.write_rows("many.jsonl", [{"id": "q0", "input": "a"}, {"id": "q1", "input": "b"}])
 
-    result = served.run("--crucible-adapter=v2", "--crucible-timeout=0.8")  # both requests have arrived before
+    result = served.run("--crucible-adapter=v2", "--crucible-timeout=1.5")  # both requests have arrived before
 
     until(lambda: server.counts()["concurrent"] == 0)
     assert result.ret == 1
     assert server.counts()["cancelled"] == 2
 
 
-@pytest.mark.parametrize("options", [pytest.param((), marks=pytest.mark.slow), ("-n", "2")], ids=["alone", "xdist"])
+@pytest.mark.parametrize("options", [(), ("-n", "2")], ids=["alone", "xdist"])
 def test_the_cost_of_a_servers_refusals_is_printed_after_the_run(served, server, options):
     write_adapter(served, server, retries=0)
     server.behave(fault="429", fault_share=0.3, fault_after_s=0.0, retry_after="0.2", latency_s=0.02, quiet=True)

@@ -21,11 +21,10 @@ BINARY = MetricFacts(name="exact", kind="binary", low=0.0, high=1.0)
 RIGHT, HALF, WRONG = [True] * 20, [True] * 10 + [False] * 10, [False] * 20
 
 
-@pytest.fixture
+@pytest.fixture(params=["sqlite", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStore]:
-    """A file; a database of a server where a test has that parameter."""
-    is_file = getattr(request, "param", "sqlite") == "sqlite"
-    opened = RunStore(str(tmp_path / "runs.db") if is_file else request.getfixturevalue("postgresql_store"))
+    where = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql")
+    opened = RunStore(where)
     yield opened
     opened.close()
 
@@ -104,7 +103,6 @@ def test_sessions_without_memory_count_as_data_not_as_looks(sessions):
     assert "was proven in run" not in run.verdicts[0].reason
 
 
-@pytest.mark.parametrize("store", ["sqlite", "postgresql"], indirect=True)
 def test_copied_replies_count_once_and_their_rerun_is_not_a_look(sessions):
     first = comparison_of(sessions.run(HALF))
     again = sessions.run(HALF, reused={"v2": "r1", "v1": "r1"})

@@ -340,8 +340,8 @@ def test_exceptions_cross_by_class_name(sandbox, code, kind):
         ("def double(x) return x", "failed", "SyntaxError"),
         ("1 / 0", "failed", "ZeroDivisionError"),
         ("def double(x):\n  while True: pass", "timeout", "not done after 1 s of processor time"),
-        pytest.param("while True: pass", "timeout", "not done after 1 s of processor time", marks=pytest.mark.slow),
-        ("import time\ndef double(x): time.sleep(60)", "timeout", "not done after 0.5 s"),
+        ("while True: pass", "timeout", "not done after 1 s of processor time"),
+        ("import time\ndef double(x): time.sleep(60)", "timeout", "not done after 2 s"),
         ("def double(x): return [0] * (1 << 40)", "memory", "MemoryError"),
         ("import os\ndef double(x): os.abort()", "killed", "by SIGABRT"),
         ("import os\ndef double(x): os._exit(0)", "failed", "ended the process before its end"),
@@ -350,7 +350,7 @@ def test_exceptions_cross_by_class_name(sandbox, code, kind):
 )
 def test_wrong_code_fails_with_a_reason(sandbox, code, status, detail):
     result = sandbox.run(
-        double(code, "assert double(2) == 4"), limits=Limits(cpu_s=1, wall_s=0.5 if "sleep" in code else 60)
+        double(code, "assert double(2) == 4"), limits=Limits(cpu_s=1, wall_s=2 if "sleep" in code else 60)
     )
 
     assert result.status == status

@@ -22,7 +22,8 @@ def _same_draws() -> None:
     DRAWS.seed(0)
 
 
-@pytest.mark.parametrize(("kind", "tail"), [("429", 0.04), ("503", 0.0)], ids=["429-with-a-tail", "503"])
+@pytest.mark.parametrize("kind", ["429", "503"])
+@pytest.mark.parametrize("tail", [0.0, 0.04], ids=["", "with-a-tail"])
 @pytest.mark.parametrize("retry_after_s", [0.2, 1.0, None])
 @pytest.mark.parametrize("share", [0.05, 0.15, 0.3])
 def test_nearly_as_fast_as_a_naive_client(share, retry_after_s, tail, kind):
@@ -59,9 +60,9 @@ def test_always_refused_request_is_lost():
 def test_slow_server_with_chance_refusals():
     server = ChanceServer(latency_s=0.5, share=0.15, retry_after_s=0.2)
 
-    progress = ask_units(server, 2_500)
+    progress = ask_units(server, 5_000)
 
-    assert progress.last_reply <= 1.1 * naive_seconds(server, 64, 2_500)
+    assert progress.last_reply <= 1.1 * naive_seconds(server, 64, 5_000)
 
 
 @pytest.mark.parametrize("retry_after_s", [None, 1.0], ids=["without-retry-after", "with-retry-after"])
@@ -69,10 +70,10 @@ def test_slow_server_with_chance_refusals():
 def test_limit_is_used_despite_chance_refusals(since, retry_after_s):
     server = ChanceAndLimit(rate=50, burst=50, latency_s=0.5, retry_after_s=retry_after_s, since=since)
 
-    run = ask_for(since + 60, server)
+    run = ask_for(since + 120, server)
 
-    assert server.accepted_rate(since + 10, since + 60) >= 0.9 * 50
-    assert server.refused_share(since + 10, since + 60) < 0.25
+    assert server.accepted_rate(since + 10, since + 120) >= 0.9 * 50
+    assert server.refused_share(since + 10, since + 120) < 0.25
     assert not run.errors
 
 
@@ -80,10 +81,10 @@ def test_limit_is_used_despite_chance_refusals(since, retry_after_s):
 def test_limit_just_below_the_rate_is_learned(factor):
     server = Bucket(rate=50, burst=50, latency_s=64 / 50 / factor, spread=0.0)
 
-    run = ask_for(60, server)
+    run = ask_for(120, server)
 
-    assert server.accepted_rate(15, 60) >= 0.95 * 50
-    assert server.refused_share(15, 60) < 0.02
+    assert server.accepted_rate(15, 120) >= 0.95 * 50
+    assert server.refused_share(15, 120) < 0.02
     assert not run.errors
 
 
