@@ -79,7 +79,7 @@ def test_a_checkpoint_is_published_expires_and_is_deleted(run, saved, model):
     missing = f"tinker://{model}/weights/none"
     status, out, err = run("delete", saved, missing, "--yes")
     assert (status, out) == (4, f"deleted {saved}\n")
-    assert err.endswith(f"crucible tinker: Tinker did not delete {missing}: unknown checkpoint {missing}\n")
+    assert err.endswith(f"crucible tinker delete: Tinker did not delete {missing}: unknown checkpoint {missing}\n")
     assert facts() == ()
 
 
@@ -226,7 +226,7 @@ def test_the_local_service_is_that_of_the_project(monkeypatch, tmp_path, capsys,
     monkeypatch.setenv(KEY, "tml-hosted")
     assert main(["tinker", "runs"]) == 4
     assert capsys.readouterr().err.startswith(
-        f"crucible tinker: {tmp_path}/.crucible/tinker does not exist: no test here"
+        f"crucible tinker runs: {tmp_path}/.crucible/tinker does not exist: no test here"
     )
     assert list(tmp_path.iterdir()) == []
 
