@@ -96,7 +96,7 @@ class StoredExperiment:
 
     def candidates_on_samples(self) -> int:
         """Return how many candidates were measured on these samples so far, this one included."""
-        return candidates_on_samples(self.store, self.key, self.plan.dataset_sha256)
+        return candidates_on_samples(self.store, self.key, self.plan.fingerprint.dataset)
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
