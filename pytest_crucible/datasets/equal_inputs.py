@@ -55,8 +55,8 @@ def find_equal_questions(samples: Sequence[Sample]) -> Mapping[int, int]:
     repeated = _repeated_inputs(samples)
     firsts: dict[str, int] = {}
     positions: dict[int, int] = {}
-    for position, (_, given, expected, _, metadata) in enumerate(iterate_fields(samples)) if repeated else ():
-        key = _question(given, expected, metadata) if _hash_input(given) in repeated else None
+    for position, (_, prompt, expected, _, metadata) in enumerate(iterate_fields(samples)) if repeated else ():
+        key = _question(prompt, expected, metadata) if _hash_input(prompt) in repeated else None
         if key is not None and firsts.setdefault(key, position) != position:
             positions[position] = firsts[key]
     return {} if len(positions) == len(samples) - 1 else positions
@@ -64,23 +64,23 @@ def find_equal_questions(samples: Sequence[Sample]) -> Mapping[int, int]:
 
 def _repeated_inputs(samples: Sequence[Sample]) -> set[int]:
     """Return the hashes of inputs that several samples have: most datasets have none, and are compared no further."""
-    seen, repeated = set[int](), set[int]()
+    hashes, repeated = set[int](), set[int]()
     for fields in iterate_fields(samples):
         number = _hash_input(fields[1])
-        (repeated if number in seen else seen).add(number)
+        (repeated if number in hashes else hashes).add(number)
     return repeated
 
 
-def _hash_input(given: Any) -> int:
-    return hash(given if isinstance(given, str) else text_of(given))
+def _hash_input(prompt: Any) -> int:
+    return hash(text_of(prompt))
 
 
-def _question(given: Any, expected: Any, metadata: Mapping[str, Any]) -> str | None:
+def _question(prompt: Any, expected: Any, metadata: Mapping[str, Any]) -> str | None:
     """Return one text for all equal questions; None for an empty input, or one without a plain form."""
-    if given is None or text_of(given).strip() in ("", "[]", "{}"):
+    if prompt is None or text_of(prompt).strip() in ("", "[]", "{}"):
         return None
     try:
-        return canonical([given, expected, metadata])
+        return canonical([prompt, expected, metadata])
     except TypeError:
         return None
 

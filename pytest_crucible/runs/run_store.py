@@ -58,6 +58,11 @@ def session_store(folder: Path | None = None) -> str:
     return where if "://" in where or root == here else str(root / where)
 
 
+def session_equal_inputs() -> str:
+    """Return the setting `crucible_equal_inputs` of a session that starts here. Raises SpecError as `session_store` does."""
+    return str(find_configuration(Path.cwd())[1].get("crucible_equal_inputs") or "group")
+
+
 def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
     """Return pytest's root directory for `here`, and the configuration that it reads there."""
     folders = (here, *here.parents)
