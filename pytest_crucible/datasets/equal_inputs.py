@@ -72,17 +72,19 @@ def _repeated_inputs(samples: Sequence[Sample]) -> set[int]:
 
 
 def _hash_input(prompt: Any) -> int:
-    return hash(text_of(prompt))
+    try:
+        return hash(prompt if isinstance(prompt, str) else canonical(prompt))
+    except TypeError:
+        return id(prompt)
 
 
 def _question(prompt: Any, expected: Any, metadata: Mapping[str, Any]) -> str | None:
     """Return one text for all equal questions; None for an empty input, or one without a plain form."""
-    if prompt is None or text_of(prompt).strip() in ("", "[]", "{}"):
-        return None
     try:
-        return canonical([prompt, expected, metadata])
+        text = canonical([prompt, expected, metadata])
     except TypeError:
         return None
+    return None if prompt is None or text_of(prompt).strip() in ("", "[]", "{}") else text
 
 
 def _label(sample: Sample) -> str:

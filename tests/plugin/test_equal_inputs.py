@@ -1,0 +1,105 @@
+"""The same question under several ids is one group, in sessions and in files of other harnesses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+QUESTIONS, IDS = 20, 6
+RIGHT = {"v1": 13, "v2": 3}
+"""How many of the questions each arm answers, under all of their ids."""
+ARMS = ("--crucible-adapter=v2", "--compare=v1")
+KEEP = "--crucible-equal-inputs=keep"
+TEST = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="asked.jsonl", metrics=["exact_match"])
+    @pytest.mark.ab_compare("exact_match")
+    async def test_sums(sample, sampler):
+        assert sample.group is None
+        return await sampler.generate(sample.input)
+"""
+
+
+@pytest.fixture
+def asked(suite):
+    """Twenty questions under six ids each."""
+    names = [(k, f"q{k}-{j}") for k in range(QUESTIONS) for j in range(IDS)]
+    suite.write_rows("asked.jsonl", [{"id": name, "input": f"question {k}", "expected": "yes"} for k, name in names])
+    for arm, right in RIGHT.items():
+        rows = [{"sample_id": name, "text": "yes" if k < right else "no"} for k, name in names]
+        suite.write_rows(f"answers/{arm}.jsonl", rows)
+        lines = [f"{name},question {k},{int(k < right)}" for k, name in names]
+        (suite.path / f"{arm}.csv").write_text("\n".join(["id,input,exact_match", *lines]))
+    suite.test(TEST, name="test_sums")
+    return suite
+
+
+def comparison(document):
+    [experiment] = document["experiments"]
+    return experiment["comparisons"][0], experiment["dataset"]
+
+
+def test_the_same_question_under_six_ids_counts_once(asked, run):
+    result = run("--crucible-json=run.json", *ARMS)
+
+    result.stdout.fnmatch_lines(
+        [
+            "crucible: test_sums: v2 vs v1, 120 samples in 20 groups x 2 arms = 240 replies",
+            "  20 groups, because 120 of the samples have only 20 different inputs: equal",
+            "    inputs are one group (crucible_equal_inputs)",
+        ]
+    )
+    ours, dataset = comparison(json.loads((asked.path / "run.json").read_text()))
+    assert (dataset["n"], dataset["groups"], ours["pairs"], ours["clusters"]) == (120, 20, 120, 20)
+    assert ours["p_value"] == pytest.approx(2 / 2**10)
+
+
+def test_a_project_keeps_each_sample(asked):
+    document = asked.json(KEEP, *ARMS)
+
+    ours, dataset = comparison(document)
+    assert (dataset["groups"], ours["clusters"]) == (None, None)
+    assert ours["p_value"] < 1e-9
+
+
+def test_replies_that_were_stored_without_groups_are_used(asked):
+    # As versions stored them that knew no groups of equal inputs.
+    asked.run(KEEP, "--crucible-adapter=v1", "--crucible-tag=old").assert_outcomes(passed=1)
+
+    document = asked.json("--crucible-adapter=v2", "--compare=tag:old")
+
+    ours, dataset = comparison(document)
+    assert (dataset["groups"], ours["p_value"]) == (20, pytest.approx(2 / 2**10))
+    # The same rows, whatever their groups are: the second candidate on them.
+    assert document["experiments"][0]["sections"]["candidates"]["number"] == 2
+
+
+def test_files_of_other_harnesses_are_grouped_too(asked, crucible):
+    _, output, _ = crucible("compare", "v2.csv", "v1.csv", "--json")
+    ours, dataset = comparison(json.loads(output))
+
+    assert (dataset["groups"], ours["p_value"]) == (20, pytest.approx(2 / 2**10))
+    assert (
+        "20 groups, because 120 of the samples have only 20 different inputs"
+        in crucible("compare", "v2.csv", "v1.csv")[1]
+    )
+    _, output, _ = crucible("compare", "v2.csv", "v1.csv", "--equal-inputs=keep", "--json")
+    assert comparison(json.loads(output))[1]["groups"] is None
+
+
+def test_the_configuration_of_a_project_applies_to_files(asked, crucible):
+    with (asked.path / "pytest.ini").open("a") as file:
+        file.write("\ncrucible_equal_inputs = keep\n")
+
+    _, output, _ = crucible("import", "v2.csv", "v1.csv", "--json")
+
+    assert comparison(json.loads(output))[1]["groups"] is None
+
+
+def test_a_stored_run_has_the_groups_of_its_plan(crucible):
+    status, _, errors = crucible("compare", "one", "two", "--equal-inputs=group")
+
+    assert status == 4
+    assert "a stored run has the groups of its plan" in errors
