@@ -6,6 +6,9 @@ import json
 
 import pytest
 
+from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.store.experiments import load_experiments
+
 QUESTIONS, IDS = 20, 6
 RIGHT = {"v1": 13, "v2": 3}
 """How many of the questions each arm answers, under all of their ids."""
@@ -73,7 +76,9 @@ def test_replies_that_were_stored_without_groups_are_used(asked):
     ours, dataset = comparison(document)
     assert (dataset["groups"], ours["p_value"]) == (20, pytest.approx(2 / 2**10))
     # The same rows, whatever their groups are: the second candidate on them.
-    assert document["experiments"][0]["sections"]["candidates"]["number"] == 2
+    with existing_store(str(asked.path / ".crucible" / "crucible.db")) as store:
+        [stored] = load_experiments(store, document["run"]["id"])
+        assert stored.candidates_on_samples() == 2
 
 
 def test_files_of_other_harnesses_are_grouped_too(asked, crucible):
