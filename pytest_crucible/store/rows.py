@@ -25,6 +25,7 @@ from pytest_crucible.store.texts import (
 MOST_FORMS = 100_000
 """Keys of stored forms that are remembered. A suite whose samples share no form would otherwise fill the memory with them."""
 
+_OF_REPLY = ("text", "is_scored", "reasoning_id", "think", "paid_by", "cached", "as_before")
 Row = dict[str, Any]
 StoredUnit = tuple[int, Outcome, Sample]
 """Key of the arm, outcome of a unit, and its sample."""
@@ -90,7 +91,7 @@ class CallRows:
     def _reply(self, reply: Reply | None, scored: str | None) -> Row:
         """Return the columns about a reply. A text that the table `replies` has is not stored again."""
         if reply is None:
-            return {"text": None, "is_scored": False, "reasoning_id": None, "think": None, "paid_by": None}
+            return dict.fromkeys(_OF_REPLY) | {"is_scored": False}
         is_scored = reply.text == scored
         return {
             "text": None if is_scored else self._text(reply.text),
@@ -99,6 +100,8 @@ class CallRows:
             # In the text as it is stored, which may be shorter than the reply's: only where there is a block is it worth the time.
             "think": reasoning_length(self._text(reply.text)) if reasoning_length(reply.text) else None,
             "paid_by": reply.paid_by if reply.cached and reply.paid_by != self._run() else None,
+            "cached": reply.cached,
+            "as_before": reply.as_before,
         }
 
     def _text(self, text: str) -> str:
