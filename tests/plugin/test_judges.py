@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 QUESTIONS = [
@@ -198,6 +200,49 @@ def test_a_baseline_of_another_question_is_refused(paid):
 
     result.stderr.fnmatch_lines(["ERROR: *cannot be compared with: *metrics* changed since run *"])
     assert result.ret == 4
+
+
+VOTES = (
+    TEST.replace('human="rated"', "votes=3")
+    .replace("metrics=[right, better]", "metrics=[right]")
+    .replace(', "better >= 0.2"', "")
+)
+
+
+def test_each_vote_is_planned_paid_and_cached(paid):
+    paid.test(VOTES, name="test_sums")
+    result = paid.run("--crucible-adapter=v2")
+    verdicts = [call for call in paid.calls() if call == "judge:critic"]
+    paid.forget_calls()
+    again = paid.run("--crucible-adapter=v2")
+
+    result.stdout.fnmatch_lines(
+        [
+            "  judge critic: 3 x 10 replies = 30 requests",
+            "test_sums: judge of right, v2: all 3 votes equal 1.000 *, 0 tied, n=10",
+        ]
+    )
+    assert (len(verdicts), paid.calls()) == (30, [])
+    again.stdout.fnmatch_lines(["test_sums: judge of right, v2: all 3 votes equal 1.000 *, 0 tied, n=10"])
+
+
+def judge_row(result):
+    """The cells of the judge's row: replies, stored, cached, requests, tokens, cost, time."""
+    [row] = [re.split(r" {2,}", line.strip()) for line in result.outlines if line.startswith("judge:critic  ")]
+    return row[1:]
+
+
+def test_an_estimate_prices_the_votes(paid):
+    paid.test(VOTES, name="test_sums")
+    estimate = ("--crucible-adapter=v2", "--crucible-estimate", "--crucible-cache=off")
+    unknown = paid.run(*estimate)
+    paid.run("--crucible-adapter=v2")
+    paid.test(VOTES.replace("votes=3", "votes=5"), name="test_sums")
+    result = paid.run(*estimate)
+
+    assert judge_row(unknown)[3:6] == ["30", "unknown", "unknown"]
+    assert judge_row(result)[3:6] == ["50", "5,500", "$0.0055"]
+    result.stdout.re_match_lines([r"  judge:critic: as judge:critic in run .*, 5 requests a reply instead of 3"])
 
 
 @pytest.mark.slow
