@@ -17,7 +17,16 @@ from pytest_crucible.records.errors import Refused
 from pytest_crucible.stats.interval import Interval
 
 TOPICS = (
-    *("a steam engine", "a sundial", "a vaccine", "a suspension bridge", "a refrigerator", "a compass", "a violin", "yeast"),
+    *(
+        "a steam engine",
+        "a sundial",
+        "a vaccine",
+        "a suspension bridge",
+        "a refrigerator",
+        "a compass",
+        "a violin",
+        "yeast",
+    ),
     *("a tide", "a rainbow", "an auction", "a hash table", "a parachute", "a telescope", "a coral reef", "a beehive"),
     *("a glacier", "a lighthouse", "a battery", "a lock on a canal", "a kite", "a seed bank", "a map", "a metronome"),
     *("a clock", "a printing press", "a kiln", "a sail", "a thermometer", "a census", "a library", "a wheel"),
@@ -119,7 +128,9 @@ async def measure(
         if isinstance(failure, Refused):
             return Refusal(setting=setting.name, concurrency=setting.concurrency, reason=str(failure))
         raise failure from None
-    texts = [[task.result().reasoning + task.result().text for task in of_prompt] for of_prompt in zip(*tasks, strict=True)]
+    texts = [
+        [task.result().reasoning + task.result().text for task in of_prompt] for of_prompt in zip(*tasks, strict=True)
+    ]
     return compare_replies(texts, setting, level)
 
 

@@ -37,7 +37,9 @@ LEVEL = 0.95
 
 
 @click.command("calibrate", short_help="Whether a server gives equal requests equal replies.")
-@click.option("--server", "url", required=True, metavar="URL", help="Base URL of an OpenAI-compatible server, up to /v1.")
+@click.option(
+    "--server", "url", required=True, metavar="URL", help="Base URL of an OpenAI-compatible server, up to /v1."
+)
 @click.option("--model", default="", metavar="NAME", show_default="the server's only one", help="Model of the server.")
 @click.option("--key-env", default="", metavar="NAME", help="Environment variable with the key.")
 @click.option("--prompts", "count", type=click.IntRange(1, MOST_PROMPTS), default=8, metavar="N", help="Prompts.")
@@ -71,7 +73,12 @@ def calibrate_server(
     except BackendError as error:
         raise SpecError(str(error)) from None
     head = f"{backend.model} at {backend.server.split()[0]}: {count} prompts, replies of at most {max_tokens} tokens"
-    document = {"server": backend.server.split()[0], "model": backend.model, "max_tokens": max_tokens, "settings": results}
+    document = {
+        "server": backend.server.split()[0],
+        "model": backend.model,
+        "max_tokens": max_tokens,
+        "settings": results,
+    }
     print_result([head, "", *result_lines(results)], document, as_json=as_json)
     return int(any(isinstance(result, Repeatability) and result.changed for result in results))
 
@@ -84,13 +91,19 @@ def _server_adapter(url: str, model: str, key_env: str) -> Adapter:
         return adapter
     names = list_models(read_settings(adapter, Path.cwd()))
     if len(names) != 1:
-        listed = f"has {len(names)} models ({', '.join(names[:5])})" if names else "lists no models: is it the base URL of a running server?"
+        listed = (
+            f"has {len(names)} models ({', '.join(names[:5])})"
+            if names
+            else "lists no models: is it the base URL of a running server?"
+        )
         raise SpecError(f"--server {url} {listed}; add --model NAME")
     return Adapter(name="server", backend="openai", options={**options, "model": names[0]})
 
 
 async def _try_server(backend: OpenAIBackend, max_tokens: int) -> None:
-    request = Request(input=prompts(1)[0], sample="0", repeat=0, parameters={"temperature": 0, "max_tokens": max_tokens})
+    request = Request(
+        input=prompts(1)[0], sample="0", repeat=0, parameters={"temperature": 0, "max_tokens": max_tokens}
+    )
     try:
         reply = await backend.generate(request)
     finally:

@@ -274,17 +274,33 @@ def read_verdict(reply: str, names: Iterable[str]) -> str:
     'good'
     """
     by_name = {_plain(name): name for name in names}
-    lines = [line.strip() for line in reply.strip().splitlines()]
-    # A second verdict line may come from the reply that the judge quotes, so it makes the verdict unreadable.
-    verdicts = [line for line in map(_plain, lines) if line.startswith(MARK.casefold())]
-    verdict = _plain(verdicts[0][len(MARK) :]) if len(verdicts) == 1 and _plain(lines[-1]) == verdicts[0] else None
+    verdict = stated_verdict(reply)
     if verdict not in by_name:
+        lines = [line.strip() for line in reply.strip().splitlines()]
         problem = "is empty" if not lines else f"ends with {lines[-1]!r:.80}"
-        more = f" and contains {len(verdicts)} verdicts" if len(verdicts) > 1 else ""
+        count = len(_verdict_lines(lines))
+        more = f" and contains {count} verdicts" if count > 1 else ""
         raise NoVerdict(
             f"the judge's reply {problem}{more}; expected one last line '{MARK} {' or '.join(by_name.values())}'"
         )
     return by_name[verdict]
+
+
+def stated_verdict(reply: str) -> str | None:
+    """Return what a judge's last line says, of whatever names, in small letters; None without exactly one such line.
+
+    >>> stated_verdict("It is right.\n**VERDICT: Good.**"), stated_verdict("Good.")
+    ('good', None)
+    """
+    lines = reply.strip().splitlines()
+    # A second verdict line may come from the reply that the judge quotes, so it makes the verdict unreadable.
+    verdicts = _verdict_lines(lines)
+    return _plain(verdicts[0][len(MARK) :]) if len(verdicts) == 1 and _plain(lines[-1].strip()) == verdicts[0] else None
+
+
+def _verdict_lines(lines: Sequence[str]) -> list[str]:
+    plain = (_plain(line.strip()) for line in lines)
+    return [line for line in plain if line.startswith(MARK.casefold())]
 
 
 def _plain(line: str) -> str:
