@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 
 import pytest
 
@@ -200,6 +201,47 @@ def test_a_baseline_of_another_question_is_refused(paid):
 
     result.stderr.fnmatch_lines(["ERROR: *cannot be compared with: *metrics* changed since run *"])
     assert result.ret == 4
+
+
+FLIPPING = """
+    import itertools
+
+    turns = itertools.count()
+
+    def judge(request):
+        number = next(turns)
+        return f"Reason {number}: " + "I have thought about it. " * 4 + "\\nVERDICT: " + ("good" if number % 3 else "poor")
+"""
+REPEATED = TEST.replace("metrics=[right, better]", "metrics=[right], epochs=2").replace(', "better >= 0.2"', "")
+
+
+@pytest.mark.uses("run_checks")
+def test_a_judge_that_flips_between_calls_is_shown_before_the_verdicts(judged):
+    """Equal replies of the two repeats get different scores (deepeval#3110, hindsight#2050)."""
+    (judged.path / "critic.py").write_text(textwrap.dedent(FLIPPING))
+    judged.test(REPEATED, name="test_sums")
+    configure(judged)
+    result = judged.run("--crucible-adapter=v2", "--crucible-json=run.json", "--crucible-concurrency=1")
+
+    result.stdout.fnmatch_lines(
+        [
+            "judges  * of 10 samples differ  verdicts differ",
+            "*judge critic gave equal inputs different verdicts on * of 10 samples (* at 95 %): equal replies get different*",
+        ]
+    )
+    shown = judged.command("show").outlines
+    assert any("gave equal inputs different verdicts" in line for line in shown)
+
+
+@pytest.mark.uses("run_checks")
+def test_a_judge_that_repeats_its_verdicts_is_a_quiet_line(judged):
+    judged.test(REPEATED, name="test_sums")
+    configure(judged)
+    quiet = judged.run("--crucible-adapter=v2")
+    loud = judged.run("--crucible-adapter=v2", "-v")
+
+    quiet.stdout.no_fnmatch_line("*judges  *")
+    loud.stdout.fnmatch_lines(["judges  0 of 10 samples differ, 1 unreadable*"])
 
 
 VOTES = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -161,9 +160,19 @@ def compare_replies(texts: Sequence[Sequence[str]], setting: Setting, level: flo
             value=len(changed) / len(pairs),
             interval=Interval(low=low, high=high, level=level, method="clopper-pearson"),
         ),
-        first_differences=tuple(1 + len(os.path.commonprefix(pair)) for pair in changed),
+        first_differences=tuple(first_difference(*pair) for pair in changed),
         mean_characters=math.fsum(map(len, every)) / len(every),
     )
+
+
+def first_difference(first: str, second: str) -> int:
+    """Return the number of the first character, from 1, in which two texts differ.
+
+    >>> first_difference("It is", "It was"), first_difference("It", "It is")
+    (4, 3)
+    """
+    letters = enumerate(zip(first, second, strict=False), start=1)
+    return next((place for place, (ours, theirs) in letters if ours != theirs), 1 + min(len(first), len(second)))
 
 
 def measure_all(
