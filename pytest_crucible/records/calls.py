@@ -11,7 +11,7 @@ TextKey = str | bytes | None
 
 
 class Answerer(NamedTuple):
-    """What a server says of itself with a reply. A part that it does not say is empty."""
+    """The names that a server gives itself with a reply. One that it does not give is empty."""
 
     model: str
     system_fingerprint: str = ""

@@ -286,7 +286,7 @@ class Analysis:
 
     @property
     def doubts(self) -> tuple[Doubt, ...]:
-        """Why no verdict is believed."""
+        """The facts by which no verdict is believed."""
         return tuple(doubt for outcome in self.sections.values() for doubt in outcome.doubts)
 
 

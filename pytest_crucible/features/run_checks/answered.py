@@ -1,4 +1,4 @@
-"""What answered: the model's own name, the fingerprint of its configuration, and the server's version."""
+"""Checks who answered: the model's own name, the fingerprint of its configuration, and the server's version."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def check_answered(inputs: CheckInputs) -> Iterator[Finding]:
 
 def count_answerers(columns: ArmColumns) -> Counter[Answerer]:
     """Return how many calls of the test each model on each server has answered, where that is known."""
-    known = (columns.calls.answered_by[row] for row in columns.own_calls)
-    return Counter(answerer for answerer in known if answerer is not None)
+    answerers = (columns.calls.answered_by[row] for row in columns.own_calls)
+    return Counter(answerer for answerer in answerers if answerer is not None)
 
 
 def _models(counts: Counter[Answerer]) -> str:

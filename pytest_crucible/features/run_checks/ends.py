@@ -1,4 +1,4 @@
-"""How replies ended: cut, withheld and empty ones, and how much of a difference comes from them."""
+"""Counts replies that were cut, withheld or empty, and how much of a difference comes from them."""
 
 from __future__ import annotations
 

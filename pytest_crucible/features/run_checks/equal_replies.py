@@ -181,7 +181,7 @@ def count_free_words(replies: Sequence[str], inputs: Sequence[Any]) -> list[int]
     usual = {word for word, count in common.items() if len(replies) > 1 and 2 * count > len(replies)}
     counts = []
     for of_reply, text in zip(words, inputs, strict=True):
-        known = usual | set(_WORD.findall(str(text).lower()))
-        free = sum(word not in known for word in of_reply)
+        not_free = usual | set(_WORD.findall(str(text).lower()))
+        free = sum(word not in not_free for word in of_reply)
         counts.append(free if free >= FREE_WORDS else 0)
     return counts

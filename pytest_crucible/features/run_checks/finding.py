@@ -1,4 +1,4 @@
-"""What a check of a run returns, what it reads, and how severe each check is."""
+"""Findings of the checks of a run, their inputs, and how severe each check is."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ArmColumns:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckInputs:
-    """What the checks of one experiment read."""
+    """The inputs of the checks of one experiment."""
 
     section: SectionInputs
     arms: tuple[ArmColumns, ...]

@@ -47,7 +47,7 @@ class Rated:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What was measured in one experiment."""
+    """The findings of all checks of one experiment."""
 
     arms: tuple[str, ...]
     findings: tuple[Rated, ...]

@@ -1,4 +1,4 @@
-"""What was sent: the parameters of each call, and the settings of the adapter that every request has."""
+"""Checks what was sent: the parameters of each call, and the settings of the adapter that every request has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MOST_LETTERS = 40
 
 
 def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
-    """Yield one line on the settings of all calls, with those in which arms differ although nobody has declared it."""
+    """Yield one line on the settings of all calls, with those in which arms differ without a declaration."""
     sent = [sent_settings(columns) for columns in inputs.arms]
     if not any(sent):
         return
