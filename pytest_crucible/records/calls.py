@@ -40,6 +40,10 @@ class CallColumns:
     texts: Sequence[TextKey] = ()
     answered_by: Sequence[Answerer | None] = ()
     """None where it is not known."""
+    cached: Sequence[bool | None] = ()
+    """Whether the reply was read from the reply cache; None where it is not known, or there is no reply."""
+    as_before: Sequence[bool | None] = ()
+    """Whether a reply that was requested again and should be the cached one is the same; None for others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

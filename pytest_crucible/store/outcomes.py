@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Result, Select, Table, and_, func, or_, select
 
-from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
+from pytest_crucible.records import HUMAN, ORDERS, VOTES, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
 from pytest_crucible.records.outcomes import join_outcomes, move_units
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
@@ -85,7 +85,7 @@ def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
         return replace(
             outcomes,
             judge_texts=_load_texts(
-                connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS)))
+                connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS, VOTES)))
             ),
             lost=[
                 Lost(Unit(row.position, 0, number, row.epoch), row.metric or None, row.reason, row.detail or "")

@@ -78,11 +78,14 @@ def encode(answer: Json) -> bytes:
     return _ENCODER.encode(answer).encode()
 
 
-def _choose_answer(behaviour: Behaviour, body: Mapping[str, Any]) -> tuple[bool, list[str], str]:
+def text_of(behaviour: Behaviour, body: Mapping[str, Any]) -> str:
+    """The whole text of the answer."""
     prompt = prompt_of(body)
-    text = behaviour.text
-    if text is None:
-        text = dict(behaviour.answers).get(prompt, prompt)
+    return dict(behaviour.answers).get(prompt, prompt) if behaviour.text is None else behaviour.text
+
+
+def _choose_answer(behaviour: Behaviour, body: Mapping[str, Any]) -> tuple[bool, list[str], str]:
+    text = text_of(behaviour, body)
     most = body.get("max_completion_tokens") or body.get("max_tokens")
     tokens = tokens_of(text)
     cut = most is not None and len(tokens) > most
