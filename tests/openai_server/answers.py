@@ -42,13 +42,13 @@ def whole(behaviour: Behaviour, body: Mapping[str, Any]) -> Json:
             choice["text"] = "".join(tokens)
         choices.append(choice)
     kind = "chat.completion" if chat else "text_completion"
-    return {**_about(kind, body), "choices": choices, "usage": _usage(body, tokens, len(choices))}
+    return {**_about(kind, behaviour, body), "choices": choices, "usage": _usage(body, tokens, len(choices))}
 
 
 def pieces(behaviour: Behaviour, body: Mapping[str, Any]) -> Iterator[Json]:
     """The answer as a stream's events: every token of every choice, the ends, and the usage where it is asked for."""
     chat, tokens, finish = _choose_answer(behaviour, body)
-    about = _about("chat.completion.chunk" if chat else "text_completion", body)
+    about = _about("chat.completion.chunk" if chat else "text_completion", behaviour, body)
     numbers = range(int(body.get("n") or 1))
     for token in tokens:
         for index in numbers:
@@ -133,5 +133,5 @@ def _usage(body: Mapping[str, Any], tokens: list[str], choices: int) -> Json:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _about(kind: str, body: Mapping[str, Any]) -> Json:
-    return {"id": "answer-1", "object": kind, "created": 0, "model": body.get("model")}
+def _about(kind: str, behaviour: Behaviour, body: Mapping[str, Any]) -> Json:
+    return {"id": "answer-1", "object": kind, "created": 0, "model": behaviour.names or body.get("model")}

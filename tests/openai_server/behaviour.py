@@ -63,6 +63,8 @@ class Behaviour:
     varies: str = ""
     """When an equal request gets another answer, with commas between: `batch` (each third of them, while others wait for their
     answers), `sampled` (unless its temperature is 0)."""
+    names: str = ""
+    """The model that the answer names; empty: the one that was asked for."""
     answers: tuple[tuple[str, str], ...] = ()
     """The answer by prompt, as a mapping in JSON; any other prompt gets 400."""
     finish: str = ""

@@ -210,7 +210,9 @@ REPEATABLE = {
 def test_a_refreshed_reply_that_should_repeat_is_compared_with_the_cached_one(changes, is_compared, is_same):
     call = {"id": "call_1", "function": {"name": "add"}}
     model = Model(
-        answer=lambda number: Reply(text="4" if is_same else str(number), tool_calls=({**call, "id": f"call_{number}"},))
+        answer=lambda number: Reply(
+            text="4" if is_same else str(number), tool_calls=({**call, "id": f"call_{number}"},)
+        )
     )
     replies, request = MemoryReplies(), replace(ONE, **changes)
     old = with_cache(model, CachePolicy(replies=replies))
