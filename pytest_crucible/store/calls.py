@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -13,7 +13,7 @@ from sqlalchemy import Select, select
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
 from pytest_crucible.store import schema
-from pytest_crucible.store.outcomes import of_arm, place_of
+from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
 from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
 
@@ -41,8 +41,6 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
         .order_by(table.c.position, "place", table.c.call, table.c.member)
     )
     columns = _columns(store, query)
-    if not columns:
-        return CallColumns()
     (
         positions,
         repeats,
@@ -92,8 +90,6 @@ def load_replies(store: RunStore, experiment: int, number: int, draws: Draws) ->
         .order_by(table.c.position, "place")
     )
     columns = _columns(store, query)
-    if not columns:
-        return ReplyColumns()
     positions, repeats, text_ids, texts, finishes, failures = columns
     return ReplyColumns(
         positions=positions,
@@ -114,8 +110,9 @@ def load_long_texts(store: RunStore, keys: Collection[bytes]) -> dict[bytes, str
     return texts
 
 
-def _columns(store: RunStore, query: Select[Any]) -> list[tuple[Any, ...]]:
-    return list(zip(*store.rows(query), strict=True))
+def _columns(store: RunStore, query: Select[Any]) -> Sequence[Any]:
+    with store.connect() as connection:
+        return read_columns(connection.execute(query), len(query.selected_columns))
 
 
 def _key(text_id: bytes | None, text: str | None) -> bytes | str | None:
