@@ -24,7 +24,6 @@ from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, load_sample
 
-
 _INDENT, _ROLE = "  ", 10
 
 
