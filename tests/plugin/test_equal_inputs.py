@@ -92,6 +92,8 @@ def test_files_of_other_harnesses_are_grouped_too(asked, crucible):
     )
     _, output, _ = crucible("compare", "v2.csv", "v1.csv", "--equal-inputs=keep", "--json")
     assert comparison(json.loads(output))[1]["groups"] is None
+    # Nothing is stored, and the last line says so.
+    assert "run v2.csv vs v1.csv, seed 0, not stored" in crucible("compare", "v2.csv", "v1.csv", "-v")[1].splitlines()
 
 
 def test_the_configuration_of_a_project_applies_to_files(asked, crucible):
@@ -101,6 +103,45 @@ def test_the_configuration_of_a_project_applies_to_files(asked, crucible):
     _, output, _ = crucible("import", "v2.csv", "v1.csv", "--json")
 
     assert comparison(json.loads(output))[1]["groups"] is None
+
+
+def prompts(document):
+    [line] = [line for line in document["experiments"][0]["sections"]["run_checks"] if line["check"] == "prompts"]
+    return line["cells"], line["severity"], line["problem"]
+
+
+def test_prompts_as_sent_are_those_of_the_plan(asked):
+    cells, severity, problem = prompts(asked.json(*ARMS))
+
+    assert (cells, severity, problem) == (["20 different among 120 samples", "the same 20"], "note", "")
+
+
+def test_equal_prompts_that_count_apart_are_a_warning(asked):
+    rows = [{"id": f"q{k}", "input": {"row": k, "text": f"question {k % 20}"}, "expected": "yes"} for k in range(120)]
+    asked.write_rows("asked.jsonl", rows)
+    for arm in RIGHT:
+        asked.write_rows(f"answers/{arm}.jsonl", [{"sample_id": f"q{k}", "text": "yes"} for k in range(120)])
+    asked.test(TEST.replace("(sample.input)", "('Please: ' + sample.input['text'])"), name="test_sums")
+
+    result = asked.run(*ARMS, "--crucible-json=run.json")
+
+    cells, severity, problem = prompts(json.loads((asked.path / "run.json").read_text()))
+    assert (cells, severity) == (["20 different among 120 samples", "the same 20"], "warn")
+    assert problem.startswith("120 of 120 samples were sent the same prompt as one that counts apart")
+    result.stdout.fnmatch_lines(
+        ["what was measured*", "prompts *20 different among 120 samples *the same 20*", f"test_sums: {problem}"]
+    )
+    # The same line comes from the store.
+    asked.command("show", "latest").stdout.fnmatch_lines([f"test_sums: {problem}"])
+
+
+def test_a_test_that_tells_equal_inputs_apart_is_a_warning(asked):
+    asked.test(TEST.replace("(sample.input)", "(sample.id + ': ' + sample.input)"), name="test_sums")
+
+    cells, severity, problem = prompts(asked.json(*ARMS))
+
+    assert (cells, severity) == (["120 different", "the same 120"], "warn")
+    assert problem.startswith("the test sent different prompts for 20 groups of samples with equal input")
 
 
 def test_a_stored_run_has_the_groups_of_its_plan(crucible):

@@ -126,7 +126,8 @@ def gaffke_bound(
 ) -> float:
     """Return the one-sided bound for the mean of values whose range ends at `end` on that side.
 
-    `times` counts each value that often, to plan samples of another size. Raises ValueError for values beyond the end, NotEnoughData below two values or five clusters.
+    `times` counts each value that often, to plan samples of another size. Raises ValueError for values beyond the end,
+    NotEnoughData below two values or five clusters.
 
     >>> round(gaffke_bound([1.0] * 48 + [0.0] * 2, end=0.0, alpha=0.05, side="lower"), 3)
     0.879

@@ -368,3 +368,12 @@ def test_unused_baselines_are_named(plan):
 
 def test_a_plan_of_one_arm_shows_no_product(plan):
     assert announcement(plan(arms=plan().arms[:1]), []) == "crucible: test_sums: v2, 200 samples"
+
+
+def test_a_target_over_uneven_repeats_says_what_counts_alike():
+    [result, *_] = make_analysis(make_plan()).targets
+    estimate = replace(result.estimate, n=240, replies=None, uneven="727 replies, each sample counts alike")
+    analysis = replace(make_analysis(make_plan()), targets=(replace(result, estimate=estimate),))
+    verdict = Verdict(nodeid="t", subject=result.target.text, kind="target", state="met", proven=False, reason="")
+
+    assert sentence(verdict, analysis, 1).endswith(" n=240 (727 replies, each sample counts alike)")
