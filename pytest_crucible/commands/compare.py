@@ -219,7 +219,9 @@ def _check_runs(baseline: str, tabular: Tabular) -> None:
     if tabular.columns or tabular.group:
         raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
     if tabular.equal_inputs is not None:
-        raise SpecError("--equal-inputs applies to files: a stored run has the groups of its plan, leave the option out")
+        raise SpecError(
+            "--equal-inputs applies to files: a stored run has the groups of its plan, leave the option out"
+        )
     if tabular.ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"

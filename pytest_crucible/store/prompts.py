@@ -40,11 +40,11 @@ def load_prompts(
     return {position: tuple(hashes) for position, hashes in prompts.items()}
 
 
-def _hash(form: list[str] | None, given: Any, metadata: Any) -> int:
+def _hash(form: list[str] | None, prompt: Any, metadata: Any) -> int:
     """Return the hash of a prompt: of a form with the texts of its sample, or of the input itself."""
     if form is None:
-        return hash(text_of_input(given))
-    texts = sample_texts(given, metadata or {}) if len(form) > 1 else {}
+        return hash(text_of_input(prompt))
+    texts = sample_texts(prompt, metadata or {}) if len(form) > 1 else {}
     # Texts and names of references alternate.
     return hash("".join(texts.get(part, part) if odd % 2 else part for odd, part in enumerate(form)))
 

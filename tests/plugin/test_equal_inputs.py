@@ -26,7 +26,7 @@ TEST = """
 
 
 @pytest.fixture
-def asked(suite):
+def repeated(suite):
     """Twenty questions under six ids each."""
     names = [(k, f"q{k}-{j}") for k in range(QUESTIONS) for j in range(IDS)]
     suite.write_rows("asked.jsonl", [{"id": name, "input": f"question {k}", "expected": "yes"} for k, name in names])
@@ -44,7 +44,7 @@ def comparison(document):
     return experiment["comparisons"][0], experiment["dataset"]
 
 
-def test_the_same_question_under_six_ids_counts_once(asked, run):
+def test_the_same_question_under_six_ids_counts_once(repeated, run):
     result = run("--crucible-json=run.json", *ARMS)
 
     result.stdout.fnmatch_lines(
@@ -54,34 +54,34 @@ def test_the_same_question_under_six_ids_counts_once(asked, run):
             "    inputs are one group (crucible_equal_inputs)",
         ]
     )
-    ours, dataset = comparison(json.loads((asked.path / "run.json").read_text()))
+    ours, dataset = comparison(json.loads((repeated.path / "run.json").read_text()))
     assert (dataset["n"], dataset["groups"], ours["pairs"], ours["clusters"]) == (120, 20, 120, 20)
     assert ours["p_value"] == pytest.approx(2 / 2**10)
 
 
-def test_a_project_keeps_each_sample(asked):
-    document = asked.json(KEEP, *ARMS)
+def test_a_project_keeps_each_sample(repeated):
+    document = repeated.json(KEEP, *ARMS)
 
     ours, dataset = comparison(document)
     assert (dataset["groups"], ours["clusters"]) == (None, None)
     assert ours["p_value"] < 1e-9
 
 
-def test_replies_that_were_stored_without_groups_are_used(asked):
+def test_replies_that_were_stored_without_groups_are_used(repeated):
     # As versions stored them that knew no groups of equal inputs.
-    asked.run(KEEP, "--crucible-adapter=v1", "--crucible-tag=old").assert_outcomes(passed=1)
+    repeated.run(KEEP, "--crucible-adapter=v1", "--crucible-tag=old").assert_outcomes(passed=1)
 
-    document = asked.json("--crucible-adapter=v2", "--compare=tag:old")
+    document = repeated.json("--crucible-adapter=v2", "--compare=tag:old")
 
     ours, dataset = comparison(document)
     assert (dataset["groups"], ours["p_value"]) == (20, pytest.approx(2 / 2**10))
     # The same rows, whatever their groups are: the second candidate on them.
-    with existing_store(str(asked.path / ".crucible" / "crucible.db")) as store:
+    with existing_store(str(repeated.path / ".crucible" / "crucible.db")) as store:
         [stored] = load_experiments(store, document["run"]["id"])
         assert stored.candidates_on_samples() == 2
 
 
-def test_files_of_other_harnesses_are_grouped_too(asked, crucible):
+def test_files_of_other_harnesses_are_grouped_too(repeated, crucible):
     _, output, _ = crucible("compare", "v2.csv", "v1.csv", "--json")
     ours, dataset = comparison(json.loads(output))
 
@@ -96,8 +96,8 @@ def test_files_of_other_harnesses_are_grouped_too(asked, crucible):
     assert "run v2.csv vs v1.csv, seed 0, not stored" in crucible("compare", "v2.csv", "v1.csv", "-v")[1].splitlines()
 
 
-def test_the_configuration_of_a_project_applies_to_files(asked, crucible):
-    with (asked.path / "pytest.ini").open("a") as file:
+def test_the_configuration_of_a_project_applies_to_files(repeated, crucible):
+    with (repeated.path / "pytest.ini").open("a") as file:
         file.write("\ncrucible_equal_inputs = keep\n")
 
     _, output, _ = crucible("import", "v2.csv", "v1.csv", "--json")
@@ -110,35 +110,36 @@ def prompts(document):
     return line["cells"], line["severity"], line["problem"]
 
 
-def test_prompts_as_sent_are_those_of_the_plan(asked):
-    cells, severity, problem = prompts(asked.json(*ARMS))
+def test_prompts_as_sent_are_those_of_the_plan(repeated):
+    cells, severity, problem = prompts(repeated.json(*ARMS))
 
     assert (cells, severity, problem) == (["20 different among 120 samples", "the same 20"], "note", "")
 
 
-def test_equal_prompts_that_count_apart_are_a_warning(asked):
+def test_equal_prompts_that_count_apart_are_a_warning(repeated):
     rows = [{"id": f"q{k}", "input": {"row": k, "text": f"question {k % 20}"}, "expected": "yes"} for k in range(120)]
-    asked.write_rows("asked.jsonl", rows)
-    for arm in RIGHT:
-        asked.write_rows(f"answers/{arm}.jsonl", [{"sample_id": f"q{k}", "text": "yes"} for k in range(120)])
-    asked.test(TEST.replace("(sample.input)", "('Please: ' + sample.input['text'])"), name="test_sums")
+    repeated.write_rows("asked.jsonl", rows)
+    for arm, right in RIGHT.items():
+        texts = ["yes" if k % 20 < right else "no" for k in range(120)]
+        repeated.write_rows(f"answers/{arm}.jsonl", [{"sample_id": f"q{k}", "text": texts[k]} for k in range(120)])
+    repeated.test(TEST.replace("(sample.input)", "('Please: ' + sample.input['text'])"), name="test_sums")
 
-    result = asked.run(*ARMS, "--crucible-json=run.json")
+    result = repeated.run(*ARMS, "--crucible-json=run.json")
 
-    cells, severity, problem = prompts(json.loads((asked.path / "run.json").read_text()))
+    cells, severity, problem = prompts(json.loads((repeated.path / "run.json").read_text()))
     assert (cells, severity) == (["20 different among 120 samples", "the same 20"], "warn")
     assert problem.startswith("120 of 120 samples were sent the same prompt as one that counts apart")
     result.stdout.fnmatch_lines(
         ["what was measured*", "prompts *20 different among 120 samples *the same 20*", f"test_sums: {problem}"]
     )
     # The same line comes from the store.
-    asked.command("show", "latest").stdout.fnmatch_lines([f"test_sums: {problem}"])
+    repeated.command("show", "latest").stdout.fnmatch_lines([f"test_sums: {problem}"])
 
 
-def test_a_test_that_tells_equal_inputs_apart_is_a_warning(asked):
-    asked.test(TEST.replace("(sample.input)", "(sample.id + ': ' + sample.input)"), name="test_sums")
+def test_a_test_that_tells_equal_inputs_apart_is_a_warning(repeated):
+    repeated.test(TEST.replace("(sample.input)", "(sample.id + ': ' + sample.input)"), name="test_sums")
 
-    cells, severity, problem = prompts(asked.json(*ARMS))
+    cells, severity, problem = prompts(repeated.json(*ARMS))
 
     assert (cells, severity) == (["120 different", "the same 120"], "warn")
     assert problem.startswith("the test sent different prompts for 20 groups of samples with equal input")

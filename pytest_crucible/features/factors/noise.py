@@ -67,8 +67,8 @@ def tabulate_noise(
         metrics = [[ScoredMetric(facts[name], scores[name][number]) for name in measure.metrics] for number in numbers]
         mean = _mean(measure, metrics, attributes)
         if mean is not None and len(mean[0].sources) > 1 and mean[0].sources[0].variance:
-            shown = crossed.shown_alpha(measure, mean[0], attributes, mean[1], alpha)
-            yield _noise(*mean, expression, arms[0], baseline, alpha, shown)
+            of_interval = crossed.shown_alpha(measure, mean[0], attributes, mean[1], alpha)
+            yield _noise(*mean, expression, arms[0], baseline, alpha, of_interval)
 
 
 def _mean(
@@ -102,9 +102,9 @@ def _noise(
     shown_alpha: float,
 ) -> Noise:
     sources, following = mean.sources, stats.NextInterval(mean, shown_alpha, bounds)
-    shown = stats.crossed_interval(mean, level=1 - shown_alpha, bounds=bounds)
-    assert shown is not None, "the samples vary"
-    half_width = (shown.high - shown.low) / 2
+    interval = stats.crossed_interval(mean, level=1 - shown_alpha, bounds=bounds)
+    assert interval is not None, "the samples vary"
+    half_width = (interval.high - interval.low) / 2
     halving = _cheapest_halving(following, half_width / 2)
     samples = sources[0]
     return Noise(

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats import Source, expected_half_width, fewest_levels_for, variance_components
+from pytest_crucible.stats import Source, fewest_levels_for, variance_components
 from pytest_crucible.stats.factors.crossed import variance_table
-from pytest_crucible.stats.factors.power import with_levels
+from pytest_crucible.stats.factors.power import expected_half_width, with_levels
 
 RNG = np.random.default_rng(16)
 SAMPLES = Source(name="samples", levels=1000, dof=999, variance=2e-4)

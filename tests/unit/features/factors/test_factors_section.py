@@ -124,8 +124,8 @@ def test_advice_starts_from_the_interval_that_is_shown(inputs, claim, facts):
 
     difference, mean = noises(analysed)
 
-    shown = analysis.comparisons[0].interval, analysis.targets[0].estimate.interval
-    for noise, interval in zip((difference, mean), shown, strict=True):
+    intervals = analysis.comparisons[0].interval, analysis.targets[0].estimate.interval
+    for noise, interval in zip((difference, mean), intervals, strict=True):
         half_width = (interval.high - interval.low) / 2
         assert noise.half_width == pytest.approx(half_width)
         assert f"±{number(half_width)}" in variance.view([noise], ()).notes[0].text
