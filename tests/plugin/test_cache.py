@@ -78,9 +78,9 @@ def test_refreshed_replies_that_differ_at_temperature_0_are_shown(drawn):
     write_adapters(drawn, v2="parameters = { temperature = 0 }")
     drawn.run(*BOTH)
     refreshed, resumed = (drawn.run(*BOTH, *options) for options in ((REFRESH,), ("--crucible-resume",)))
-    shown = drawn.command("show")
+    report = drawn.command("show")
 
-    for result in (refreshed, resumed, shown):
+    for result in (refreshed, resumed, report):
         result.stdout.fnmatch_lines(
             [
                 "refreshed replies  20 of 20 differ, at temperature 0  *not deterministic",
