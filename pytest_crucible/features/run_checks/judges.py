@@ -34,7 +34,7 @@ class Reading(NamedTuple):
 
     @property
     def draw(self) -> tuple[int, int, int]:
-        """What the reply cache tells requests with equal messages apart by."""
+        """The part of the reply cache's key by which requests with equal messages differ."""
         return self[:3]
 
 
@@ -67,10 +67,10 @@ def group_verdicts(arms: Sequence[ArmColumns]) -> Judged:
 def _separate_draws(readings: Sequence[Reading]) -> list[Reading]:
     """Return the readings without copies: what the cache had is one draw with what was sent, or with another copy of it."""
     draws = [reading for reading in readings if reading.cached is False]
-    known = {reading.draw for reading in draws}
+    counted = {reading.draw for reading in draws}
     for reading in readings:
-        if reading.cached is not False and reading.draw not in known:
-            known.add(reading.draw)
+        if reading.cached is not False and reading.draw not in counted:
+            counted.add(reading.draw)
             draws.append(reading)
     return draws
 
