@@ -20,10 +20,12 @@ def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
     sent = [inputs.section.stored.prompts(number) for number in range(len(inputs.arms))]
     if not any(sent):
         return
-    problem, severity = _find_problem(inputs, next(filter(None, sent)))
+    with_calls = [of_arm for of_arm in sent if of_arm]
+    problem, severity = _find_problem(inputs, with_calls[0])
+    are_same = len(with_calls) > 1 and all(of_arm == with_calls[0] for of_arm in with_calls)
     yield Finding(
         check="prompts",
-        cells=tuple(_describe(of_arm, sent[0] if number else {}) for number, of_arm in enumerate(sent)),
+        cells=tuple(_describe(of_arm, are_same=are_same) for of_arm in sent),
         differs=_differs(sent),
         problem=problem,
         severity=severity,
@@ -31,14 +33,13 @@ def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
     )
 
 
-def _describe(sent: Prompts, candidate: Prompts) -> str:
-    """Return `240 different`, `20 different among 120 samples`, or of a baseline `the same 240`."""
+def _describe(sent: Prompts, *, are_same: bool) -> str:
+    """Return `the same 240` where all arms were sent these, else `20 different among 120 samples`; empty without a call."""
     different = len(set(sent.values()))
     if not sent:
         return ""
-    if sent == candidate:
-        return f"the same {different:,}"
-    return f"{different:,} different" + ("" if different == len(sent) else f" among {len(sent):,} samples")
+    words = f"the same {different:,}" if are_same else f"{different:,} different"
+    return words + ("" if different == len(sent) else f" among {len(sent):,} samples")
 
 
 def _differs(sent: Sequence[Prompts]) -> str:

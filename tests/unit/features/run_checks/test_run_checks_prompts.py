@@ -24,8 +24,10 @@ def finding(*sent: list[tuple[int, ...]], groups: list[str | None] | None = None
 def test_different_prompts_are_counted():
     line = finding([(k,) for k in range(240)], [(k,) for k in range(240)])
 
-    assert (line.cells, line.differs, line.problem) == (("240 different", "the same 240"), "", "")
+    assert (line.cells, line.differs, line.problem) == (("the same 240", "the same 240"), "", "")
     assert line.document == [{"samples": 240, "different": 240}] * 2
+    assert finding([(1,), (2,)]).cells == ("2 different",)
+    assert finding([(1,), (2,)], []).cells == ("2 different", "")
 
 
 def test_arms_with_other_prompts_say_on_how_many_samples():
