@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
-from typing import Any
 
-from sqlalchemy import select
+import sqlalchemy as sa
 
 from pytest_crucible.records import Draws
 from pytest_crucible.store import schema
@@ -24,7 +24,7 @@ def load_prompts(
     """
     table = schema.calls
     query = (
-        select(table.c.position, place_of(table, draws).label("place"), table.c.messages)
+        sa.select(table.c.position, place_of(table, draws).label("place"), table.c.messages)
         .select_from(table.join(schema.arms, schema.arms.c.id == table.c.arm))
         .where(of_arm(experiment, number), table.c.member == "")
         .order_by(table.c.position, "place", table.c.call)
@@ -36,31 +36,41 @@ def load_prompts(
     prompts: dict[int, list[int]] = {}
     for position, place, form in zip(*columns, strict=True):
         if first.setdefault(position, place) == place:
-            prompts.setdefault(position, []).append(_hash(forms.get(form), *samples[position]))
+            prompts.setdefault(position, []).append(prompt_hash(forms.get(form), *samples[position]))
     return {position: tuple(hashes) for position, hashes in prompts.items()}
 
 
-def _hash(form: list[str] | None, prompt: Any, metadata: Any) -> int:
-    """Return the hash of a prompt: of a form with the texts of its sample, or of the input itself."""
+def prompt_hash(form: list[str] | None, prompt: str, metadata: str) -> int:
+    """Return the hash of a prompt: of a form with the texts of its sample, or of the input itself; both are JSON."""
     if form is None:
-        return hash(text_of_input(prompt))
-    texts = sample_texts(prompt, metadata or {}) if len(form) > 1 else {}
+        return hash(prompt if _is_text(prompt) else text_of_input(json.loads(prompt)))
+    names = form[1::2]
+    # Decoding the JSON of every sample takes longer than everything else.
+    if _is_text(prompt) and all(name == "i0" for name in names):
+        texts = {"i0": prompt[1:-1]}
+    else:
+        texts = sample_texts(json.loads(prompt), json.loads(metadata) or {})
     # Texts and names of references alternate.
     return hash("".join(texts.get(part, part) if odd % 2 else part for odd, part in enumerate(form)))
 
 
-def _load_samples(store: RunStore, dataset: str) -> Mapping[int, tuple[Any, Any]]:
+def _is_text(prompt: str) -> bool:
+    return prompt.startswith('"')
+
+
+def _load_samples(store: RunStore, dataset: str) -> Mapping[int, tuple[str, str]]:
     table = schema.samples
-    query = select(table.c.position, table.c.input, table.c.metadata).where(table.c.dataset == dataset)
+    texts = (sa.func.coalesce(sa.cast(column, sa.Text), "null") for column in (table.c.input, table.c.metadata))
+    query = sa.select(table.c.position, *texts).where(table.c.dataset == dataset)
     with store.connect() as connection:
-        positions, *texts = read_columns(connection.execute(query), 3)
-    return dict(zip(positions, zip(*texts, strict=True), strict=True))
+        positions, *columns = read_columns(connection.execute(query), 3)
+    return dict(zip(positions, zip(*columns, strict=True), strict=True))
 
 
 def _load_forms(store: RunStore, keys: set[int]) -> Mapping[int, list[str]]:
     table, ordered = schema.messages, sorted(keys)
     forms: dict[int, list[str]] = {}
     for start in range(0, len(ordered), BATCH_SIZE):
-        query = select(table.c.id, table.c.body).where(table.c.id.in_(ordered[start : start + BATCH_SIZE]))
+        query = sa.select(table.c.id, table.c.body).where(table.c.id.in_(ordered[start : start + BATCH_SIZE]))
         forms |= {key: split_form(unpack_form(body)) for key, body in store.rows(query)}
     return forms
