@@ -32,9 +32,10 @@ def group_equal_inputs(dataset: Dataset) -> Dataset:
 
 def count_equal_inputs(samples: Sequence[Sample]) -> EqualInputs | None:
     """Return how many samples and declared groups ask how many questions; None if equal inputs made no group."""
-    if not samples or samples[0].joined_group is None:
+    firsts = find_equal_questions(samples) if samples and samples[0].joined_group is not None else {}
+    # A half of the samples may have none.
+    if not firsts:
         return None
-    firsts = find_equal_questions(samples)
     questions = len(set(firsts.values()))
     declared = {sample.group for sample in samples}
     return EqualInputs(

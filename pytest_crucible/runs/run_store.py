@@ -59,8 +59,11 @@ def session_store(folder: Path | None = None) -> str:
 
 
 def session_equal_inputs() -> str:
-    """Return the setting `crucible_equal_inputs` of a session that starts here. Raises SpecError as `session_store` does."""
-    return str(find_configuration(Path.cwd())[1].get("crucible_equal_inputs") or "group")
+    """Return the setting `crucible_equal_inputs` of a session that starts here. Raises SpecError."""
+    setting = str(find_configuration(Path.cwd())[1].get("crucible_equal_inputs") or "group")
+    if setting not in ("group", "keep"):
+        raise SpecError(f"crucible_equal_inputs = {setting!r} in pytest's configuration: write group or keep")
+    return setting
 
 
 def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:

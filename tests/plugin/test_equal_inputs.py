@@ -103,6 +103,12 @@ def test_the_configuration_of_a_project_applies_to_files(repeated, crucible):
     _, output, _ = crucible("import", "v2.csv", "v1.csv", "--json")
 
     assert comparison(json.loads(output))[1]["groups"] is None
+    (repeated.path / "pytest.ini").write_text("[pytest]\ncrucible_equal_inputs = join\n")
+    status, _, errors = crucible("compare", "v2.csv", "v1.csv")
+    assert (status, "crucible_equal_inputs = 'join' in pytest's configuration: write group or keep" in errors) == (
+        4,
+        True,
+    )
 
 
 def prompts(document):

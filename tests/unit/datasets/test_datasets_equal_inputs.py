@@ -90,6 +90,14 @@ def test_declared_groups_that_share_a_question_are_joined():
     assert count_equal_inputs(grouped.samples) == EqualInputs(samples=4, questions=2, declared=4)
 
 
+def test_a_part_of_the_samples_counts_its_own_questions():
+    grouped = group_equal_inputs(dataset("a", "b", "a", "c", "c")).samples
+
+    assert count_equal_inputs(grouped[:3]) == EqualInputs(samples=2, questions=1)
+    assert count_equal_inputs(grouped[1:3]) is None
+    assert count_equal_inputs([]) is None
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("1234567")), min_size=1, max_size=14))
 def test_two_samples_are_in_one_group_where_a_chain_of_equal_inputs_and_groups_joins_them(pairs):
     grouped = clusters(group_equal_inputs(dataset(*(text for text, _ in pairs), group=[group for _, group in pairs])))
