@@ -1,4 +1,4 @@
-"""The interval of a crossed mean with more levels: it starts from the interval that is shown, and predicts what more levels have."""
+"""The interval of a crossed mean with more levels: it starts from the one that is shown, and predicts what more levels have."""
 
 from __future__ import annotations
 
