@@ -301,6 +301,21 @@ ANSWERED_BY = PlanValue[str]("answered_by", str, "")
 """The helper experiment of the run in which the candidate has answered these same samples."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualInputs:
+    """The samples of a plan that ask the same question as others, which are one group."""
+
+    samples: int
+    questions: int
+    """How many questions these samples ask."""
+    declared: int = 0
+    """The number of groups that the samples declare; 0 without any."""
+
+
+EQUAL_INPUTS = PlanValue[EqualInputs | None]("equal_inputs", EqualInputs, None)
+"""What equal inputs have grouped (`crucible_equal_inputs`); None if nothing."""
+
+
 CHOOSING = " (choosing "
 """What the name of a helper that chooses has between its test and the family that it chooses from."""
 

@@ -44,6 +44,12 @@ class ComparedDetails(NoStoredDetails):
         side = self.arms[arm]
         return move_rows(side.stored.calls(side.number), side.place)
 
+    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
+        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by its place in the comparison."""
+        side = self.arms[arm]
+        sent = side.stored.prompts(side.number)
+        return {side.positions[position]: hashes for position, hashes in sent.items() if position in side.positions}
+
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm, at their places in the comparison."""
         side = self.arms[arm]

@@ -32,6 +32,7 @@ from pytest_crucible.store.history import (
     past_comparisons,
     sessions_with_same_replies,
 )
+from pytest_crucible.store.prompts import load_prompts
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples_without_twin
 from pytest_crucible.store.written_rows import Place
@@ -98,7 +99,7 @@ class StoredExperiment:
 
     def candidates_on_samples(self) -> int:
         """Return how many candidates were measured on these samples so far, this one included."""
-        return candidates_on_samples(self.store, self.key, self.plan.dataset_sha256)
+        return candidates_on_samples(self.store, self.key, self.plan.fingerprint.dataset)
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
@@ -136,6 +137,10 @@ class StoredExperiment:
     def calls(self, arm: int) -> CallColumns:
         """Return all calls of an arm about the original samples."""
         return load_calls(self.store, self.key, arm, self.plan.draws(arm))
+
+    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
+        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by position."""
+        return load_prompts(self.store, self.key, arm, self.plan.draws(arm), self.plan.dataset_sha256)
 
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""

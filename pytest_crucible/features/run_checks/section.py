@@ -19,6 +19,7 @@ from pytest_crucible.features.run_checks.finding import (
     Severity,
 )
 from pytest_crucible.features.run_checks.judges import check_judges
+from pytest_crucible.features.run_checks.prompts import check_prompts
 from pytest_crucible.features.run_checks.refreshed import check_refreshed
 from pytest_crucible.features.run_checks.sent import check_sent
 from pytest_crucible.records.serialize import pick
@@ -28,7 +29,7 @@ from pytest_crucible.sections.inputs import SectionInputs, no_claims
 Check = Callable[[CheckInputs], Iterable[Finding]]
 CHECKS: tuple[Check, ...] = (
     *(check_sent, check_answered, check_equal_replies, check_determinism),
-    *(check_refreshed, check_judges, check_ends),
+    *(check_refreshed, check_judges, check_ends, check_prompts),
 )
 """All checks, in the order of their lines."""
 
