@@ -223,6 +223,8 @@ class ModelCall:
     """The error, for a call without a reply."""
     judge: str = ""
     """`judge:NAME`, for a request of a metric to the judge; empty for a request of the test."""
+    settings: str = ""
+    """The parameters as canonical JSON; empty where they are None."""
 
 
 @dataclass(slots=True)

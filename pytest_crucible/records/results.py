@@ -247,6 +247,15 @@ class ReusedReplies:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SentAgain:
+    """Stored replies that answered other calls than this session sends, so that their samples were sent again."""
+
+    replies: int
+    differences: Mapping[str, Mapping[str, Any]]
+    """Name of a parameter, or `messages`, -> its value in the first such call: `sent` now, and `stored`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CachedReplies:
     """Number of an arm's replies that came from the reply cache, and the time when the oldest was stored."""
 

@@ -1,0 +1,276 @@
+"""Decides which stored replies answer the calls that this session sends; the others are sent again.
+
+What a test passes to its sampler is unknown before it runs. So stored replies are used provisionally:
+
+a candidate's calls     are compared with those of a baseline's stored reply to the same sample
+an arm's own calls      are compared with those of its stored replies, of a resumed run or of others to the sample: where all of
+                        these have a value and the new call has another, one of them is sent again. If its own calls have
+                        changed, all that have the old value are; if not, the value is one of each sample
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+
+from pytest_crucible.backends.protocol import system_prompt
+from pytest_crucible.records import Outcome, SentAgain, Unit
+from pytest_crucible.records.call_differences import (
+    MESSAGES,
+    Differences,
+    SentCalls,
+    SentComparison,
+    parameters_of,
+    value_text,
+)
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.session.experiment import Experiment
+from pytest_crucible.store.reused_outcomes import copied_from
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.sent_calls import CallReader, load_sent
+
+ArmUnits = dict[Unit, SentCalls]
+
+
+def open_stored_calls(
+    store: RunStore, run: str, experiment: Experiment, keys: Sequence[Sequence[int]], *, with_messages: bool
+) -> StoredCalls:
+    """Return the calls of the replies that were copied into an experiment; none if it has no `sampler`.
+
+    `keys` are the store's keys of the arms, by arm and variant.
+    """
+    reader = CallReader(store.redact_once, experiment.plan.arms)
+    own: list[ArmUnits] = [{} for _ in keys]
+    copied: list[ArmUnits] = [{} for _ in keys]
+    sources = copied_from(store, [key for of_arm in keys for key in of_arm]) if "sampler" in experiment.injected else {}
+    # A helper of this session, such as the search of a sweep, has sent what the test sends now.
+    if set(sources.values()) - {run}:
+        for arm, of_arm in enumerate(keys):
+            for variant, key in enumerate(of_arm):
+                is_own = sources.get(key, run) == run
+                sent = load_sent(store, key, reader.own[arm], copied_into="" if is_own else run)
+                units = {Unit(position, variant, arm, repeat): calls for (position, repeat), calls in sent.items()}
+                (own if is_own else copied)[arm].update(units)
+    first = [sources.get(of_arm[0], "") for of_arm in keys]
+    return StoredCalls(experiment, reader, copied, first, own, with_messages=with_messages)
+
+
+class StoredCalls:
+    """The stored units of an experiment that are used as long as they answer the calls of this session."""
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        reader: CallReader,
+        stored: list[ArmUnits],
+        sources: Sequence[str],
+        own: Sequence[ArmUnits] = (),
+        *,
+        with_messages: bool = True,
+    ) -> None:
+        """`stored` are copied units by arm, `sources` the runs that they are from; `own` are units that this session has sent."""
+        self._experiment, self._plan, self._reader = experiment, experiment.plan, reader
+        self._stored, self._sources, self._with_messages = stored, sources, with_messages
+        self._systems = [_system(experiment, arm) for arm in range(len(stored))]
+        self._comparisons: dict[tuple[int, int], SentComparison] = {}
+        self._kinds = [set(units.values()) for units in stored]
+        self._varying = [self._varying_names(arm) for arm in range(len(stored))]
+        """By arm: names of what differs between samples."""
+        self._suspected: dict[int, set[str]] = {}
+        """By arm: names that one unit is sent again for, to see whether they have changed."""
+        self._awaited: ArmUnits = {}
+        """Units that are sent again, with what was sent before."""
+        self.sent_again: dict[int, SentAgain] = {}
+        """By arm: the replies that answered other calls."""
+        self.waiting: deque[Unit] = deque()
+        """Units to send again."""
+        self.removed: list[Unit] = []
+        """Units whose stored replies are not used, until they are taken by `pop_removed`."""
+        for units in (*own, *self._of_other_runs()):
+            for unit, sent in units.items():
+                self._compare_with_others(unit, sent)
+
+    def add(self, outcome: Outcome) -> list[Unit]:
+        """Compare what an outcome has sent with stored calls; return the units whose stored replies are not used any more.
+
+        They wait to be sent. Raises SpecError for a stored run, which sends nothing.
+        """
+        if not (self._awaited or any(self._stored)):
+            return []
+        sent = self._reader.read(outcome, with_messages=self._with_messages)
+        if sent is None:
+            return []
+        self._compare_with_own(outcome.unit, sent)
+        self._compare_with_others(outcome.unit, sent, outcome)
+        return self.pop_removed()
+
+    def pop_removed(self) -> list[Unit]:
+        """Return the units that were removed since the last call."""
+        removed, self.removed = self.removed, []
+        return removed
+
+    def count_waiting(self) -> list[int]:
+        """Return how many units wait to be sent again, by arm."""
+        return [sum(unit.arm == arm for unit in self.waiting) for arm in range(len(self._stored))]
+
+    def between(self, units: Iterable[Unit]) -> Iterator[Unit]:
+        """Yield units, and between them those that wait to be sent again."""
+        for unit in units:
+            while self.waiting:
+                yield self.waiting.popleft()
+            yield unit
+        while self.waiting:
+            yield self.waiting.popleft()
+
+    # -- one arm at two times -----------------------------------------------------------------------------------
+
+    def _compare_with_own(self, unit: Unit, sent: SentCalls) -> None:
+        before = self._awaited.pop(unit, None)
+        if before is not None:
+            self._conclude(unit, self._comparison(unit.arm, unit.arm).differences(sent, before), before)
+        elif self._stored[unit.arm] and unit.arm not in self._suspected and sent not in self._kinds[unit.arm]:
+            self._suspect(unit.arm, sent)
+
+    def _suspect(self, arm: int, sent: SentCalls) -> None:
+        """Send one unit again if all stored ones differ from a new one in something."""
+        found = self._comparison(arm, arm).differences(sent, next(iter(self._kinds[arm])))
+        names = found.keys() - self._varying[arm]
+        if names:
+            self._suspected[arm] = names
+            self._remove(next(iter(self._stored[arm])))
+
+    def _conclude(self, unit: Unit, found: Differences, before: SentCalls) -> None:
+        """Use what a unit that was sent again shows: other calls than before, or the same."""
+        suspected = self._suspected.pop(unit.arm, None)
+        if not found:
+            self._varying[unit.arm] |= suspected or set()
+            return
+        if suspected is not None:
+            self._count(unit.arm, found)
+        for arm, units in enumerate(self._stored):
+            if self._plan.arms[arm].stored_run is None:
+                for other in [other for other, sent in units.items() if _has_old_value(sent, found, before)]:
+                    self._remove(other)
+                    self._count(arm, found)
+
+    def _varying_names(self, arm: int) -> set[str]:
+        kinds = list(self._kinds[arm])
+        return {name for kind in kinds[1:] for name in self._comparison(arm, arm).differences(kind, kinds[0])}
+
+    # -- two arms -----------------------------------------------------------------------------------------------
+
+    def _compare_with_others(self, unit: Unit, sent: SentCalls, outcome: Outcome | None = None) -> None:
+        """Compare the candidate's unit with the baselines' stored ones, and a baseline's with the candidate's.
+
+        `outcome` is that of the unit, if it is not stored.
+        """
+        for arm, units in enumerate(self._stored):
+            if not units or arm == unit.arm or 0 not in (arm, unit.arm):
+                continue
+            for other in self._counterparts(unit, arm):
+                theirs = units.get(other)
+                if theirs is None:
+                    continue
+                ours = self._as_sent_to(arm, unit, sent, theirs, outcome)
+                found = self._comparison(unit.arm, arm).differences(ours, theirs)
+                if found:
+                    self._check_sendable(arm, found)
+                    self._remove(other)
+                    self._count(arm, found)
+
+    def _counterparts(self, unit: Unit, arm: int) -> Iterator[Unit]:
+        """Yield the units of another arm with the same sample, variant, round and repeat. Trainings share them."""
+        draws = self._experiment.draws
+        of_training = draws[unit.arm].rounds * draws[unit.arm].repeats
+        if unit.repeat < of_training:
+            for training in range(draws[arm].trainings):
+                yield unit._replace(arm=arm, repeat=training * of_training + unit.repeat)
+
+    def _as_sent_to(
+        self, arm: int, unit: Unit, sent: SentCalls, theirs: SentCalls, outcome: Outcome | None
+    ) -> SentCalls:
+        """Return the calls of a unit as another arm would get them: after the system prompt of its adapter."""
+        is_late = self._experiment.twin(unit) in self._experiment.late_variants
+        has_one_system = self._systems[arm] == self._systems[unit.arm]
+        if has_one_system and not is_late:
+            return sent
+        # A late text was made by the replies of its arm; and messages that are stored are not known without their system prompt.
+        if is_late or outcome is None or outcome.sample is None or not self._with_messages:
+            return sent._replace(messages=theirs.messages)
+        first = next(call for call in outcome.calls if not call.judge)
+        return sent._replace(messages=self._reader.messages(first, outcome.sample, self._systems[arm]))
+
+    def _comparison(self, ours: int, theirs: int) -> SentComparison:
+        comparison = self._comparisons.get((ours, theirs))
+        if comparison is None:
+            comparison = self._comparisons[ours, theirs] = self._make_comparison(ours, theirs)
+        return comparison
+
+    def _make_comparison(self, ours: int, theirs: int) -> SentComparison:
+        arms, own, prompts = self._plan.arms, self._reader.own, self._plan.arm_prompts
+        is_stored_run = any(arms[arm].stored_run is not None for arm in (ours, theirs))
+        has_one_prompt = prompts.get(arms[ours].name) == prompts.get(arms[theirs].name)
+        comparison = SentComparison(
+            arms[ours],
+            arms[theirs],
+            (own[ours], own[theirs]),
+            declared=self._plan.arms_differ_in if ours != theirs else (),
+            # The system prompt of a stored run is not known here.
+            with_messages=self._with_messages and has_one_prompt and not is_stored_run,
+        )
+        if ours != theirs and self._sources[ours] == self._sources[theirs] != "":
+            # In the run that is resumed, the test sent this to the one and that to the other.
+            comparison.declared |= self._usual_differences(comparison, ours, theirs)
+        return comparison
+
+    def _usual_differences(self, comparison: SentComparison, ours: int, theirs: int) -> set[str]:
+        return {
+            name
+            for unit, sent in self._stored[ours].items()
+            for other in self._counterparts(unit, theirs)
+            if other in self._stored[theirs]
+            for name in comparison.differences(sent, self._stored[theirs][other])
+        }
+
+    def _of_other_runs(self) -> Iterator[ArmUnits]:
+        """Yield the candidate's stored units, if a baseline has some of another run: they are compared before any is sent."""
+        if self._sources[0] and any(source not in ("", self._sources[0]) for source in self._sources[1:]):
+            yield dict(self._stored[0])
+
+    def _check_sendable(self, arm: int, found: Differences) -> None:
+        """Raise SpecError for an arm that is a stored run."""
+        run, name = self._plan.arms[arm].stored_run, self._plan.arms[arm].name
+        if run is not None:
+            parameter, (ours, theirs) = next(iter(found.items()))
+            raise SpecError(
+                f"--compare={name} cannot be compared with: its calls have {parameter} {value_text(theirs)}, and the test "
+                f"sends {value_text(ours)} now; measure the baseline again with --compare=ADAPTER, or declare "
+                f"@pytest.mark.crucible(..., arms_differ_in=[{parameter!r}])"
+            )
+
+    def _remove(self, unit: Unit) -> None:
+        self._awaited[unit] = self._stored[unit.arm].pop(unit)
+        self.waiting.append(unit)
+        self.removed.append(unit)
+
+    def _count(self, arm: int, found: Differences) -> None:
+        earlier = self.sent_again.get(arm, SentAgain(replies=0, differences={}))
+        named = {name: {"sent": pair[0], "stored": pair[1]} for name, pair in found.items()}
+        differences = {**named, **earlier.differences}
+        self.sent_again[arm] = SentAgain(replies=earlier.replies + 1, differences=differences)
+
+
+def _system(experiment: Experiment, arm: int) -> str:
+    opened = experiment.opened_arms[arm]
+    backend = opened.trainings[0].backend if opened.trainings else opened.backend
+    return "" if backend is None else system_prompt(backend)
+
+
+def _has_old_value(sent: SentCalls, found: Differences, before: SentCalls) -> bool:
+    """Return whether a stored unit was sent what has changed since."""
+    return any(
+        sent.messages == before.messages if name == MESSAGES else any(
+            parameters_of(settings).get(name) == old for settings in sent.settings
+        )
+        for name, (_, old) in found.items()
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""Reads what was sent for each unit of an arm, from outcomes and from the store."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Text, cast, select
+
+from pytest_crucible.backends.cache import without_credentials
+from pytest_crucible.records import Arm, ModelCall, Outcome, Sample
+from pytest_crucible.records.call_differences import SentCalls, SentComparison
+from pytest_crucible.records.redaction import redact
+from pytest_crucible.records.serialize import canonical, plain_or_repr
+from pytest_crucible.store import schema
+from pytest_crucible.store.rows import KnownTexts, call_form
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import form_key
+
+Place = tuple[int, int]
+"""Position and repeat."""
+
+
+class CallReader:
+    """Returns what outcomes have sent, in the words of the store. `hide` redacts texts."""
+
+    def __init__(self, hide: Callable[[str], str], arms: Sequence[Arm]) -> None:
+        self._hide = hide
+        self.own = [own_settings(arm, hide) for arm in arms]
+        """The parameters of each arm's adapter, as canonical JSON."""
+        self._known: dict[str, str] = {}
+
+    def read(self, outcome: Outcome, *, with_messages: bool = True) -> SentCalls | None:
+        """Return the calls of an outcome; None if it has sent nothing."""
+        own = self.own[outcome.unit.arm]
+        calls = [call for call in outcome.calls if not call.judge]
+        if not calls or outcome.sample is None:
+            return None
+        first = self.messages(calls[0], outcome.sample, calls[0].system) if with_messages else None
+        if len(calls) == 1:
+            return SentCalls(first, (self._settings(calls[0], own),))
+        return SentCalls(first, tuple(dict.fromkeys(self._settings(call, own) for call in calls)))
+
+    def messages(self, call: ModelCall, sample: Sample, system: str) -> int | None:
+        """Return the key of a call's messages as they would be stored after a system prompt."""
+        form = call_form(call, KnownTexts(sample, self._hide), system)
+        return None if form is None else form_key(form)
+
+    def _settings(self, call: ModelCall, own: str) -> str:
+        if not call.settings:
+            return own
+        if call.settings not in self._known:
+            self._known[call.settings] = canonical(redact(plain_or_repr(call.parameters), self._hide))
+        return self._known[call.settings]
+
+
+def load_sent(store: RunStore, arm: int, own: str, *, copied_into: str = "") -> dict[Place, SentCalls]:
+    """Return what was sent for each unit of the arm with this key, whose adapter's parameters are `own`.
+
+    With `copied_into`, a run, only the units whose first call another run has paid for.
+    """
+    table = schema.calls.c
+    columns = (table.position, table.epoch, table.messages, cast(table.parameters, Text), table.paid_by)
+    query = select(*columns).where(table.arm == arm, table.member == "")
+    texts: dict[str | None, str] = {None: own, "null": own}
+    known: dict[SentCalls, SentCalls] = {}
+    units: dict[Place, SentCalls] = {}
+    left_out: set[Place] = set()
+    for position, repeat, messages, parameters, paid_by in store.rows(
+        query.order_by(table.position, table.epoch, table.call)
+    ):
+        if parameters not in texts:
+            texts[parameters] = canonical(json.loads(parameters))
+        settings, place = texts[parameters], (position, repeat)
+        earlier = units.get(place)
+        if earlier is None:
+            sent = SentCalls(messages, (settings,))
+            if copied_into and paid_by in (None, copied_into):
+                left_out.add(place)
+        elif settings in earlier.settings:
+            continue
+        else:
+            sent = SentCalls(earlier.messages, (*earlier.settings, settings))
+        # Most units have sent the same: they share one object.
+        units[place] = known.setdefault(sent, sent)
+    return {place: sent for place, sent in units.items() if place not in left_out}
+
+
+def own_settings(arm: Arm, hide: Callable[[str], str] = str) -> str:
+    """Return the parameters of an arm's adapter as canonical JSON, without credentials."""
+    return canonical(redact(plain_or_repr(without_credentials(arm.parameters)), hide))
+
+
+def unlike_places(store: RunStore, ours: int, theirs: int, arm: Arm) -> frozenset[Place]:
+    """Return the places at which another run has sent an arm other calls about a sample than this one. The arguments are keys."""
+    own = own_settings(arm)
+    sent, other = load_sent(store, ours, own), load_sent(store, theirs, own)
+    by_sample = {position: sent[position, repeat] for position, repeat in sorted(sent, reverse=True)}
+    comparison = SentComparison(arm, arm, (own, own))
+    return frozenset(
+        place
+        for place, calls in other.items()
+        if place[0] in by_sample and comparison.differences(sent.get(place, by_sample[place[0]]), calls)
+    )
+
+
+def count_settings(store: RunStore, arm: int, own: str) -> Counter[str]:
+    """Return the different parameters that an arm was sent, as canonical JSON, with their number of calls."""
+    table = schema.calls.c
+    counts: Counter[str] = Counter()
+    query = select(cast(table.parameters, Text)).where(table.arm == arm, table.member == "")
+    for parameters in store.scalars(query):
+        is_own = parameters in (None, "null")
+        counts[own if is_own else canonical(json.loads(parameters))] += 1
+    return counts
