@@ -69,10 +69,166 @@ def test_a_baseline_of_another_effort_is_sent_again(measured, monkeypatch, worke
 
     assert result.ret == 0
     assert sorted(measured.calls()) == sorted(f"{arm} q{k:02} low" for arm in ("answer", "base") for k in range(20))
-    result.stdout.fnmatch_lines(
-        [
-            "test_sums: base: 20 stored replies answer calls with reasoning_effort 'high', and this session sends 'low': *"
-        ]
-    )
+    assert (
+        "test_sums: base: 20 stored replies answer other calls than this session sends (reasoning_effort high then, low now), "
+        "and their samples were sent again; if the arms are to differ in it, declare arms_differ_in=['reasoning_effort']"
+    ) in result.stdout.lines
     result.stdout.no_fnmatch_line("* reused from run *")
     result.stdout.no_fnmatch_line("*drifted*")
+
+
+def test_replies_that_were_sent_again_are_stored_replies_of_the_next_session(measured, monkeypatch):
+    monkeypatch.setenv("EFFORT", "low")
+    measured.run(*BOTH)
+    measured.forget_calls()
+
+    result = measured.run(*BOTH)
+
+    assert count_calls(measured) == {"answer": 20, "base": 0}
+    result.stdout.fnmatch_lines(["test_sums: base: 20 of 20 replies reused from run *"])
+
+
+BY_ARM = (
+    TEST.replace("def effort():", "def efforts():")
+    .replace("sampler, effort):", "sampler, efforts):")
+    .replace('return os.environ["EFFORT"]', 'return {"scripted": os.environ["EFFORT"], "base": "low"}')
+    .replace("reasoning_effort=effort", "reasoning_effort=efforts[sampler.arm.name]")
+)
+
+
+@pytest.mark.parametrize(
+    ("declared", "calls"),
+    [
+        ("", {"answer": 20, "base": 20}),
+        ('arms_differ_in=["temperature"]', {"answer": 20, "base": 20}),
+        ('arms_differ_in=["reasoning_effort"]', {"answer": 20, "base": 0}),
+        ('arms_differ_in="*"', {"answer": 20, "base": 0}),
+    ],
+)
+def test_a_declared_difference_is_let_through(suite, monkeypatch, declared, calls):
+    """Where the test itself passes one effort to one arm, and another to the other."""
+    suite.script(SCRIPTS)
+    suite.test(BY_ARM.replace('metrics=["exact_match"]', f'metrics=["exact_match"], {declared}'))
+    monkeypatch.setenv("EFFORT", "high")
+    suite.run(*BOTH)
+    assert count_calls(suite) == {"answer": 20, "base": 20}
+    suite.forget_calls()
+
+    suite.run(*BOTH)
+
+    assert count_calls(suite) == calls
+
+
+def test_other_messages_are_sent_again_and_only_those(suite, monkeypatch):
+    """A few-shot prefix that a fixture reads from a file, for the samples from q10 on."""
+    suite.script(SCRIPTS)
+    suite.test(
+        TEST.replace(
+            "sample.input, reasoning_effort=effort", "f'{effort if sample.id > \"q09\" else str()}{sample.input}'"
+        )
+    )
+    monkeypatch.setenv("EFFORT", "2 + 2 = 4. ")
+    suite.run(*BOTH)
+    suite.forget_calls()
+    monkeypatch.setenv("EFFORT", "3 + 3 = 6. ")
+
+    result = suite.run(*BOTH)
+
+    assert count_calls(suite) == {"answer": 20, "base": 10}
+    result.stdout.fnmatch_lines(
+        [
+            "test_sums: base: 10 of 20 replies reused from run *",
+            "test_sums: base: 10 stored replies answer other calls than this session sends (other messages), and their samples "
+            "were sent again",
+        ]
+    )
+
+
+FAILING = SCRIPTS.replace(
+    "        note(arm, request)\n        number = int(request.sample[1:])\n",
+    """        number = int(request.sample[1:])
+        if number > 9 and not Path("up").exists():
+            raise OSError("down")
+        note(arm, request)
+""",
+).replace("def note", "from pathlib import Path\n\n    def note")
+
+
+def begin(suite, effort, test=TEST):
+    """A session in which the server is down from the tenth sample on."""
+    suite.script(FAILING)
+    suite.test(test)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EFFORT", effort)
+        suite.run(*BOTH)
+    assert count_calls(suite) == {"answer": 10, "base": 10}
+    suite.forget_calls()
+    (suite.path / "up").touch()
+
+
+def test_a_resumed_run_never_mixes_two_efforts(suite, monkeypatch, run):
+    begin(suite, "high")
+    monkeypatch.setenv("EFFORT", "low")
+
+    result = run("--crucible-resume", *BOTH)
+
+    assert sorted(suite.calls()) == sorted(f"{arm} q{k:02} low" for arm in ("answer", "base") for k in range(20))
+    result.stdout.fnmatch_lines(
+        [
+            "test_sums: scripted: 10 stored replies answer other calls than this session sends (reasoning_effort high then, low "
+            "now), and their samples were sent again",
+            "test_sums: base: 10 stored replies answer other calls *",
+        ]
+    )
+
+
+PER_SAMPLE = TEST.replace("reasoning_effort=effort", "max_tokens=10 + int(sample.id[1:]), stop=[effort]")
+
+
+@pytest.mark.parametrize("test", [TEST, PER_SAMPLE, BY_ARM], ids=["one", "per sample", "by arm"])
+def test_a_run_that_is_resumed_with_equal_calls_sends_what_is_missing(suite, monkeypatch, test):
+    begin(suite, "high", test)
+    monkeypatch.setenv("EFFORT", "high")
+
+    suite.run("--crucible-resume", *BOTH)
+
+    assert count_calls(suite) == {"answer": 10, "base": 10}
+
+
+def test_a_resumed_run_of_other_calls_of_each_sample_sends_all_of_them(suite, monkeypatch):
+    begin(suite, "x", PER_SAMPLE)
+    monkeypatch.setenv("EFFORT", "y")
+
+    suite.run("--crucible-resume", *BOTH)
+
+    assert count_calls(suite) == {"answer": 20, "base": 20}
+
+
+def test_a_stored_run_of_another_effort_is_refused(measured, monkeypatch):
+    monkeypatch.setenv("EFFORT", "high")
+    run = measured.json("--crucible-adapter=base")["run"]["id"]
+    monkeypatch.setenv("EFFORT", "low")
+
+    result = measured.run("--crucible-adapter=scripted", f"--compare=run:{run}")
+
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(
+        [
+            f"*--compare=run:{run} cannot be compared with: its calls have reasoning_effort high, and the test sends low now; "
+            "measure the baseline again with --compare=ADAPTER, or declare @pytest.mark.crucible(..., "
+            "arms_differ_in=?'reasoning_effort'?)"
+        ]
+    )
+
+
+@pytest.mark.parametrize("names", ["7", '[""]', "[7]", "{}"])
+def test_names_that_are_none_are_refused(suite, names):
+    suite.test(TEST.replace('metrics=["exact_match"]', f"arms_differ_in={names}"))
+
+    result = suite.run("--crucible-adapter=v2", "--compare=v1")
+
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    assert (
+        f"ERROR: test_sums.py::test_sums: @pytest.mark.crucible has arms_differ_in={names.replace(chr(34), chr(39))}: write "
+        "names of parameters that the test passes, such as ['reasoning_effort'], or '*' for whatever it sends"
+    ) in result.stderr.lines
