@@ -95,6 +95,8 @@ class Look:
     """The session that proved the candidate worse."""
     sessions: tuple[int, ...] = ()
     """The number of sessions that brought replies of the candidate, and then of the baseline."""
+    other_calls: int = 0
+    """The number of sessions that sent other calls: their replies are left out, and they count as looks."""
 
     def alpha(self, alpha: float) -> float:
         """Return the one-sided error rate of this look. The rates of all looks add up to alpha."""

@@ -207,6 +207,8 @@ class Rerun:
     """The level of its interval."""
     sessions: tuple[int, ...] | None = None
     """How many sessions brought replies of the candidate, and then of the baseline."""
+    other_calls: int = 0
+    """How many sessions are left out of the pool, because they sent other calls."""
     is_fixed: bool = False
     """Whether rounds are declared fixed, so that claims are about these sessions alone."""
 
@@ -260,6 +262,7 @@ def _look_fields(inputs: SectionInputs, look: Look | None) -> dict[str, Any]:
         "replies": look.replies,
         "level": 1 - 2 * look.alpha(inputs.alpha),
         "sessions": look.sessions,
+        "other_calls": look.other_calls,
         "is_fixed": "rounds" in inputs.plan.fixed,
     }
 
@@ -292,6 +295,9 @@ def _pool_sentence(rerun: Rerun) -> str:
     if not rerun.baseline:
         bound = f"its one-sided bound is at {(1 + rerun.level) / 2:.2%}"
     where = "this session" if rerun.look == 1 else "the replies of all sessions"
+    if rerun.other_calls:
+        where = "the replies of the sessions that sent the same calls, without those of "
+        where += f"{quantity(rerun.other_calls, 'other session')}"
     looked = f"look {rerun.look}, so {bound}".replace("%", " %")
     return f"{rerun.metric}: decided on {where} ({counts}); {looked}{_noise_text(rerun)}"
 

@@ -35,7 +35,7 @@ from pytest_crucible.store.history import (
 )
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples_without_twin
-from pytest_crucible.store.sent_calls import unlike_places
+from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_places
 from pytest_crucible.store.written_rows import Place
 
 
@@ -90,7 +90,9 @@ class StoredExperiment:
         if earlier is None:
             return None
         key, run = earlier
-        unlike = unlike_places(self.store, arm_key(self.store, self.key, arm), key, self.plan.arms[arm])
+        own = own_settings(self.plan.arms[arm])
+        sent = [load_sent(self.store, each, own) for each in (arm_key(self.store, self.key, arm), key)]
+        unlike = unlike_places(*sent, self.plan.arms[arm])
         answers = move_units(outcomes.load_arm(self.store, key, arm), lambda place: None if place in unlike else place)
         return (run, answers) if answers.positions else None
 

@@ -80,6 +80,11 @@ def units_to_copy(store: RunStore, source: int, draws: Draws, *, tried: bool = F
         return {(position, numbers[repeat]) for position, repeat in units if repeat in numbers}
 
 
+def count_answers(store: RunStore, arm: int) -> int:
+    """Return how many replies the arm with this key has."""
+    return int(store.scalar(select(func.count()).where(schema.replies.c.arm == arm)))
+
+
 def _units_of(table: Any, arm: int) -> Select[Any]:
     return select(table.c.position, table.c.epoch).where(table.c.arm == arm)
 

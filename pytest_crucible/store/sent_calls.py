@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Text, cast, select
 
@@ -92,16 +92,15 @@ def own_settings(arm: Arm, hide: Callable[[str], str] = str) -> str:
     return canonical(redact(plain_or_repr(without_credentials(arm.parameters)), hide))
 
 
-def unlike_places(store: RunStore, ours: int, theirs: int, arm: Arm) -> frozenset[Place]:
-    """Return the places at which another run has sent an arm other calls about a sample than this one. The arguments are keys."""
+def unlike_places(ours: Mapping[Place, SentCalls], theirs: Mapping[Place, SentCalls], arm: Arm) -> frozenset[Place]:
+    """Return the places of another run at which an arm was sent other calls about a sample than in this one."""
     own = own_settings(arm)
-    sent, other = load_sent(store, ours, own), load_sent(store, theirs, own)
-    by_sample = {position: sent[position, repeat] for position, repeat in sorted(sent, reverse=True)}
+    by_sample = {position: ours[position, repeat] for position, repeat in sorted(ours, reverse=True)}
     comparison = SentComparison(arm, arm, (own, own))
     return frozenset(
         place
-        for place, calls in other.items()
-        if place[0] in by_sample and comparison.differences(sent.get(place, by_sample[place[0]]), calls)
+        for place, calls in theirs.items()
+        if place[0] in by_sample and comparison.differences(ours.get(place, by_sample[place[0]]), calls)
     )
 
 

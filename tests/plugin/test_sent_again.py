@@ -232,3 +232,13 @@ def test_names_that_are_none_are_refused(suite, names):
         f"ERROR: test_sums.py::test_sums: @pytest.mark.crucible has arms_differ_in={names.replace(chr(34), chr(39))}: write "
         "names of parameters that the test passes, such as ['reasoning_effort'], or '*' for whatever it sends"
     ) in result.stderr.lines
+
+
+def test_the_plan_says_what_may_be_requested_again(measured, monkeypatch):
+    monkeypatch.setenv("EFFORT", "high")
+    line = "  0 to 20 stored replies of base may be requested again: those to other calls than*"
+    measured.run(*BOTH).stdout.fnmatch_lines([line])
+    measured.run(*BOTH, "--crucible-fresh").stdout.no_fnmatch_line("*may be requested again*")
+    measured.run(*BOTH, "--crucible-resume").stdout.fnmatch_lines(
+        ["  0 to 40 stored replies of scripted and base may be*"]
+    )
