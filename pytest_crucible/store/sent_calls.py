@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from sqlalchemy import Text, cast, select
@@ -102,14 +101,3 @@ def unlike_places(ours: Mapping[Place, SentCalls], theirs: Mapping[Place, SentCa
         for place, calls in theirs.items()
         if place[0] in by_sample and comparison.differences(ours.get(place, by_sample[place[0]]), calls)
     )
-
-
-def count_settings(store: RunStore, arm: int, own: str) -> Counter[str]:
-    """Return the different parameters that an arm was sent, as canonical JSON, with their number of calls."""
-    table = schema.calls.c
-    counts: Counter[str] = Counter()
-    query = select(cast(table.parameters, Text)).where(table.arm == arm, table.member == "")
-    for parameters in store.scalars(query):
-        is_own = parameters in (None, "null")
-        counts[own if is_own else canonical(json.loads(parameters))] += 1
-    return counts
