@@ -208,7 +208,7 @@ def find_stored_replies(
 
 
 def reuse_lines(store: Callable[[], RunStore], settings: Settings, plan: Plan) -> Iterator[str]:
-    """Yield a line on the stored replies that a plan may use, and that are sent again where the test sends other calls.
+    """Yield a line on the stored replies that a plan may use, and that are requested again where the test sends other calls.
 
     `store` opens the run store, if an arm may have any.
     """
@@ -221,7 +221,7 @@ def reuse_lines(store: Callable[[], RunStore], settings: Settings, plan: Plan) -
     names = [name for name, count in counts.items() if count]
     if names:
         replies = quantity(sum(counts.values()), "stored reply")
-        yield f"0 to {replies} of {' and '.join(names)} may be requested again: those to other calls than the test sends now"
+        yield f"0 to {replies} of {' and '.join(names)} are requested again, if calls have changed"
 
 
 def arm_fingerprint(plan: Plan, number: int, variant: int = 0) -> str:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from sqlalchemy import Text, cast, select
 
 from pytest_crucible.backends.cache import without_credentials
-from pytest_crucible.records import Arm, ModelCall, Outcome, Sample
-from pytest_crucible.records.call_differences import SentCalls, SentComparison
+from pytest_crucible.records import Arm, ModelCall, Outcome, Plan, Sample
+from pytest_crucible.records.call_differences import SentCalls, SentComparison, arms_text
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, plain_or_repr
 from pytest_crucible.store import schema
@@ -101,3 +101,25 @@ def unlike_places(ours: Mapping[Place, SentCalls], theirs: Mapping[Place, SentCa
         for place, calls in theirs.items()
         if place[0] in by_sample and comparison.differences(ours.get(place, by_sample[place[0]]), calls)
     )
+
+
+def sent_text(store: RunStore, experiment: int, plan: Plan) -> str:
+    """Return the parameters in which a test's calls differ between the candidate and its baselines; empty without any.
+
+    Those that adapters declare are left out.
+    """
+    keys = dict(
+        store.rows(select(schema.arms.c.number, schema.arms.c.id).where(schema.arms.c.experiment == experiment))
+    )
+    own = [own_settings(arm) for arm in plan.arms]
+    candidate, *others = (
+        load_sent(store, keys[number], text) if number in keys else {} for number, text in enumerate(own)
+    )
+    texts = []
+    for number, sent in enumerate(others, start=1):
+        comparison = SentComparison(plan.candidate, plan.arms[number], (own[0], own[number]), with_messages=False)
+        common = (comparison.differences(candidate[place], sent[place]) for place in candidate.keys() & sent.keys())
+        found = {name: pair for differences in common for name, pair in differences.items()}
+        if found:
+            texts.append(arms_text(plan.candidate.name, plan.arms[number].name, found))
+    return "; ".join(texts)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 SCRIPTS = """
@@ -236,9 +238,48 @@ def test_names_that_are_none_are_refused(suite, names):
 
 def test_the_plan_says_what_may_be_requested_again(measured, monkeypatch):
     monkeypatch.setenv("EFFORT", "high")
-    line = "  0 to 20 stored replies of base may be requested again: those to other calls than*"
-    measured.run(*BOTH).stdout.fnmatch_lines([line])
-    measured.run(*BOTH, "--crucible-fresh").stdout.no_fnmatch_line("*may be requested again*")
-    measured.run(*BOTH, "--crucible-resume").stdout.fnmatch_lines(
-        ["  0 to 40 stored replies of scripted and base may be*"]
+    line = "  0 to {} are requested again, if calls have changed"
+    measured.run(*BOTH).stdout.fnmatch_lines([line.format("20 stored replies of base")])
+    measured.run(*BOTH, "--crucible-fresh").stdout.no_fnmatch_line(line.format("*"))
+    resumed = measured.run(*BOTH, "--crucible-resume").stdout.str()
+    assert line.format("40 stored replies of scripted and base") in " ".join(resumed.split("\n    "))
+
+
+def test_a_pool_leaves_out_replies_to_other_calls(measured, monkeypatch):
+    """At high effort the candidate was better than it is at low effort; the sessions count as looks."""
+    pool = "-ocrucible_memory=pool"
+    monkeypatch.setenv("EFFORT", "low")
+
+    first = measured.run(*BOTH, pool)
+    measured.forget_calls()
+    second = measured.run(*BOTH, pool)
+
+    first.stdout.fnmatch_lines(
+        [
+            "test_sums: exact_match: decided on the replies of the sessions that sent the same calls, without those of 1 other "
+            "session (20 of scripted, 20 of base); look 2, *"
+        ]
     )
+    second.stdout.fnmatch_lines(["* of 1 other session (40 of scripted, 20 of base); look 3, *"])
+
+
+def test_doctor_names_what_the_test_sent_to_each_arm(suite, monkeypatch, command):
+    suite.script(SCRIPTS)
+    suite.test(BY_ARM)
+    monkeypatch.setenv("EFFORT", "high")
+    suite.run(*BOTH)
+
+    _, output = command("doctor", "latest")
+
+    assert "metrics and adapters; sent by the test: scripted: reasoning_effort high, base: low" in output
+
+
+def test_compare_names_what_two_runs_have_sent(measured, monkeypatch, command):
+    monkeypatch.setenv("EFFORT", "low")
+    measured.run("--crucible-adapter=scripted")
+
+    _, output = command("runs", "list")
+    runs = [line.split()[0] for line in output.splitlines() if re.match("[0-9a-f]{12} ", line)]
+    _, output = command("compare", runs[0], runs[1])
+
+    assert re.search(r"sent +reasoning_effort low +reasoning_effort high +differs: reasoning_effort", output)
