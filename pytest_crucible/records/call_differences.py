@@ -59,22 +59,22 @@ class SentComparison:
         self._own = parameters_of(own[0]), parameters_of(own[1])
         self.declared = set(declared)
         self._with_messages = with_messages and self._variables[0] == self._variables[1]
-        self._known: dict[tuple[tuple[str, ...], tuple[str, ...]], Differences] = {}
+        self._by_settings: dict[tuple[tuple[str, ...], tuple[str, ...]], Differences] = {}
 
     @property
     def compares_messages(self) -> bool:
-        """Whether messages are compared: the adapters' variables may be a part of them."""
+        """True where messages are compared: the adapters' variables may be a part of them."""
         return self._with_messages and not self.declared & {MESSAGES, ANYTHING}
 
     def differences(self, ours: SentCalls, theirs: SentCalls) -> Differences:
         """Return the undeclared differences of two units, with our value and theirs."""
         key = ours.settings, theirs.settings
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._differing_settings(*key)
+        settings = self._by_settings.get(key)
+        if settings is None:
+            settings = self._by_settings[key] = self._differing_settings(*key)
         if ours.messages != theirs.messages and self.compares_messages:
-            return {**found, MESSAGES: (None, None)}
-        return found
+            return {**settings, MESSAGES: (None, None)}
+        return settings
 
     def _differing_settings(self, ours: Sequence[str], theirs: Sequence[str]) -> Differences:
         """Return the differences of the first calls; or of later ones, where neither unit has sent all that the other has.
@@ -84,8 +84,8 @@ class SentComparison:
         if ANYTHING in self.declared:
             return {}
         first = self._differing(ours[0], theirs[0])
-        only_ours = [one for one in ours if all(self._differing(one, other) for other in theirs)]
-        only_theirs = [other for other in theirs if all(self._differing(one, other) for one in ours)]
+        only_ours = [mine for mine in ours if all(self._differing(mine, other) for other in theirs)]
+        only_theirs = [other for other in theirs if all(self._differing(mine, other) for mine in ours)]
         if first or not (only_ours and only_theirs):
             return first
         return self._differing(only_ours[0], only_theirs[0])

@@ -96,10 +96,10 @@ class Looks:
             place = draws.place(unit.variant % draws.prompts, unit.repeat)
             gone[draws.twin(unit.variant), unit.arm].add((unit.position, place))
         for (twin, arm), places in gone.items():
-            kept = move_units(
+            remaining = move_units(
                 self._arms[twin][arm].outcomes(), lambda place, places=places: None if place in places else place
             )
-            self._arms[twin][arm] = ArmRows(kept, self._plan.draws(arm))
+            self._arms[twin][arm] = ArmRows(remaining, self._plan.draws(arm))
         self._complete = 0
 
     def _look(self) -> None:

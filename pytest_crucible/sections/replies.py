@@ -177,10 +177,10 @@ def _sent_again_text(sent: SentAgain, arm: Arm) -> str:
     how = (
         f"; if the arms are to differ in it, declare arms_differ_in={names}" if names and arm.role == "baseline" else ""
     )
-    one = sent.replies == 1
+    is_single = sent.replies == 1
     return (
-        f"{quantity(sent.replies, 'stored reply')} {'answers' if one else 'answer'} other calls than this session sends "
-        f"({text}), and {'its sample was' if one else 'their samples were'} sent again{how}"
+        f"{quantity(sent.replies, 'stored reply')} {'answers' if is_single else 'answer'} other calls than this session sends "
+        f"({text}), and {'its sample was' if is_single else 'their samples were'} sent again{how}"
     )
 
 

@@ -32,6 +32,7 @@ from pytest_crucible.session.experiment import CrucibleWarning, Experiment, Expe
 from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.progress import progress_display
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.resources import emit_budgets
 from pytest_crucible.session.run_entry import EnteredExperiment, ExperimentEntry
 from pytest_crucible.session.state import SessionState
@@ -62,7 +63,7 @@ class _Work:
 
     def while_open(self, units: Iterable[Unit]) -> Iterator[Unit]:
         """Yield units and those that are sent again, until the run is over, of the arms that go on."""
-        sent = self.run.until_over(self.stored_calls.between(units))
+        sent = self.run.until_over(self.stored_calls.with_waiting(units))
         return sent if self.looks is None else self.looks.of_live_arms(sent, self.call.release)
 
     def is_over(self) -> bool:
@@ -146,7 +147,11 @@ class ExperimentItems:
             experiment, is_first=run.is_first, answered=run.answered
         )
         stored_calls = open_stored_calls(
-            resources.store, state.run, experiment, entered.arms, with_messages=not state.hide.redacts_findings
+            resources.store,
+            state.run,
+            experiment,
+            entered.arms,
+            with_messages=not key_redactor(state.config).redacts_findings,
         )
         threads = DaemonThreads(MOST_OPEN * state.settings.concurrency)
         try:

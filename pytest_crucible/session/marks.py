@@ -62,13 +62,13 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
     return ExperimentMark(**arguments)
 
 
-def _differing_names(given: Any) -> tuple[str, ...]:
+def _differing_names(argument: Any) -> tuple[str, ...]:
     """Return the parameters in which arms may differ. Raises SpecError for anything but names."""
-    names = (given,) if isinstance(given, str) else given
+    names = (argument,) if isinstance(argument, str) else argument
     is_list = isinstance(names, list | tuple | set | frozenset)
     if not is_list or not all(isinstance(name, str) and name.strip() for name in names):
         raise SpecError(
-            f"@pytest.mark.crucible has arms_differ_in={given!r}: write names of parameters that the test passes, such as "
+            f"@pytest.mark.crucible has arms_differ_in={argument!r}: write names of parameters that the test passes, such as "
             "['reasoning_effort'], or '*' for whatever it sends"
         )
     return tuple(dict.fromkeys(names if not isinstance(names, set | frozenset) else sorted(names)))

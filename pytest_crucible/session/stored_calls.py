@@ -113,7 +113,7 @@ class StoredCalls:
         """Return how many units wait to be sent again, by arm."""
         return [sum(unit.arm == arm for unit in self.waiting) for arm in range(len(self._stored))]
 
-    def between(self, units: Iterable[Unit]) -> Iterator[Unit]:
+    def with_waiting(self, units: Iterable[Unit]) -> Iterator[Unit]:
         """Yield units, and between them those that wait to be sent again."""
         for unit in units:
             while self.waiting:
@@ -133,25 +133,25 @@ class StoredCalls:
 
     def _suspect(self, arm: int, sent: SentCalls) -> None:
         """Send one unit again if all stored ones differ from a new one in something."""
-        found = self._comparison(arm, arm).differences(sent, next(iter(self._kinds[arm])))
-        names = found.keys() - self._varying[arm]
+        differences = self._comparison(arm, arm).differences(sent, next(iter(self._kinds[arm])))
+        names = differences.keys() - self._varying[arm]
         if names:
             self._suspected[arm] = names
             self._remove(next(iter(self._stored[arm])))
 
-    def _conclude(self, unit: Unit, found: Differences, before: SentCalls) -> None:
+    def _conclude(self, unit: Unit, differences: Differences, before: SentCalls) -> None:
         """Use what a unit that was sent again shows: other calls than before, or the same."""
         suspected = self._suspected.pop(unit.arm, None)
-        if not found:
+        if not differences:
             self._varying[unit.arm] |= suspected or set()
             return
         if suspected is not None:
-            self._count(unit.arm, found)
+            self._count(unit.arm, differences)
         for arm, units in enumerate(self._stored):
             if self._plan.arms[arm].stored_run is None:
-                for other in [other for other, sent in units.items() if _has_old_value(sent, found, before)]:
+                for other in [other for other, sent in units.items() if _has_old_value(sent, differences, before)]:
                     self._remove(other)
-                    self._count(arm, found)
+                    self._count(arm, differences)
 
     def _varying_names(self, arm: int) -> set[str]:
         kinds = list(self._kinds[arm])
@@ -172,11 +172,11 @@ class StoredCalls:
                 if theirs is None:
                     continue
                 ours = self._as_sent_to(arm, unit, sent, theirs, outcome)
-                found = self._comparison(unit.arm, arm).differences(ours, theirs)
-                if found:
-                    self._check_sendable(arm, found)
+                differences = self._comparison(unit.arm, arm).differences(ours, theirs)
+                if differences:
+                    self._check_sendable(arm, differences)
                     self._remove(other)
-                    self._count(arm, found)
+                    self._count(arm, differences)
 
     def _counterparts(self, unit: Unit, arm: int) -> Iterator[Unit]:
         """Yield the units of another arm with the same sample, variant, round and repeat. Trainings share them."""
@@ -237,11 +237,11 @@ class StoredCalls:
         if self._sources[0] and any(source not in ("", self._sources[0]) for source in self._sources[1:]):
             yield dict(self._stored[0])
 
-    def _check_sendable(self, arm: int, found: Differences) -> None:
+    def _check_sendable(self, arm: int, differences: Differences) -> None:
         """Raise SpecError for an arm that is a stored run."""
         run, name = self._plan.arms[arm].stored_run, self._plan.arms[arm].name
         if run is not None:
-            parameter, (ours, theirs) = next(iter(found.items()))
+            parameter, (ours, theirs) = next(iter(differences.items()))
             raise SpecError(
                 f"--compare={name} cannot be compared with: its calls have {parameter} {value_text(theirs)}, and the test "
                 f"sends {value_text(ours)} now; measure the baseline again with --compare=ADAPTER, or declare "
@@ -253,11 +253,10 @@ class StoredCalls:
         self.waiting.append(unit)
         self.removed.append(unit)
 
-    def _count(self, arm: int, found: Differences) -> None:
+    def _count(self, arm: int, differences: Differences) -> None:
         earlier = self.sent_again.get(arm, SentAgain(replies=0, differences={}))
-        named = {name: {"sent": pair[0], "stored": pair[1]} for name, pair in found.items()}
-        differences = {**named, **earlier.differences}
-        self.sent_again[arm] = SentAgain(replies=earlier.replies + 1, differences=differences)
+        named = {name: {"sent": pair[0], "stored": pair[1]} for name, pair in differences.items()}
+        self.sent_again[arm] = SentAgain(replies=earlier.replies + 1, differences={**named, **earlier.differences})
 
 
 def _system(experiment: Experiment, arm: int) -> str:
@@ -266,11 +265,11 @@ def _system(experiment: Experiment, arm: int) -> str:
     return "" if backend is None else system_prompt(backend)
 
 
-def _has_old_value(sent: SentCalls, found: Differences, before: SentCalls) -> bool:
+def _has_old_value(sent: SentCalls, differences: Differences, before: SentCalls) -> bool:
     """Return whether a stored unit was sent what has changed since."""
     return any(
         sent.messages == before.messages if name == MESSAGES else any(
             parameters_of(settings).get(name) == old for settings in sent.settings
         )
-        for name, (_, old) in found.items()
+        for name, (_, old) in differences.items()
     )  # fmt: skip

@@ -63,7 +63,7 @@ def load_sent(store: RunStore, arm: int, own: str, *, copied_into: str = "") -> 
     columns = (table.position, table.epoch, table.messages, cast(table.parameters, Text), table.paid_by)
     query = select(*columns).where(table.arm == arm, table.member == "")
     texts: dict[str | None, str] = {None: own, "null": own}
-    known: dict[SentCalls, SentCalls] = {}
+    shared: dict[SentCalls, SentCalls] = {}
     units: dict[Place, SentCalls] = {}
     left_out: set[Place] = set()
     for position, repeat, messages, parameters, paid_by in store.rows(
@@ -82,7 +82,7 @@ def load_sent(store: RunStore, arm: int, own: str, *, copied_into: str = "") -> 
         else:
             sent = SentCalls(earlier.messages, (*earlier.settings, settings))
         # Most units have sent the same: they share one object.
-        units[place] = known.setdefault(sent, sent)
+        units[place] = shared.setdefault(sent, sent)
     return {place: sent for place, sent in units.items() if place not in left_out}
 
 
@@ -119,7 +119,7 @@ def sent_text(store: RunStore, experiment: int, plan: Plan) -> str:
     for number, sent in enumerate(others, start=1):
         comparison = SentComparison(plan.candidate, plan.arms[number], (own[0], own[number]), with_messages=False)
         common = (comparison.differences(candidate[place], sent[place]) for place in candidate.keys() & sent.keys())
-        found = {name: pair for differences in common for name, pair in differences.items()}
-        if found:
-            texts.append(arms_text(plan.candidate.name, plan.arms[number].name, found))
+        differing = {name: pair for differences in common for name, pair in differences.items()}
+        if differing:
+            texts.append(arms_text(plan.candidate.name, plan.arms[number].name, differing))
     return "; ".join(texts)

@@ -108,7 +108,7 @@ BY_ARM = (
     ],
 )
 def test_a_declared_difference_is_let_through(suite, monkeypatch, declared, calls):
-    """Where the test itself passes one effort to one arm, and another to the other."""
+    """The test itself passes one effort to one arm, and another to the other."""
     suite.script(SCRIPTS)
     suite.test(BY_ARM.replace('metrics=["exact_match"]', f'metrics=["exact_match"], {declared}'))
     monkeypatch.setenv("EFFORT", "high")

@@ -49,9 +49,9 @@ def test_a_declared_name_is_never_a_difference(ours, theirs):
 
 
 def test_a_parameter_of_one_arm_alone_differs_from_none():
-    found = PLAIN.differences(sent({"reasoning_effort": "low"}), sent({}))
-    assert found == {"reasoning_effort": ("low", None)}
-    assert changes_text(found) == "reasoning_effort low then, none now"
+    differences = PLAIN.differences(sent({"reasoning_effort": "low"}), sent({}))
+    assert differences == {"reasoning_effort": ("low", None)}
+    assert changes_text(differences) == "reasoning_effort low then, none now"
 
 
 def test_a_seed_names_a_draw():

@@ -1,4 +1,4 @@
-"""What an outcome has sent is read as the store has it, so that equal calls are equal in every session."""
+"""Calls of an outcome are read as the store has them, so that equal calls are equal in every session."""
 
 from __future__ import annotations
 
