@@ -71,6 +71,7 @@ class StoredCalls:
         """`stored` are copied units by arm, `sources` the runs that they are from; `own` are units that this session has sent."""
         self._experiment, self._plan, self._reader = experiment, experiment.plan, reader
         self._stored, self._sources, self._with_messages = stored, sources, with_messages
+        self._of_training = self._plan.repeats
         self._systems = [_system(experiment, arm) for arm in range(len(stored))]
         self._comparisons: dict[tuple[int, int], SentComparison] = {}
         self._kinds = [set(units.values()) for units in stored]
@@ -169,7 +170,7 @@ class StoredCalls:
                 continue
             for other in self._counterparts(unit, arm):
                 theirs = units.get(other)
-                if theirs is None:
+                if theirs is None or (sent == theirs and self._systems[arm] == self._systems[unit.arm]):
                     continue
                 ours = self._as_sent_to(arm, unit, sent, theirs, outcome)
                 differences = self._comparison(unit.arm, arm).differences(ours, theirs)
@@ -180,11 +181,9 @@ class StoredCalls:
 
     def _counterparts(self, unit: Unit, arm: int) -> Iterator[Unit]:
         """Yield the units of another arm with the same sample, variant, round and repeat. Trainings share them."""
-        draws = self._experiment.draws
-        of_training = draws[unit.arm].rounds * draws[unit.arm].repeats
-        if unit.repeat < of_training:
-            for training in range(draws[arm].trainings):
-                yield unit._replace(arm=arm, repeat=training * of_training + unit.repeat)
+        if unit.repeat < self._of_training:
+            for training in range(self._experiment.draws[arm].trainings):
+                yield Unit(unit.position, unit.variant, arm, training * self._of_training + unit.repeat)
 
     def _as_sent_to(
         self, arm: int, unit: Unit, sent: SentCalls, theirs: SentCalls, outcome: Outcome | None

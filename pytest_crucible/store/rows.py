@@ -72,6 +72,8 @@ class CallRows:
 
     def _messages(self, call: ModelCall, texts: KnownTexts, forms: list[Row]) -> int | None:
         """Return the key of the form of a call's messages; None if it has none."""
+        if call.form_key is not None and call.form_key in self._forms:
+            return call.form_key
         form = call_form(call, texts, call.system)
         if form is None:
             return None

@@ -32,14 +32,17 @@ class CallReader:
 
     def read(self, outcome: Outcome, *, with_messages: bool = True) -> SentCalls | None:
         """Return the calls of an outcome; None if it has sent nothing."""
-        own = self.own[outcome.unit.arm]
+        own, sample = self.own[outcome.unit.arm], outcome.sample
         calls = [call for call in outcome.calls if not call.judge]
-        if not calls or outcome.sample is None:
+        if not calls or sample is None:
             return None
-        first = self.messages(calls[0], outcome.sample, calls[0].system) if with_messages else None
-        if len(calls) == 1:
-            return SentCalls(first, (self._settings(calls[0], own),))
-        return SentCalls(first, tuple(dict.fromkeys(self._settings(call, own) for call in calls)))
+        first = calls[0]
+        key = None
+        if with_messages and (first.text is not sample.input or first.system):
+            key = first.form_key = self.messages(first, sample, first.system)
+        # As dict.fromkeys, for the usual single call.
+        settings = {self._settings(call, own): None for call in calls} if len(calls) > 1 else (self._settings(first, own),)
+        return SentCalls(key, tuple(settings))
 
     def messages(self, call: ModelCall, sample: Sample, system: str) -> int | None:
         """Return the key of a call's messages as they would be stored after a system prompt."""
