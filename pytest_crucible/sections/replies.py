@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -130,7 +130,7 @@ class OldAnswers:
     plan: Plan
     reused: Mapping[str, ReusedReplies]
     cached: Mapping[str, CachedReplies]
-    sent_again: Mapping[str, SentAgain]
+    sent_again: Mapping[str, SentAgain] = field(default_factory=dict)
 
 
 def compute_old_answers(inputs: SectionInputs) -> OldAnswers | None:

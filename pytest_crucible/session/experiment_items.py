@@ -193,13 +193,17 @@ class ExperimentItems:
             ],
         )
 
-        def reopen(unit: Unit) -> None:
-            # The other arms of the sample have been admitted, or will be by themselves.
-            place = samples[unit.position].id, experiment.repeat(unit)
-            for number, units in enumerate(settled):
-                (units.discard if number == unit.arm else units.add)(place)
+        numbers = {name: number for number, name in asking}
 
-        return partial(spending.release, nodeid), reopen
+        def release(sample: str, repeat: int, arm: str) -> None:
+            # Nothing is reserved for it when a stored reply of another arm is sent again.
+            settled[numbers[arm]].add((sample, repeat))
+            spending.release(nodeid, sample, repeat, arm)
+
+        def reopen(unit: Unit) -> None:
+            settled[unit.arm].discard((samples[unit.position].id, experiment.repeat(unit)))
+
+        return release, reopen
 
     def _ask(
         self,

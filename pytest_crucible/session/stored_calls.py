@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from pytest_crucible.backends.protocol import system_prompt
 from pytest_crucible.records import Outcome, SentAgain, Unit
@@ -27,9 +28,17 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.store.reused_outcomes import copied_from
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sent_calls import CallReader, load_sent
+from pytest_crucible.store.sent_calls import CallReader, load_paid_calls
 
-ArmUnits = dict[Unit, SentCalls]
+
+class PaidCalls(NamedTuple):
+    """The calls of a unit, and the run that has paid for them: one run sends its units what its test has sent then."""
+
+    sent: SentCalls
+    run: str
+
+
+ArmUnits = dict[Unit, PaidCalls]
 
 
 def open_stored_calls(
@@ -43,16 +52,14 @@ def open_stored_calls(
     own: list[ArmUnits] = [{} for _ in keys]
     copied: list[ArmUnits] = [{} for _ in keys]
     sources = copied_from(store, [key for of_arm in keys for key in of_arm]) if "sampler" in experiment.injected else {}
-    # A helper of this session, such as the search of a sweep, has sent what the test sends now.
     if set(sources.values()) - {run}:
         for arm, of_arm in enumerate(keys):
             for variant, key in enumerate(of_arm):
-                is_own = sources.get(key, run) == run
-                sent = load_sent(store, key, reader.own[arm], copied_into="" if is_own else run)
-                units = {Unit(position, variant, arm, repeat): calls for (position, repeat), calls in sent.items()}
-                (own if is_own else copied)[arm].update(units)
-    first = [sources.get(of_arm[0], "") for of_arm in keys]
-    return StoredCalls(experiment, reader, copied, first, own, with_messages=with_messages)
+                for (position, repeat), (sent, payer) in load_paid_calls(store, key, reader.own[arm]).items():
+                    # A helper of this session, such as the search of a sweep, has sent what the test sends now.
+                    is_own = payer in ("", run) or sources.get(key, run) == run
+                    (own if is_own else copied)[arm][Unit(position, variant, arm, repeat)] = PaidCalls(sent, payer)
+    return StoredCalls(experiment, reader, copied, own, with_messages=with_messages)
 
 
 class StoredCalls:
@@ -63,22 +70,25 @@ class StoredCalls:
         experiment: Experiment,
         reader: CallReader,
         stored: list[ArmUnits],
-        sources: Sequence[str],
         own: Sequence[ArmUnits] = (),
         *,
         with_messages: bool = True,
     ) -> None:
-        """`stored` are copied units by arm, `sources` the runs that they are from; `own` are units that this session has sent."""
+        """`stored` are copied units by arm, `own` units that this session has sent."""
         self._experiment, self._plan, self._reader = experiment, experiment.plan, reader
-        self._stored, self._sources, self._with_messages = stored, sources, with_messages
+        self._stored, self._with_messages = stored, with_messages
         self._of_training = self._plan.repeats
         self._systems = [_system(experiment, arm) for arm in range(len(stored))]
         self._comparisons: dict[tuple[int, int], SentComparison] = {}
-        self._kinds = [set(units.values()) for units in stored]
-        self._varying = [self._varying_names(arm) for arm in range(len(stored))]
-        """By arm: names of what differs between samples."""
-        self._suspected: dict[int, set[str]] = {}
-        """By arm: names that one unit is sent again for, to see whether they have changed."""
+        self._kinds = [_kinds_by_run(units) for units in stored]
+        """By arm and run: the different calls."""
+        self._varying = [{run: self._varying_names(arm, run) for run in kinds} for arm, kinds in enumerate(self._kinds)]
+        """By arm and run: names of what differs between samples."""
+        self._suspected: dict[tuple[int, str], set[str]] = {}
+        """By arm and run: names that one unit is sent again for, to see whether they have changed."""
+        # Of the candidate and a baseline alone: two baselines are not compared.
+        pairs = ((ours, theirs) for arm in range(1, len(stored)) for ours, theirs in ((0, arm), (arm, 0)))
+        self._usual = {pair: self._usual_differences(*pair) for pair in pairs}
         self._awaited: ArmUnits = {}
         """Units that are sent again, with what was sent before."""
         self.sent_again: dict[int, SentAgain] = {}
@@ -87,9 +97,10 @@ class StoredCalls:
         """Units to send again."""
         self.removed: list[Unit] = []
         """Units whose stored replies are not used, until they are taken by `pop_removed`."""
-        for units in (*own, *self._of_other_runs()):
-            for unit, sent in units.items():
-                self._compare_with_others(unit, sent)
+        # Also stored replies with each other: the candidate's may be of one run, and a baseline's of another.
+        for units in (*own, dict(stored[0])):
+            for unit, paid in units.items():
+                self._compare_with_others(unit, paid)
 
     def add(self, outcome: Outcome) -> list[Unit]:
         """Compare what an outcome has sent with stored calls; return the units whose stored replies are not used any more.
@@ -102,7 +113,7 @@ class StoredCalls:
         if sent is None:
             return []
         self._compare_with_own(outcome.unit, sent)
-        self._compare_with_others(outcome.unit, sent, outcome)
+        self._compare_with_others(outcome.unit, PaidCalls(sent, ""), outcome)
         return self.pop_removed()
 
     def pop_removed(self) -> list[Unit]:
@@ -128,39 +139,44 @@ class StoredCalls:
     def _compare_with_own(self, unit: Unit, sent: SentCalls) -> None:
         before = self._awaited.pop(unit, None)
         if before is not None:
-            self._conclude(unit, self._comparison(unit.arm, unit.arm).differences(sent, before), before)
-        elif self._stored[unit.arm] and unit.arm not in self._suspected and sent not in self._kinds[unit.arm]:
-            self._suspect(unit.arm, sent)
+            self._conclude(unit, self._comparison(unit.arm, unit.arm).differences(sent, before.sent), before)
+        elif self._stored[unit.arm]:
+            for run, kinds in self._kinds[unit.arm].items():
+                if sent not in kinds and (unit.arm, run) not in self._suspected:
+                    self._suspect(unit.arm, run, sent)
 
-    def _suspect(self, arm: int, sent: SentCalls) -> None:
-        """Send one unit again if all stored ones differ from a new one in something."""
-        differences = self._comparison(arm, arm).differences(sent, next(iter(self._kinds[arm])))
-        names = differences.keys() - self._varying[arm]
+    def _suspect(self, arm: int, run: str, sent: SentCalls) -> None:
+        """Send one unit of a run again if all its units differ from a new one in something."""
+        differences = self._comparison(arm, arm).differences(sent, next(iter(self._kinds[arm][run])))
+        names = differences.keys() - self._varying[arm][run]
         if names:
-            self._suspected[arm] = names
-            self._remove(next(iter(self._stored[arm])))
+            stored = next((unit for unit, paid in self._stored[arm].items() if paid.run == run), None)
+            if stored is not None:
+                self._suspected[arm, run] = names
+                self._remove(stored)
 
-    def _conclude(self, unit: Unit, differences: Differences, before: SentCalls) -> None:
+    def _conclude(self, unit: Unit, differences: Differences, before: PaidCalls) -> None:
         """Use what a unit that was sent again shows: other calls than before, or the same."""
-        suspected = self._suspected.pop(unit.arm, None)
+        suspected = self._suspected.pop((unit.arm, before.run), None)
         if not differences:
-            self._varying[unit.arm] |= suspected or set()
+            self._varying[unit.arm][before.run] |= suspected or set()
             return
         if suspected is not None:
             self._count(unit.arm, differences)
         for arm, units in enumerate(self._stored):
             if self._plan.arms[arm].stored_run is None:
-                for other in [other for other, sent in units.items() if _has_old_value(sent, differences, before)]:
+                old = [other for other, paid in units.items() if _has_old_value(paid.sent, differences, before.sent)]
+                for other in old:
                     self._remove(other)
                     self._count(arm, differences)
 
-    def _varying_names(self, arm: int) -> set[str]:
-        kinds = list(self._kinds[arm])
-        return {name for kind in kinds[1:] for name in self._comparison(arm, arm).differences(kind, kinds[0])}
+    def _varying_names(self, arm: int, run: str) -> set[str]:
+        first, *others = self._kinds[arm][run]
+        return {name for kind in others for name in self._comparison(arm, arm).differences(kind, first)}
 
     # -- two arms -----------------------------------------------------------------------------------------------
 
-    def _compare_with_others(self, unit: Unit, sent: SentCalls, outcome: Outcome | None = None) -> None:
+    def _compare_with_others(self, unit: Unit, ours: PaidCalls, outcome: Outcome | None = None) -> None:
         """Compare the candidate's unit with the baselines' stored ones, and a baseline's with the candidate's.
 
         `outcome` is that of the unit, if it is not stored.
@@ -170,11 +186,14 @@ class StoredCalls:
                 continue
             for other in self._counterparts(unit, arm):
                 theirs = units.get(other)
-                if theirs is None or (sent == theirs and self._systems[arm] == self._systems[unit.arm]):
+                # Two units of one run differ in what the test has sent then to the one arm, and not to the other.
+                if theirs is None or theirs.run == ours.run:
                     continue
-                ours = self._as_sent_to(arm, unit, sent, theirs, outcome)
-                differences = self._comparison(unit.arm, arm).differences(ours, theirs)
-                if differences:
+                if ours.sent == theirs.sent and self._systems[arm] == self._systems[unit.arm]:
+                    continue
+                sent = self._as_sent_to(arm, unit, ours.sent, theirs.sent, outcome)
+                differences = self._comparison(unit.arm, arm).differences(sent, theirs.sent)
+                if differences.keys() - self._usual[unit.arm, arm].get(theirs.run, set()):
                     self._check_sendable(arm, differences)
                     self._remove(other)
                     self._count(arm, differences)
@@ -209,7 +228,7 @@ class StoredCalls:
         arms, own, prompts = self._plan.arms, self._reader.own, self._plan.arm_prompts
         is_stored_run = any(arms[arm].stored_run is not None for arm in (ours, theirs))
         has_one_prompt = prompts.get(arms[ours].name) == prompts.get(arms[theirs].name)
-        comparison = SentComparison(
+        return SentComparison(
             arms[ours],
             arms[theirs],
             (own[ours], own[theirs]),
@@ -217,24 +236,18 @@ class StoredCalls:
             # The system prompt of a stored run is not known here.
             with_messages=self._with_messages and has_one_prompt and not is_stored_run,
         )
-        if ours != theirs and self._sources[ours] == self._sources[theirs] != "":
-            # In the run that is resumed, the test sent this to the one and that to the other.
-            comparison.declared |= self._usual_differences(comparison, ours, theirs)
-        return comparison
 
-    def _usual_differences(self, comparison: SentComparison, ours: int, theirs: int) -> set[str]:
-        return {
-            name
-            for unit, sent in self._stored[ours].items()
-            for other in self._counterparts(unit, theirs)
-            if other in self._stored[theirs]
-            for name in comparison.differences(sent, self._stored[theirs][other])
-        }
-
-    def _of_other_runs(self) -> Iterator[ArmUnits]:
-        """Yield the candidate's stored units, if a baseline has some of another run: they are compared before any is sent."""
-        if self._sources[0] and any(source not in ("", self._sources[0]) for source in self._sources[1:]):
-            yield dict(self._stored[0])
+    def _usual_differences(self, ours: int, theirs: int) -> dict[str, set[str]]:
+        """Return in what the stored units of two arms differ, by the run that has paid for both."""
+        usual: dict[str, set[str]] = {}
+        for unit, paid in self._stored[ours].items():
+            for other in self._counterparts(unit, theirs):
+                also = self._stored[theirs].get(other)
+                if also is not None and also.run == paid.run and also.sent != paid.sent:
+                    usual.setdefault(paid.run, set()).update(
+                        self._comparison(ours, theirs).differences(paid.sent, also.sent)
+                    )
+        return usual
 
     def _check_sendable(self, arm: int, differences: Differences) -> None:
         """Raise SpecError for an arm that is a stored run."""
@@ -262,6 +275,13 @@ def _system(experiment: Experiment, arm: int) -> str:
     opened = experiment.opened_arms[arm]
     backend = opened.trainings[0].backend if opened.trainings else opened.backend
     return "" if backend is None else system_prompt(backend)
+
+
+def _kinds_by_run(units: ArmUnits) -> dict[str, set[SentCalls]]:
+    kinds: dict[str, set[SentCalls]] = {}
+    for sent, run in units.values():
+        kinds.setdefault(run, set()).add(sent)
+    return kinds
 
 
 def _has_old_value(sent: SentCalls, differences: Differences, before: SentCalls) -> bool:

@@ -41,7 +41,9 @@ class CallReader:
         if with_messages and (first.text is not sample.input or first.system):
             key = first.form_key = self.messages(first, sample, first.system)
         # As dict.fromkeys, for the usual single call.
-        settings = {self._settings(call, own): None for call in calls} if len(calls) > 1 else (self._settings(first, own),)
+        settings = (
+            {self._settings(call, own): None for call in calls} if len(calls) > 1 else (self._settings(first, own),)
+        )
         return SentCalls(key, tuple(settings))
 
     def messages(self, call: ModelCall, sample: Sample, system: str) -> int | None:
@@ -57,36 +59,35 @@ class CallReader:
         return self._known[call.settings]
 
 
-def load_sent(store: RunStore, arm: int, own: str, *, copied_into: str = "") -> dict[Place, SentCalls]:
-    """Return what was sent for each unit of the arm with this key, whose adapter's parameters are `own`.
+def load_sent(store: RunStore, arm: int, own: str) -> dict[Place, SentCalls]:
+    """Return what was sent for each unit of the arm with this key, whose adapter's parameters are `own`."""
+    return {place: sent for place, (sent, _) in load_paid_calls(store, arm, own).items()}
 
-    With `copied_into`, a run, only the units whose first call another run has paid for.
-    """
+
+def load_paid_calls(store: RunStore, arm: int, own: str) -> dict[Place, tuple[SentCalls, str]]:
+    """Return what was sent for each unit of an arm, and the run that has paid for the first call; empty for its own run."""
     table = schema.calls.c
     columns = (table.position, table.epoch, table.messages, cast(table.parameters, Text), table.paid_by)
     query = select(*columns).where(table.arm == arm, table.member == "")
     texts: dict[str | None, str] = {None: own, "null": own}
     shared: dict[SentCalls, SentCalls] = {}
-    units: dict[Place, SentCalls] = {}
-    left_out: set[Place] = set()
+    units: dict[Place, tuple[SentCalls, str]] = {}
     for position, repeat, messages, parameters, paid_by in store.rows(
         query.order_by(table.position, table.epoch, table.call)
     ):
         if parameters not in texts:
             texts[parameters] = canonical(json.loads(parameters))
         settings, place = texts[parameters], (position, repeat)
-        earlier = units.get(place)
+        earlier, payer = units.get(place, (None, paid_by or ""))
         if earlier is None:
             sent = SentCalls(messages, (settings,))
-            if copied_into and paid_by in (None, copied_into):
-                left_out.add(place)
         elif settings in earlier.settings:
             continue
         else:
             sent = SentCalls(earlier.messages, (*earlier.settings, settings))
         # Most units have sent the same: they share one object.
-        units[place] = shared.setdefault(sent, sent)
-    return {place: sent for place, sent in units.items() if place not in left_out}
+        units[place] = shared.setdefault(sent, sent), payer
+    return units
 
 
 def own_settings(arm: Arm, hide: Callable[[str], str] = str) -> str:

@@ -7,13 +7,23 @@ import re
 import pytest
 
 SCRIPTS = """
+    import os
+    import time
+    from pathlib import Path
+
     def note(arm, request):
         with open("calls.txt", "a") as file:
             file.write(f"{arm} {request.sample} {request.parameters.get('reasoning_effort')}" + chr(10))
 
     def reply(arm, request):
-        note(arm, request)
         number = int(request.sample[1:])
+        if number > 9 and Path("down").exists():
+            raise OSError("down")
+        if (arm, number) == ("base", 12) and Path("kill").exists():
+            Path("kill").unlink()
+            time.sleep(1)  # what was sent before is stored
+            os._exit(9)
+        note(arm, request)
         right = 18 if request.parameters.get("reasoning_effort") == "high" else 4
         return str(2 * number) if number < right else "?"
 
@@ -146,26 +156,17 @@ def test_other_messages_are_sent_again_and_only_those(suite, monkeypatch):
     )
 
 
-FAILING = SCRIPTS.replace(
-    "        note(arm, request)\n        number = int(request.sample[1:])\n",
-    """        number = int(request.sample[1:])
-        if number > 9 and not Path("up").exists():
-            raise OSError("down")
-        note(arm, request)
-""",
-).replace("def note", "from pathlib import Path\n\n    def note")
-
-
 def begin(suite, effort, test=TEST):
     """A session in which the server is down from the tenth sample on."""
-    suite.script(FAILING)
+    suite.script(SCRIPTS)
     suite.test(test)
+    (suite.path / "down").touch()
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EFFORT", effort)
         suite.run(*BOTH)
     assert count_calls(suite) == {"answer": 10, "base": 10}
     suite.forget_calls()
-    (suite.path / "up").touch()
+    (suite.path / "down").unlink()
 
 
 def test_a_resumed_run_never_mixes_two_efforts(suite, monkeypatch, run):
@@ -206,6 +207,21 @@ def test_a_resumed_run_of_other_calls_of_each_sample_sends_all_of_them(suite, mo
     assert count_calls(suite) == {"answer": 20, "base": 20}
 
 
+@pytest.mark.parametrize("resumed", [(), ("--crucible-resume",)], ids=["again", "resumed"])
+def test_a_session_that_was_killed_while_it_sent_samples_again_leaves_no_other_effort(measured, monkeypatch, resumed):
+    monkeypatch.setenv("EFFORT", "low")
+    (measured.path / "kill").touch()
+    measured.run_apart(*BOTH, "--crucible-concurrency=1")
+    sent_before = count_calls(measured)["base"]
+    assert not (measured.path / "kill").exists()
+
+    document = measured.json(*resumed, *BOTH)
+
+    assert 0 < sent_before < 20
+    [sent] = [line for line in document["experiments"][0]["sections"]["run_checks"] if line["check"] == "sent"]
+    assert [arm["reasoning_effort"] for arm in sent["numbers"]] == [{'"low"': 20}] * 2
+
+
 def test_a_stored_run_of_another_effort_is_refused(measured, monkeypatch):
     monkeypatch.setenv("EFFORT", "high")
     run = measured.json("--crucible-adapter=base")["run"]["id"]
@@ -234,6 +250,20 @@ def test_names_that_are_none_are_refused(suite, names):
         f"ERROR: test_sums.py::test_sums: @pytest.mark.crucible has arms_differ_in={names.replace(chr(34), chr(39))}: write "
         "names of parameters that the test passes, such as ['reasoning_effort'], or '*' for whatever it sends"
     ) in result.stderr.lines
+
+
+def test_a_budget_pays_for_the_samples_that_are_sent_again(measured, monkeypatch):
+    monkeypatch.setenv("EFFORT", "low")
+    result = measured.run(*BOTH, "--crucible-budget=40 requests")
+    assert result.ret == 0
+    assert count_calls(measured) == {"answer": 20, "base": 20}
+
+
+def test_a_run_that_may_stop_early_does_not_look_at_replies_to_other_calls(measured, monkeypatch):
+    monkeypatch.setenv("EFFORT", "low")
+    result = measured.run(*BOTH, "--crucible-stop")
+    assert result.ret == 0
+    assert count_calls(measured) == {"answer": 20, "base": 20}
 
 
 def test_the_plan_says_what_may_be_requested_again(measured, monkeypatch):
