@@ -271,6 +271,7 @@ def test_the_plan_says_what_may_be_requested_again(measured, monkeypatch):
     line = "  0 to {} are requested again, if calls have changed"
     measured.run(*BOTH).stdout.fnmatch_lines([line.format("20 stored replies of base")])
     measured.run(*BOTH, "--crucible-fresh").stdout.no_fnmatch_line(line.format("*"))
+    measured.run(*BOTH, "--crucible-estimate").stdout.fnmatch_lines([line.format("20 stored replies of base")])
     resumed = measured.run(*BOTH, "--crucible-resume").stdout.str()
     assert line.format("40 stored replies of scripted and base") in " ".join(resumed.split("\n    "))
 
