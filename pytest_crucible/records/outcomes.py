@@ -229,6 +229,10 @@ class ModelCall:
     """The error, for a call without a reply."""
     judge: str = ""
     """`judge:NAME`, for a request of a metric to the judge; empty for a request of the test."""
+    settings: str = ""
+    """The parameters as canonical JSON; empty where they are None."""
+    form_key: int | None = None
+    """The key of the form of its messages, once that is known: it takes most of the time of storing a call."""
 
 
 @dataclass(slots=True)

@@ -175,6 +175,9 @@ class Plan:
     chooses: bool = False
     """True for an experiment that only chooses a candidate among its arms for another one, and gives no verdict."""
 
+    arms_differ_in: tuple[str, ...] = ()
+    """Parameters that the test may pass differently to the arms, by declaration; `*` for whatever it sends."""
+
     exclusions: tuple[Exclusion, ...] = ()
     """Samples without which each verdict is decided again."""
 

@@ -21,6 +21,7 @@ from pytest_crucible.records import (
     Plan,
     ReusedReplies,
     Sample,
+    SentAgain,
     Target,
 )
 from pytest_crucible.records.calls import CallColumns, ReplyColumns
@@ -49,8 +50,12 @@ class StoredDetails(Protocol):
         """Return, by arm, how many replies came from the reply cache."""
         return {}
 
+    def replies_sent_again(self) -> Mapping[str, SentAgain]:
+        """Return, by arm, the stored replies that answered other calls and were sent again."""
+        return {}
+
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
-        """Return the latest earlier run that measured the same arm on the same samples, and its replies."""
+        """Return the latest earlier run that measured the same arm on the same samples, and its replies to the same calls."""
         return None
 
     def past_comparisons(self, contrast: Contrast) -> Sequence[PastComparison]:

@@ -127,6 +127,7 @@ class ExperimentPlanner:
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),
             purpose=mark.purpose,
+            arms_differ_in=mark.arms_differ_in,
             # Everything that the stored replies depend on but the arm.
             fingerprint=fingerprint(
                 dataset=draft.data.rows_sha256,
