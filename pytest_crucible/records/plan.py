@@ -288,6 +288,8 @@ class PlanValue(Generic[Value]):
 
 BEGINS_LATE = PlanValue[str]("begins_late", str, "")
 """The name of the stage at which an experiment begins, if that is not the first."""
+LEFT_OUT = PlanValue[Mapping[str, tuple[str, ...]]]("left_out", Mapping[str, tuple[str, ...]], {})
+"""Why -> the samples that cannot be compared, by id: `other input`, or `only in ARM`."""
 ANSWERED_BY = PlanValue[str]("answered_by", str, "")
 """The helper experiment of the run in which the candidate has answered these same samples."""
 

@@ -1,17 +1,16 @@
-"""Logs of Inspect and samples of lm-evaluation-harness."""
+"""Logs of Inspect: their samples, or the reduced scores of samples that have no epochs of their own."""
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
-from pathlib import Path
+from itertools import takewhile
 from typing import Any
 
-from pytest_crucible.importers.metric_facts import facts_by_name
+from pytest_crucible.importers.generation import finish_of, generation_settings
 from pytest_crucible.importers.results import (
     NoSampleScoresError,
     ParsedFile,
@@ -19,7 +18,6 @@ from pytest_crucible.importers.results import (
     Row,
     Source,
     mostly_numbers,
-    open_source,
     split_values,
     values_by_metric,
 )
@@ -77,7 +75,20 @@ INSPECT_VERSION = 2
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 WORDS = {"yes": 1.0, "true": 1.0, "no": 0.0, "false": 0.0}
 _TRANSCRIPT = ("events", "messages", "attachments", "store")
-_HEADER, _START, _SAMPLES = "header.json", "_journal/start.json", "samples/"
+_HEADER, _START, _SAMPLES, _REDUCTIONS = "header.json", "_journal/start.json", "samples/", "reductions.json"
+# Settings of requests that change no reply.
+_SENDING = frozenset(
+    {
+        "max_connections",
+        "adaptive_connections",
+        "max_retries",
+        "timeout",
+        "attempt_timeout",
+        "batch",
+        "cache",
+        "cache_prompt",
+    }
+)
 
 
 def recognises_inspect(source: Source) -> bool:
@@ -89,36 +100,38 @@ def recognises_inspect(source: Source) -> bool:
 
 def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm on one task."""
-    header, samples = (
-        _read_archive(source) if source.archive is not None else (source.document, source.document.get("samples") or ())
-    )
-    if header.get("version") != INSPECT_VERSION:
+    log = _Log.of_archive(source) if source.archive is not None else _Log.of_document(source.document)
+    if log.header.get("version") != INSPECT_VERSION:
         raise SpecError(
-            f"{source.path} is an Inspect log of format {header.get('version')!r}, and format {INSPECT_VERSION} can be read: "
+            f"{source.path} is an Inspect log of format {log.header.get('version')!r}, and format {INSPECT_VERSION} can be read: "
             "convert it with `inspect log convert`"
         )
-    spec = header["eval"]
+    spec, status = log.header["eval"], log.header.get("status", "started")
+    settings = _settings(spec.get("model_generate_config"), log.header.get("plan", {}).get("config"))
     # Transcripts are most of a log: they are dropped sample by sample, so that they are never all in memory.
-    lean = [{name: value for name, value in sample.items() if name not in _TRANSCRIPT} for sample in samples]
+    lean = [_without_transcript(sample, settings) for sample in log.samples]
     # The user's choice of a group replaces the log's.
     cluster = "" if "group" in columns else cluster_key(spec)
     rows = _mark_missing_scores([_inspect_row(sample, cluster) for sample in lean])
     dataset, config = spec.get("dataset", {}), spec.get("config", {})
-    status = header.get("status", "started")
+    reducers = _reducers(log.reductions, config)
+    if reducers != [MEAN] or not rows:
+        rows = _reduce(rows, log.reductions, reducers, settings, source.path.name, status)
     names = {name for row in rows for name in (*row.scores, *row.lost)}
     if rows and not names:
         raise NoSampleScoresError(
             f"{source.path} has {len(rows)} samples and no scores (its run ended as {status!r}): run it again, "
             "or score it with `inspect score`"
         )
-    rated = _graded_metrics(lean) | accuracies(spec, names)
     results = Results(
         task=spec["task"],
         arm=spec["model"],
         rows=rows,
-        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in sorted(rated)},
+        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in sorted(_rated(spec, lean, log, names))},
         planned=[str(sample_id) for sample_id in dataset.get("sample_ids") or ()],
-        repeats=max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)]),
+        repeats=max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)])
+        if reducers == [MEAN] and lean
+        else 1,
         finished=status == "success",
     )
     ended = () if status == "success" else (f"the run of {source.path.name} ended as {status!r}",)
@@ -126,11 +139,119 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     return ParsedFile(version=spec.get("packages", {}).get("inspect_ai", ""), results=[results], notes=notes)
 
 
-def _read_archive(source: Source) -> tuple[Mapping[str, Any], Iterable[Mapping[str, Any]]]:
-    assert source.archive is not None
-    names = source.archive.namelist()
-    header = source.member(_HEADER if _HEADER in names else _START)
-    return header, (source.member(name) for name in names if name.startswith(_SAMPLES) and name.endswith(".json"))
+@dataclass(frozen=True, slots=True)
+class _Log:
+    header: Mapping[str, Any]
+    samples: Iterable[Mapping[str, Any]]
+    reductions: Sequence[Mapping[str, Any]]
+    """Of each scorer and reducer, the reduced score of each sample. A run that did not end has none."""
+
+    @classmethod
+    def of_document(cls, document: Mapping[str, Any]) -> _Log:
+        return cls(document, document.get("samples") or (), document.get("reductions") or ())
+
+    @classmethod
+    def of_archive(cls, source: Source) -> _Log:
+        assert source.archive is not None
+        names = source.archive.namelist()
+        samples = (source.member(name) for name in names if name.startswith(_SAMPLES) and name.endswith(".json"))
+        reductions = source.member(_REDUCTIONS) if _REDUCTIONS in names else ()
+        return cls(source.member(_HEADER if _HEADER in names else _START), samples, reductions)
+
+
+def _without_transcript(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a sample with its first request in place of its transcript; `settings` are those of the log."""
+    lean = {name: value for name, value in sample.items() if name not in _TRANSCRIPT}
+    call = next((event for event in sample.get("events") or () if _is_request(event)), {})
+    return {**lean, "prompt": _prompt(sample), "parameters": _call_settings(call, settings)}
+
+
+def _is_request(event: Mapping[str, Any]) -> bool:
+    """Return whether an event is a request to the model under test: that of another role, such as a grader, has its name."""
+    return event.get("event") == "model" and not event.get("role")
+
+
+def _prompt(sample: Mapping[str, Any]) -> list[dict[str, Any]] | None:
+    """Return the messages before the first reply, with the system message and examples that solvers have added."""
+    messages = list(takewhile(lambda message: message.get("source") != "generate", sample.get("messages") or ()))
+    return [{"role": message["role"], "content": message["content"]} for message in messages] or None
+
+
+def _call_settings(call: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the generation settings of a request: of the call itself, which solvers may change, or else of the log."""
+    own = _settings(call["config"]) if call.get("config") else dict(settings)
+    return {**own, **generation_settings({"tools": [tool["name"] for tool in call.get("tools") or ()]})}
+
+
+def _settings(*configs: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the settings of configurations, the later ones first, without those of sending and of waiting."""
+    both = {name: value for config in configs for name, value in (config or {}).items()}
+    return {name: value for name, value in both.items() if name not in _SENDING and value is not None}
+
+
+MEAN = "mean"
+# Reducers whose values are from 0 to 1, whatever they reduce.
+_SHARES = re.compile(r"(pass_at|pass_k|at_least)(_\d+)?")
+
+
+def _reducers(reductions: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[str]:
+    """Return the declared reducers of epochs: those of the reduced scores, or else of the configuration."""
+    reduced = dict.fromkeys(reduction.get("reducer") or MEAN for reduction in reductions)
+    declared = config.get("epochs_reducer") or [MEAN]
+    return list(reduced) or ([declared] if isinstance(declared, str) else list(declared))
+
+
+def _reduce(
+    rows: Sequence[Row],
+    reductions: Sequence[Mapping[str, Any]],
+    reducers: Sequence[str],
+    settings: Mapping[str, Any],
+    log: str,
+    status: str,
+) -> list[Row]:
+    """Return a row for each sample with its reduced scores: `match.max` of the scorer `match`, and plain `match` for its mean.
+
+    Raises SpecError without reduced scores: a reducer may have arguments that its name does not show, so that only Inspect
+    computes it.
+    """
+    if rows and not reductions:
+        raise SpecError(
+            f"{log} declares the reducer {', '.join(reducers)} of its epochs and has no scores that are reduced by it (its run "
+            f"ended as {status!r}): complete it with `inspect eval-retry`, or score it with `inspect score`"
+        )
+    reduced: dict[str, dict[str, Value | None]] = {}
+    for reduction in reductions:
+        suffix = "" if reduction.get("reducer") in (MEAN, None) else f".{reduction['reducer']}"
+        for score in reduction["samples"]:
+            values = _scores({reduction["scorer"]: score})
+            reduced.setdefault(str(score["sample_id"]), {}).update((name + suffix, value) for name, value in values)
+    epochs: dict[str, list[Row]] = {}
+    for row in rows:
+        epochs.setdefault(row.sample, []).append(row)
+    return [
+        _reduced_row(epochs.get(name) or [Row(sample=name, parameters=settings)], reduced.get(name, {}))
+        for name in dict.fromkeys([*epochs, *reduced])
+    ]
+
+
+def _reduced_row(epochs: Sequence[Row], scores: Mapping[str, Value | None]) -> Row:
+    """Return the row of a sample. Inspect reduces the epochs that were scored; the score of more could be another one."""
+    why = next((why for row in epochs for why in (row.error, *row.lost.values()) if why), "")
+    if why:
+        lost = dict.fromkeys(scores, f"an epoch is lost: {why}")
+        return replace(epochs[0], repeat=0, scores={}, lost=lost, error="" if scores else why)
+    return replace(epochs[0], repeat=0, **split_values(scores, "the reducer gave no value"))
+
+
+def _rated(spec: Spec, samples: Sequence[Mapping[str, Any]], log: _Log, names: Iterable[str]) -> set[str]:
+    """Return the metrics with values from 0 to 1: grades, accuracies, and what counts epochs."""
+    reduced = [{"scores": {each["scorer"]: score}} for each in log.reductions for score in each["samples"]]
+    plain = {
+        name: name.rpartition(".")[0] if name.rpartition(".")[2] in _reducers(log.reductions, {}) else name
+        for name in names
+    }
+    rated = _graded_metrics([*samples, *reduced]) | accuracies(spec, plain.values())
+    return {name for name, base in plain.items() if base in rated or _SHARES.fullmatch(name.rpartition(".")[2])}
 
 
 def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:
@@ -149,6 +270,8 @@ def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:
         expected=sample.get("target"),
         group=str(metadata[cluster]) if metadata.get(cluster) is not None else None,
         metadata=metadata,
+        prompt=sample["prompt"],
+        parameters=sample["parameters"],
     )
 
 
@@ -210,145 +333,6 @@ def _inspect_reply(output: Mapping[str, Any]) -> Reply | None:
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
         latency_s=output.get("time"),
-        finish="length" if choices[0].get("stop_reason") == "max_tokens" else "stop",
+        finish=finish_of(choices[0].get("stop_reason")),
         model=output.get("model", ""),
     )
-
-
-_FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
-
-_NO_METRICS = frozenset(
-    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
-    | {"doc_hash", "prompt_hash", "target_hash", "task_name", "schedule"}
-)
-
-
-def recognises_lm_eval(source: Source) -> bool:
-    """Return whether these are logged samples, or the results file that is next to them."""
-    if source.rows is not None:
-        return bool(source.rows) and {"doc_id", "resps", "filtered_resps"} <= set(source.rows[0][1])
-    return isinstance(source.document, dict) and {"results", "higher_is_better"} <= set(source.document)
-
-
-def read_lm_eval(source: Source, columns: Mapping[str, str]) -> ParsedFile:
-    """Return the samples of one task; for the results file of a run, those of all its tasks, in the files next to it."""
-    if source.rows is not None:
-        harness = _ResultsFile.beside(source.path)
-        return ParsedFile(
-            version=harness.version, results=[_lm_eval_results(source, harness)], notes=list(_lm_eval_left_out(source))
-        )
-    harness = _ResultsFile.of(source.document)
-    date = source.path.stem.removeprefix("results_")
-    files = [open_source(path) for path in sorted(source.path.parent.glob(f"samples_*_{date}.jsonl"))]
-    if not files:
-        raise NoSampleScoresError(
-            f"{source.path} has totals only: run lm_eval with --log_samples, which writes samples beside it"
-        )
-    notes = [note for file in files for note in _lm_eval_left_out(file)]
-    return ParsedFile(version=harness.version, results=[_lm_eval_results(file, harness) for file in files], notes=notes)
-
-
-# A log-likelihood task logs each sample's log-likelihood under the name of the aggregate that is computed from it.
-_PERPLEXITY, _LOG_LIKELIHOOD = "perplexity", "log_likelihood"
-
-
-@dataclass(frozen=True, slots=True)
-class _ResultsFile:
-    """Facts about the samples that only the results file contains."""
-
-    arm: str
-    version: str
-    higher: Mapping[str, Mapping[str, bool]]
-
-    @classmethod
-    def of(cls, document: Mapping[str, Any]) -> _ResultsFile:
-        arm = document.get("model_name") or document.get("model_source") or ""
-        return cls(arm, document.get("lm_eval_version") or "", document.get("higher_is_better") or {})
-
-    @classmethod
-    def beside(cls, samples: Path) -> _ResultsFile:
-        """Read the results file next to the samples. Without one, the folder's name is the model's."""
-        match = _FILE.fullmatch(samples.name)
-        results = samples.with_name(f"results_{match['date']}.json") if match else None
-        if results is None or not results.is_file():
-            return cls(samples.resolve().parent.name, "", {})
-        return cls.of(json.loads(results.read_text(encoding="utf-8")))
-
-
-def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
-    """Return one arm. The filters of a task read one reply in different ways: their scores belong to one row."""
-    match = _FILE.fullmatch(source.path.name)
-    task = match["task"] if match else source.path.stem
-    rows: dict[str, Row] = {}
-    for line, sample in source.rows or ():
-        row = _lm_eval_row(sample)
-        earlier = rows.get(row.sample, row)
-        if earlier is not row and {*row.scores, *row.lost} & {*earlier.scores, *earlier.lost}:
-            raise SpecError(
-                f"line {line} of {source.path} repeats doc_id {row.sample} under one filter: ids must be unique"
-            )
-        scores, lost = {**earlier.scores, **row.scores}, {**earlier.lost, **row.lost}
-        rows[row.sample] = replace(earlier, scores=scores, lost=lost)
-    return Results(
-        task=task,
-        arm=harness.arm,
-        rows=list(rows.values()),
-        facts=_lm_eval_facts(rows.values(), harness.higher.get(task, {})),
-    )
-
-
-def _lm_eval_row(sample: Mapping[str, Any]) -> Row:
-    by_filter = "" if sample.get("filter", "none") == "none" else f".{sample['filter']}"
-    values = {
-        _lm_eval_name(name, sample) + by_filter: sample[name]
-        for name in _lm_eval_metrics(sample)
-        if _is_score(sample[name])
-    }
-    return Row(
-        sample=str(sample["doc_id"]),
-        scores={name: value for name, value in values.items() if math.isfinite(value)},
-        lost={name: f"the value is {value}" for name, value in values.items() if not math.isfinite(value)},
-        reply=Reply(text=_lm_eval_text(sample["filtered_resps"])),
-        input=sample.get("doc"),
-        expected=sample.get("target"),
-    )
-
-
-def _lm_eval_metrics(sample: Mapping[str, Any]) -> list[str]:
-    """Return the metrics of a sample. Versions before 0.4.7 do not list them: there, every unknown field is one."""
-    return [name for name in sample.get("metrics") or set(sample) - _NO_METRICS if name in sample]
-
-
-def _lm_eval_name(metric: str, sample: Mapping[str, Any]) -> str:
-    """Return the name of a sample's value. A perplexity is at least 1: a value of at most 0 is a log-likelihood."""
-    return _LOG_LIKELIHOOD if metric == _PERPLEXITY and not sample[metric] > 0 else metric
-
-
-def _is_score(value: Any) -> bool:
-    """Return whether a value is a score. Metrics of a whole corpus, such as perplexity, have a list here."""
-    return isinstance(value, int | float)
-
-
-def _lm_eval_left_out(source: Source) -> Iterator[str]:
-    _, first = (source.rows or [(0, {})])[0]
-    for name in _lm_eval_metrics(first):
-        if not _is_score(first[name]):
-            yield f"metric {name!r} of {source.path.name} has no value of a single sample, left out"
-        elif _lm_eval_name(name, first) != name:
-            yield (
-                f"metric {name!r} of {source.path.name} is a number of the whole corpus: its samples have "
-                f"{_lm_eval_name(name, first)!r}, where higher is better"
-            )
-
-
-def _lm_eval_text(resps: Sequence[Any]) -> str:
-    """Return the generated reply; for a multiple choice, the likelihoods as JSON."""
-    first = resps[0] if resps else ""
-    return first if isinstance(first, str) and len(resps) == 1 else json.dumps(resps)
-
-
-def _lm_eval_facts(rows: Iterable[Row], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
-    """Return facts with the direction that the task declares. Tasks do not declare ranges."""
-    names = dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost))
-    declared = {name: higher[plain] for name in names if (plain := name.partition(".")[0]) in higher}
-    return {name: replace(facts_by_name(name), direction="higher" if up else "lower") for name, up in declared.items()}
