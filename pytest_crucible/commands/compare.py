@@ -97,6 +97,9 @@ reach_option = click.option(
     metavar="METRIC=NUMBER",
     help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
 )
+unpaired_option = click.option(
+    "--unpaired", is_flag=True, help="Each arm has samples of its own, such as episodes with other seeds."
+)
 _CLAIM_OPTIONS = (
     click.option(
         "--metric",
@@ -154,6 +157,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
 @group_option
 @range_option
 @reach_option
+@unpaired_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
@@ -165,6 +169,7 @@ def compare_arms(
     group: str,
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
+    unpaired: bool,
     store: str,
     alpha: float | None,
     verbose: int,
@@ -182,7 +187,7 @@ def compare_arms(
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
-    tabular = Tabular(columns, group, ranges, reaches)
+    tabular = Tabular(columns, group, ranges, reaches, unpaired)
     if any(Path(name).exists() or _is_path(name) for name in names):
         run, notes = _files(names, contrasts, directions, alpha, tabular)
     else:
@@ -202,13 +207,14 @@ class Tabular(NamedTuple):
     group: str
     ranges: Mapping[str, tuple[float, float]]
     reaches: Mapping[str, float]
+    unpaired: bool
 
 
 def _check_runs(baseline: str, tabular: Tabular) -> None:
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
-    if tabular.columns or tabular.group:
-        raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
+    if tabular.columns or tabular.group or tabular.unpaired:
+        raise SpecError("--column, --group and --unpaired apply to files: a stored run has its own samples and groups")
     if tabular.ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"
@@ -245,6 +251,7 @@ def _files(
         contrasts=contrasts,
         declared=Declared(ranges=tabular.ranges, reaches=tabular.reaches).with_directions(directions),
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
+        unpaired=tabular.unpaired,
     )
     adoption = ImportedRun.of(files, wishes)
     adoption.check_compared()
@@ -314,6 +321,7 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
 @range_option
 @reach_option
+@unpaired_option
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )
@@ -331,6 +339,7 @@ def import_results(
     higher: Sequence[str],
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
+    unpaired: bool,
     alpha: float,
     store: str,
     as_json: bool,
@@ -350,7 +359,13 @@ def import_results(
         file for path in files for file in read_results(path, harness, columns, group=group, readers=importers())
     ]
     wishes = ImportOptions(
-        arms=arms, candidate=candidate, targets=quality_targets, contrasts=contrasts, declared=declared, alpha=alpha
+        arms=arms,
+        candidate=candidate,
+        targets=quality_targets,
+        contrasts=contrasts,
+        declared=declared,
+        alpha=alpha,
+        unpaired=unpaired,
     )
     adoption = ImportedRun.of(files_read, wishes)
     with contextlib.closing(RunStore(store)) as opened:

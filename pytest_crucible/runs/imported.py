@@ -63,7 +63,8 @@ class ImportedRun:
     @classmethod
     def of(cls, files: Sequence[ImportedFile], wishes: ImportOptions) -> ImportedRun:
         """Plan the tasks of the files, before any store is opened. Raises SpecError for invalid options."""
-        tasks = [ImportedTask.of(task, files, wishes) for task in group_tasks(files, wishes.arms, wishes.candidate)]
+        grouped = group_tasks(files, wishes.arms, wishes.candidate, unpaired=wishes.unpaired)
+        tasks = [ImportedTask.of(task, files, wishes) for task in grouped]
         # Checked over all tasks: a metric may be in one of them only.
         _check_named(wishes, tasks)
         return cls(files=files, tasks=tasks, alpha=wishes.alpha)
@@ -139,14 +140,16 @@ def _call(row: Row, arm: Arm) -> ModelCall:
 
 
 def _not_planned(adopted: ImportedTask, results: Results, number: int, rows: Sequence[Row]) -> Iterator[Unit]:
-    """Yield the repeats that a sample was not meant to have, where samples have different numbers of them."""
-    if results.has_uneven_repeats:
-        there = {(row.sample, row.repeat) for row in rows}
-        for position, sample in enumerate(adopted.samples):
-            for repeat in range(adopted.plan.repeats):
-                # A sample without a row was not reached, and is lost.
-                if (sample.id, 0) in there and (sample.id, repeat) not in there:
-                    yield Unit(position, 0, number, repeat)
+    """Yield what an arm was not meant to have: samples of other arms, and repeats where samples have different numbers of them."""
+    there = {(row.sample, row.repeat) for row in rows}
+    own = {sample for sample, _ in there}.union(results.planned)
+    for position, sample in enumerate(adopted.samples):
+        is_other = adopted.task.unpaired and sample.id not in own
+        for repeat in range(adopted.plan.repeats):
+            # Of a sample that was not reached, the first repeat is lost.
+            is_missing = results.has_uneven_repeats and repeat and (sample.id, repeat) not in there
+            if is_other or is_missing:
+                yield Unit(position, 0, number, repeat)
 
 
 def _value(value: Value | None, facts: MetricFacts) -> Value | None:
@@ -189,6 +192,8 @@ class ImportOptions:
     """Without a baseline. Empty: every metric that all arms have."""
     declared: Declared = field(default_factory=Declared)
     alpha: float = DEFAULT_ALPHA
+    unpaired: bool = False
+    """Each arm has samples of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +314,7 @@ def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFac
     ]
     possible = [contrast for contrast in contrasts if set(contrast.metrics) <= set(common)]
     decidable = (without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible)
-    return list(with_declarations(decidable, facts))
+    return [replace(contrast, unpaired=task.unpaired) for contrast in with_declarations(decidable, facts)]
 
 
 def _repeats_claim(name: str, arms: Sequence[Results]) -> bool:

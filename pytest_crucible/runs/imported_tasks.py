@@ -24,12 +24,18 @@ class Task:
     samples: tuple[str, ...]
     """The ids that all arms have, in the order of the candidate."""
     notes: tuple[str, ...] = ()
+    unpaired: bool = False
+    """Each arm has samples of its own: `samples` are those of all."""
     left_out: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Why -> the ids of the samples that are left out: `other input`, or `only in ARM`."""
 
 
-def group_tasks(files: Sequence[ImportedFile], names: Sequence[str] = (), candidate: str = "") -> list[Task]:
+def group_tasks(
+    files: Sequence[ImportedFile], names: Sequence[str] = (), candidate: str = "", *, unpaired: bool = False
+) -> list[Task]:
     """Return the tasks of all files. `names` renames the files' arms, in their order. The candidate is the first arm by default.
+
+    `unpaired` makes the samples of each arm samples of its own, whatever their ids.
 
     Raises SpecError.
     """
@@ -40,7 +46,7 @@ def group_tasks(files: Sequence[ImportedFile], names: Sequence[str] = (), candid
     tasks: dict[str, list[Results]] = {}
     for results in sorted(renamed, key=lambda of_arm: of_arm.arm != candidate):
         tasks.setdefault(results.task, []).append(results)
-    return [_task(name, arms) for name, arms in tasks.items()]
+    return [(_unpaired_task if unpaired else _task)(name, arms) for name, arms in tasks.items()]
 
 
 def _named_arms(files: Sequence[ImportedFile], names: Sequence[str]) -> Iterator[Results]:
@@ -83,12 +89,7 @@ def _labels(origins: Sequence[str]) -> list[str]:
 
 
 def _task(name: str, arms: Sequence[Results]) -> Task:
-    same = next(((a.arm, b.arm) for a, b in combinations(arms, 2) if a.identity == b.identity), None)
-    if same is not None:
-        raise SpecError(f"task {name!r}: {same[0]!r} and {same[1]!r} are the same results: compare two that differ")
-    twice = next((name for name, count in Counter(results.arm for results in arms).items() if count > 1), None)
-    if twice is not None:
-        raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
+    _check_arms(name, arms)
     ids = [dict.fromkeys([*(row.sample for row in results.rows), *results.planned]) for results in arms]
     shared = [sample for sample in ids[0] if all(sample in other for other in ids)]
     changed = _with_other_inputs(arms)
@@ -100,9 +101,50 @@ def _task(name: str, arms: Sequence[Results]) -> Task:
         notes.append(
             f"task {name!r}: {quantity(len(changed), 'sample')} (first: {changed[0]}) asked something else in each arm, left out"
         )
+    if len(common) == 1 and all(results.repeats > 1 for results in arms):
+        notes.append(f"task {name!r}: repeats of 1 sample compare nothing; --unpaired makes each repeat a sample")
     alone = {f"only in {arm.arm}": _alone(of_arm, shared) for arm, of_arm in zip(arms, ids, strict=True)}
     left_out = {why: tuple(samples) for why, samples in {"other input": changed, **alone}.items() if samples}
     return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(notes), left_out=left_out)
+
+
+def _check_arms(name: str, arms: Sequence[Results]) -> None:
+    """Raise SpecError for two arms that are the same results, or that share a name."""
+    same = next(((a.arm, b.arm) for a, b in combinations(arms, 2) if a.identity == b.identity), None)
+    if same is not None:
+        raise SpecError(f"task {name!r}: {same[0]!r} and {same[1]!r} are the same results: compare two that differ")
+    twice = next((name for name, count in Counter(results.arm for results in arms).items() if count > 1), None)
+    if twice is not None:
+        raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
+
+
+def _unpaired_task(name: str, arms: Sequence[Results]) -> Task:
+    """Return a task whose arms have samples of their own. Raises SpecError for a group that two arms share."""
+    _check_arms(name, arms)
+    own = [_with_own_samples(results) for results in arms] if len(arms) > 1 else list(arms)
+    groups = [{row.group for row in results.rows if row.group is not None} for results in own]
+    shared = next((group for ours, theirs in combinations(groups, 2) for group in sorted(ours & theirs)), None)
+    if shared is not None:
+        raise SpecError(
+            f"task {name!r}: group {shared!r} is in several arms, which it pairs: leave --unpaired out, and name what the arms "
+            "have in common as the sample, and its episodes as repeats"
+        )
+    samples = dict.fromkeys(
+        sample for results in own for sample in (*(row.sample for row in results.rows), *results.planned)
+    )
+    return Task(name=name, arms=tuple(own), samples=tuple(samples), unpaired=len(arms) > 1)
+
+
+def _with_own_samples(results: Results) -> Results:
+    """Return an arm whose samples have its name. Of an only sample each repeat is one: the claim is about that sample."""
+    is_only = len({row.sample for row in results.rows}) == 1 and results.repeats > 1
+    names = [f"{row.sample} {row.repeat + 1}" if is_only else row.sample for row in results.rows]
+    rows = [
+        replace(row, sample=f"{results.arm}: {name}", repeat=0 if is_only else row.repeat)
+        for row, name in zip(results.rows, names, strict=True)
+    ]
+    planned = [] if is_only else [f"{results.arm}: {sample}" for sample in results.planned]
+    return replace(results, rows=rows, planned=planned, repeats=1 if is_only else results.repeats)
 
 
 def _with_other_inputs(arms: Sequence[Results]) -> list[str]:
