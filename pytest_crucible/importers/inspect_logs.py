@@ -133,6 +133,7 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         if reducers == [MEAN] and lean
         else 1,
         finished=status == "success",
+        weights={"model": spec["model"]},
     )
     ended = () if status == "success" else (f"the run of {source.path.name} ended as {status!r}",)
     notes = (*ended, *_inspect_left_out(lean, rows, source.path.name))

@@ -16,7 +16,6 @@ from pytest_crucible.importers.metric_facts import facts_by_name
 from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source, open_source
 from pytest_crucible.records import MetricFacts, Reply
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.serialize import canonical
 
 _FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
 
@@ -66,17 +65,23 @@ class _ResultsFile:
     """The number of examples in the prompts of each task (`num_fewshot`)."""
     settings: Mapping[str, Any]
     """Settings of all tasks: what stands around the prompts."""
+    weights: Mapping[str, str]
+    template: str
 
     @classmethod
     def of(cls, document: Mapping[str, Any]) -> _ResultsFile:
         arm = document.get("model_name") or document.get("model_source") or ""
-        around = ("system_instruction", "fewshot_as_multiturn", "chat_template")
+        around = ("system_instruction", "fewshot_as_multiturn")
+        # A template belongs to its model: whether there is one is a setting.
+        has_template = {"chat_template": True} if document.get("chat_template") else {}
         return cls(
             arm,
             document.get("lm_eval_version") or "",
             document.get("higher_is_better") or {},
             document.get("n-shot") or {},
-            {name: document[name] for name in around if document.get(name)},
+            {**{name: document[name] for name in around if document.get(name)}, **has_template},
+            _weights(arm, (document.get("config") or {}).get("model_args")),
+            str(document.get("chat_template") or ""),
         )
 
     @classmethod
@@ -85,8 +90,21 @@ class _ResultsFile:
         match = _FILE.fullmatch(samples.name)
         results = samples.with_name(f"results_{match['date']}.json") if match else None
         if results is None or not results.is_file():
-            return cls(samples.resolve().parent.name, "", {}, {}, {})
+            return cls(samples.resolve().parent.name, "", {}, {}, {}, {}, "")
         return cls.of(json.loads(results.read_text(encoding="utf-8")))
+
+
+# Arguments that name weights on top of the model's.
+_ADAPTERS = ("peft", "delta", "lora_local_path", "revision")
+
+
+def _weights(model: str, arguments: Any) -> dict[str, str]:
+    """Return the model and the adapter on it. Arguments are a mapping, or a text such as `pretrained=a,peft=b`."""
+    if isinstance(arguments, str):
+        arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
+    named = arguments if isinstance(arguments, dict) else {}
+    adapter = ",".join(f"{name}={named[name]}" for name in _ADAPTERS if named.get(name))
+    return {"model": model, **({"checkpoint": adapter} if adapter else {})} if model else {}
 
 
 def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
@@ -109,7 +127,9 @@ def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
         arm=harness.arm,
         rows=list(rows.values()),
         facts=_lm_eval_facts(rows.values(), harness.higher.get(task, {})),
-        template=canonical([harness.settings.get("chat_template")]),
+        weights=harness.weights,
+        # Never empty: without a template, prompts are equal too.
+        template=f"template {harness.template}",
     )
 
 

@@ -196,6 +196,8 @@ class Results:
     repeats: int = 1
     finished: bool = True
     """False where the run was cut short."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """The model that the file names, as an adapter's settings name it: `model`, `checkpoint`. Empty where it names none."""
     template: str = ""
     """The chat template of the prompts: only prompts of one template can be equal."""
     has_uneven_repeats: bool = False
@@ -262,6 +264,7 @@ def one_arm(
     facts: Mapping[str, MetricFacts] | None = None,
     planned: Sequence[str] = (),
     finished: bool = True,
+    weights: Mapping[str, str] | None = None,
     version: str = "",
     notes: Sequence[str] = (),
 ) -> ParsedFile:
@@ -274,6 +277,7 @@ def one_arm(
         planned=planned,
         repeats=max((row.repeat for row in rows), default=0) + 1,
         finished=finished,
+        weights=weights or {},
     )
     return ParsedFile(version=version, results=[results], notes=notes)
 

@@ -43,7 +43,9 @@ def read_promptfoo(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     arms = by_arm((_provider_name(result, prompts), _promptfoo_row(result, names, settings)) for result in results)
     task = document.get("config", {}).get("description") or "promptfoo"
     declared = (document.get("runtimeOptions") or {}).get("repeat") or 0
-    of_arms = [_promptfoo_results(task, arm, number_repeats(rows, declared)) for arm, rows in arms.items()]
+    models = {_provider_name(result, prompts): str(result["provider"]["id"]) for result in results}
+    numbered = {arm: number_repeats(rows, declared) for arm, rows in arms.items()}
+    of_arms = [_promptfoo_results(task, arm, rows, models[arm]) for arm, rows in numbered.items()]
     return ParsedFile(
         version=document.get("metadata", {}).get("promptfooVersion", ""),
         results=[results for results, _ in of_arms],
@@ -62,7 +64,7 @@ def _promptfoo_results_of(source: Source) -> Sequence[Mapping[str, Any]]:
     return results
 
 
-def _promptfoo_results(task: str, arm: str, rows: Sequence[Row]) -> tuple[Results, str]:
+def _promptfoo_results(task: str, arm: str, rows: Sequence[Row], model: str) -> tuple[Results, str]:
     """Return an arm, and a note on what was left out of it. With one assertion a test, its score repeats whether it passed."""
     named = {name for row in rows for name in row.scores}
     # Named scores are those of assertions, of which more is better.
@@ -78,6 +80,7 @@ def _promptfoo_results(task: str, arm: str, rows: Sequence[Row]) -> tuple[Result
         repeats=max(row.repeat for row in drawn) + 1,
         has_uneven_repeats=copies > 0,
         one_claim={"score": "pass"},
+        weights={"model": model},
     )
     note = f"{arm}: {quantity(copies, 'repeat')} left out: an earlier reply again, from promptfoo's cache"
     return results, note if copies else ""

@@ -14,6 +14,8 @@ from pytest_crucible.records.measures import Contrast, MetricFacts, Purpose, Tar
 from pytest_crucible.records.outcomes import ArmOutcomes
 from pytest_crucible.records.serialize import FLAT, FORMER_NAME, build_value, to_plain
 
+IMPORTED = "imported::"
+"""The beginning of the nodeid of an experiment of another harness."""
 FACTORS = ("prompts", "trainings", "rounds")
 """A factor is random (claims are about levels like these) or declared fixed (claims are about these levels alone)."""
 FEWEST_LEVELS = 3
@@ -180,6 +182,11 @@ class Plan:
 
     features: Mapping[str, Any] = field(default_factory=dict, metadata={FLAT: True})
     """What features have planned, as plain data by name. A feature reads its own by a `PlanValue`."""
+
+    @property
+    def is_imported(self) -> bool:
+        """Return whether its replies are those of another harness, so that no setting of its arms was declared here."""
+        return self.nodeid.startswith(IMPORTED)
 
     @property
     def candidate(self) -> Arm:

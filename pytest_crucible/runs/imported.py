@@ -42,7 +42,7 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.plan import LEFT_OUT
+from pytest_crucible.records.plan import IMPORTED, LEFT_OUT
 from pytest_crucible.records.serialize import canonical, pick
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.runs.evaluate import conclude
@@ -236,7 +236,7 @@ def _plan(
     arms, n = tuple(_arm(number, results) for number, results in enumerate(task.arms)), len(dataset.samples)
     metrics = _sha([metric.name for metric in facts])
     plan = Plan(
-        nodeid=f"imported::{task.name}",
+        nodeid=f"{IMPORTED}{task.name}",
         path=path,
         line=0,
         dataset=dataset.name,
@@ -293,6 +293,7 @@ def _arm(number: int, results: Results) -> Arm:
         adapter=results.arm,
         identity=results.identity,
         parameters=common_settings(results.rows),
+        settings=results.weights,
         recorded=True,
     )
 
