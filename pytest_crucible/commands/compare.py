@@ -213,8 +213,10 @@ class Tabular(NamedTuple):
 def _check_runs(baseline: str, tabular: Tabular) -> None:
     if not baseline:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
-    if tabular.columns or tabular.group or tabular.unpaired:
-        raise SpecError("--column, --group and --unpaired apply to files: a stored run has its own samples and groups")
+    if tabular.columns or tabular.group:
+        raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
+    if tabular.unpaired:
+        raise SpecError("--unpaired applies to files: the arms of stored runs have samples in common")
     if tabular.ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"

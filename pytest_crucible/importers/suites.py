@@ -241,13 +241,17 @@ def read_pydantic(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     document = source.document
     cases, failures = _cases(document, "cases"), _cases(document, "failures")
     names, measured = _names_by_evaluator(cases), _task_metrics(cases)
+    about = document.get("experiment_metadata") or {}
     rows = [_answered_row(case, names, measured) for case in cases] + [
         Row(error=case["error_message"].partition("\n")[0] or "error", **_sample(case)) for case in failures
     ]
     shadowed = {name for case in cases for name in case.get("metrics") or () if name not in measured}
     notes = [f"metric {name!r} of the task has the name of an evaluation, left out" for name in sorted(shadowed)]
     task = document.get("dataset_name") or "pydantic-evals"
-    return one_arm(task=task, arm=document["name"], rows=rows, facts=_assertion_facts(cases), notes=notes)
+    rows = [replace(row, parameters=generation_settings(about)) for row in rows]
+    weights = {"model": str(about["model"])} if about.get("model") else {}
+    facts = _assertion_facts(cases)
+    return one_arm(task=task, arm=document["name"], rows=rows, facts=facts, weights=weights, notes=notes)
 
 
 def _cases(document: Mapping[str, Any], key: str) -> Sequence[Case]:

@@ -21,7 +21,10 @@ MOST_LETTERS = 40
 
 def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield one line on the settings of all calls, with those in which arms differ without a declaration."""
-    sent = [sent_settings(columns) for columns in inputs.arms]
+    sent = [
+        sent_settings(columns) or (recorded_settings(columns) if inputs.plan.is_imported else {})
+        for columns in inputs.arms
+    ]
     if not any(sent):
         return
     differing = [name for name in _names(sent) if _differs(name, sent)]
@@ -53,6 +56,11 @@ def sent_settings(columns: ArmColumns) -> dict[str, Kinds]:
         if missing := total - kinds.total():
             kinds[""] = missing
     return settings
+
+
+def recorded_settings(columns: ArmColumns) -> dict[str, Kinds]:
+    """Return the settings that a file has for all replies of an arm, where it has no requests."""
+    return {name: Counter({canonical(value): 1}) for name, value in columns.arm.parameters.items()}
 
 
 def declared_differences(inputs: CheckInputs) -> frozenset[str]:
