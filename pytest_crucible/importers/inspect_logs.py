@@ -23,6 +23,7 @@ from pytest_crucible.importers.results import (
 )
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.stats.number_format import quantity
 
 Spec = Mapping[str, Any]
 
@@ -132,10 +133,16 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         repeats=max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)])
         if reducers == [MEAN] and lean
         else 1,
-        finished=status == "success",
+        # Of a run that went on after errors, nothing is missing.
+        finished=status == "success"
+        or 0 < len(dataset.get("sample_ids") or ()) * (config.get("epochs") or 1) <= len(lean),
         weights={"model": spec["model"]},
     )
-    ended = () if status == "success" else (f"the run of {source.path.name} ended as {status!r}",)
+    ended = [] if status == "success" else [f"the run of {source.path.name} ended as {status!r}"]
+    if raised := sum(bool(sample.get("error") and sample.get("scores")) for sample in lean):
+        ended.append(
+            f"{quantity(raised, 'sample')} of {source.path.name} raised and {'was' if raised == 1 else 'were'} scored"
+        )
     notes = (*ended, *_inspect_left_out(lean, rows, source.path.name))
     return ParsedFile(version=spec.get("packages", {}).get("inspect_ai", ""), results=[results], notes=notes)
 
@@ -264,7 +271,8 @@ def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:
     return Row(
         sample=str(sample["id"]),
         repeat=sample.get("epoch", 1) - 1,
-        **split_values(scores, "the scorer gave no value"),
+        scores={name: value for name, value in scores.items() if value is not None},
+        lost={name: _why_unscored(sample, name) for name, value in scores.items() if value is None},
         error=why,
         reply=_inspect_reply(sample.get("output") or {}),
         input=sample.get("input"),
@@ -276,14 +284,26 @@ def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:
     )
 
 
+def _why_unscored(sample: Mapping[str, Any], name: str) -> str:
+    """Return why a scorer gave no value, such as a judge whose verdict could not be read, as far as the log has it."""
+    score = sample["scores"].get(name) or sample["scores"].get(name.partition(".")[0]) or {}
+    reason = score.get("reason") or (score.get("metadata") or {}).get("unscored_reason")
+    return f"the scorer gave no value ({reason})" if reason else "the scorer gave no value"
+
+
 def _mark_missing_scores(rows: Sequence[Row]) -> list[Row]:
     """Return the rows with missing scores marked as lost: a scorer scores all samples, so it did not reach these."""
     names = {name for row in rows for name in (*row.scores, *row.lost)}
-    why = "the scorer did not get to it"
-    return [
-        row if row.error else replace(row, lost={**dict.fromkeys(names - set(row.scores), why), **row.lost})
-        for row in rows
-    ]
+    # A scorer of several values that gives none has one loss, under its own name: it is that of each value.
+    whole = {name.partition(".")[0] for name in names if "." in name} & names
+    return [row if row.error else replace(row, lost=_losses(row, names - whole)) for row in rows]
+
+
+def _losses(row: Row, names: Iterable[str]) -> dict[str, str]:
+    whys = (
+        (name, row.lost.get(name) or row.lost.get(name.partition(".")[0])) for name in names if name not in row.scores
+    )
+    return {name: why or "the scorer did not get to it" for name, why in whys}
 
 
 def _scores(scores: Mapping[str, Any]) -> Iterator[tuple[str, Value | None]]:

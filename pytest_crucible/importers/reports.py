@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.importers.metric_facts import facts_by_name, is_known
 from pytest_crucible.importers.results import (
     ParsedFile,
     Row,
@@ -81,10 +82,13 @@ def _deepeval_facts(measured: Iterable[Mapping[str, Any]]) -> dict[str, MetricFa
         of_metric = below.setdefault(metric["name"], [])
         if (is_below := _passes_below(metric)) is not None:
             of_metric.append(is_below)
-    return {
-        name: MetricFacts(name=name, direction="lower" if 2 * sum(shown) > len(shown) else "higher", low=0.0, high=1.0)
-        for name, shown in below.items()
-    }
+    return {name: _deepeval_fact(name, shown) for name, shown in below.items()}
+
+
+def _deepeval_fact(name: str, shown: Sequence[bool]) -> MetricFacts:
+    if not shown:
+        return replace(facts_by_name(name), low=0.0, high=1.0, is_directed=is_known(name))
+    return MetricFacts(name=name, direction="lower" if 2 * sum(shown) > len(shown) else "higher", low=0.0, high=1.0)
 
 
 def _passes_below(measured: Mapping[str, Any]) -> bool | None:

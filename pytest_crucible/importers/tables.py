@@ -192,7 +192,7 @@ class _Table:
                 scores: dict[str, Value | None] = {SUCCESS: trial < successes}
                 units[task, arm, sample, trial] = replace(described, repeat=trial, scores=scores, error="")
             if not trials:
-                units[unit] = replace(described, error=described.error or "no trial")
+                units[unit] = replace(described, error=described.error or "the table has no trial of it")
             if len(units) > MOST_TRIALS:
                 raise SpecError(
                     f"{self.source.path} has more than {MOST_TRIALS:,} trials: name a column of rates with --column metrics=NAME"
@@ -200,8 +200,10 @@ class _Table:
         return units
 
     def _counts(self, line: int, row: Mapping[str, Any]) -> tuple[int, int]:
-        """Return successes and trials of a row. Raises SpecError unless they are whole numbers, the first the smaller."""
+        """Return successes and trials of a row, 0 for empty cells. Raises SpecError unless they are whole and possible."""
         cells = self._cell(row, "successes"), self._cell(row, "trials")
+        if "" in cells:
+            return 0, 0
         if all(cell and _is_whole_number(cell) for cell in cells):
             successes, trials = (int(float(cell)) for cell in cells)
             if successes <= trials:
