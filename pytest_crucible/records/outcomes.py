@@ -190,6 +190,8 @@ class Reply:
     """The model's reasoning, where the server sends it apart from the text. Metrics see the text's `<think>` block here, too."""
     paid_by: str = ""
     """The run that paid for a cached reply; empty for this run, or where that is not known."""
+    as_before: bool | None = None
+    """Whether it is the cached reply that it replaces (--crucible-cache=refresh), at temperature 0 or with a seed; or None."""
     lost_members: Mapping[str, str] = field(default_factory=dict)
     """The members of an ensemble that gave no reply, and why."""
     consensus: float | None = None
