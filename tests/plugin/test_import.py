@@ -146,17 +146,17 @@ def test_a_run_that_was_cut_short_decides_nothing(there, capsys):
 
 
 def test_what_was_sent_and_left_out_is_stored_with_the_run(there, capsys):
-    """A user reads why the arms differ: in the effort, which their logs have, and not in the samples of one of them."""
+    """A user reads in which setting the arms differ, which only their logs have, and which sample is another one."""
     log = json.loads((there / "inspect-v1.json").read_text())
-    for sample in log["samples"]:
-        sample["input"] = "Another question?" if sample["id"] == "sum-3" else sample["input"]
-    log["eval"]["model_generate_config"] = {"temperature": 0.5}
-    (there / "other.json").write_text(json.dumps(log))
-    assert main(["import", "inspect-v2.eval", "other.json", "--metric", "match"]) == HELD
+    for name, heat, inputs in (("v2", 0, {}), ("v1", 0.5, {"sum-3": "Another question?"})):
+        samples = [{**sample, "input": inputs.get(sample["id"], sample["input"])} for sample in log["samples"]]
+        spec = {**log["eval"], "model": f"mockllm/{name}", "model_generate_config": {"temperature": heat}}
+        (there / f"{name}.json").write_text(json.dumps({**log, "samples": samples, "eval": spec}))
+    assert main(["import", "v2.json", "v1.json", "--metric", "match"]) == HELD
     output = capsys.readouterr().out
     _, run = import_run(capsys, "show")
 
-    assert "the arms were sent different temperature (temperature: mockllm/v2 none, mockllm/v1 0.5)" in output
+    assert "the arms were sent different temperature (temperature: mockllm/v2 0, mockllm/v1 0.5)" in output
     assert "task 'sums': 1 sample (first: sum-3) asked something else in each arm, left out" in output
     assert run["experiments"][0]["dataset"]["left_out"] == {"other input": ["sum-3"]}
     assert main(["show", "--sample", "sum-1"]) == HELD
