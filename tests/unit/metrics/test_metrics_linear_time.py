@@ -156,7 +156,7 @@ NO_REPLIES = {
     "backends/http/client.py": CONFIGURATION,
     "backends/openai/settings.py": CONFIGURATION,
     "importers/formats.py": FILE_NAME,
-    "importers/logs.py": FILE_NAME,
+    "importers/lm_eval_samples.py": FILE_NAME,
     "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/measures.py": CONFIGURATION,
     "records/registry.py": CONFIGURATION,
