@@ -21,7 +21,7 @@ from pytest_crucible.records import (
     StoredCall,
     Unit,
 )
-from pytest_crucible.records.outcomes import reasoning_text
+from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import of_arm, place_of

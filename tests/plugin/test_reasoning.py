@@ -38,6 +38,20 @@ def test_the_answer_is_scored(thinking):
     assert right(thinking.json("--crucible-adapter=scripted")) == 1.0
 
 
+def test_the_answer_is_scored_in_each_documented_form(suite):
+    suite.script("""
+        from pytest_crucible.records.reasoning_forms import FORMS
+
+        def answer(request):
+            form, answer = FORMS[int(request.input.split()[0]) % len(FORMS)], eval(request.input)
+            if form.opening == "<|channel|>":
+                return f"<|channel|>analysis<|message|>0<|end|><|start|>assistant{form.closing}{answer}<|return|>"
+            return f"{form.opening}It is 0, no{form.closing}{form.answer}{answer}{''.join(form.ends)}"
+    """)
+
+    assert right(suite.json("--crucible-adapter=scripted")) == 1.0
+
+
 def test_the_whole_text_is_scored_where_reasoning_is_kept(thinking):
     assert right(thinking.json("--crucible-adapter=scripted", *KEEP)) == 0.0
 
