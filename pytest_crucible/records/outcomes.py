@@ -102,6 +102,10 @@ class Reply:
     """The further choices, where more than one was asked for."""
     model: str = ""
     """The model's own name for itself."""
+    system_fingerprint: str = ""
+    """The server's name for the configuration behind the model, as OpenAI's endpoints give it."""
+    server: str = ""
+    """What the server says of itself in its headers, such as `server: uvicorn`."""
     cost_usd: float | None = None
     """None, not 0, where the price is not known."""
     cached: bool = False

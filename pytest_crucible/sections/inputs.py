@@ -23,6 +23,7 @@ from pytest_crucible.records import (
     Sample,
     Target,
 )
+from pytest_crucible.records.calls import CallColumns, ReplyColumns
 from pytest_crucible.records.datasets import By
 from pytest_crucible.records.plan import HelperReplies
 
@@ -83,6 +84,14 @@ class StoredDetails(Protocol):
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
         return {}
+
+    def calls(self, arm: int) -> CallColumns:
+        """Return all calls of an arm about the original samples."""
+        return CallColumns()
+
+    def reply_columns(self, arm: int) -> ReplyColumns:
+        """Return all replies of an arm to the original samples."""
+        return ReplyColumns()
 
     def helper(self, nodeid: str) -> HelperReplies | None:
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""

@@ -199,7 +199,9 @@ class OpenAIBackend:
         if answer.get("error"):
             return self._handle_error(replace(response, status=status_within(answer)), request, answer)
         first = stream.first_token_at - response.sent_at if stream and stream.first_token_at else None
-        reply = parse_reply(answer, seconds=response.seconds, first_token_s=first, where=where)
+        reply = parse_reply(
+            answer, seconds=response.seconds, first_token_s=first, where=where, headers=response.headers
+        )
         check_choices(reply, choices, where)
         return reply
 
