@@ -115,3 +115,41 @@ def test_one_sample_alone_is_scored_alike(thinking):
 
 def test_worst_samples_show_the_length_of_the_reasoning(thinking):
     thinking.run("--crucible-adapter=scripted", "-vv", *KEEP).stdout.fnmatch_lines(["*(reasoning: 14 characters)*"])
+
+
+def findings(document: dict[str, Any]) -> dict[str, Any]:
+    return {finding["check"]: finding for finding in document["experiments"][0]["sections"].get("run_checks", ())}
+
+
+@pytest.mark.uses("run_checks")
+def test_replies_in_an_unknown_form_are_counted_and_shown(suite):
+    suite.script("""
+        def answer(request):
+            return f"It is 0, no{'</deep_think>' if int(request.input.split()[0]) < 5 else ''}{eval(request.input)}"
+
+        def base(request):
+            return f"[THINK]It is 0, no[/THINK]{eval(request.input)}"
+    """)
+
+    document = suite.json("--crucible-adapter=scripted", "--compare=base")
+    result = suite.run("--crucible-adapter=scripted", "--compare=base")
+
+    found = findings(document)["reasoning"]
+    assert found["cells"] == ["0 of 20 replies, 5 in an unknown form", "20 of 20 replies"]
+    assert found["severity"] == "warn"
+    result.stdout.fnmatch_lines(["*5 of 20 replies of scripted have a mark of reasoning in an unknown form, such as </deep_think>*"])
+
+
+@pytest.mark.uses("run_checks")
+def test_replies_without_reasoning_and_replies_that_are_kept_whole_are_no_problem(suite):
+    suite.script("""
+        def answer(request):
+            return str(eval(request.input))
+
+        def base(request):
+            return f"It is 0, no</deep_think>{eval(request.input)}"
+    """)
+
+    assert "reasoning" not in findings(suite.json("--crucible-adapter=scripted"))
+    kept = findings(suite.json("--crucible-adapter=base", *KEEP))["reasoning"]
+    assert (kept["problem"], kept["severity"]) == ("", "note")
