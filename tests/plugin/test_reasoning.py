@@ -137,7 +137,9 @@ def test_replies_in_an_unknown_form_are_counted_and_shown(suite):
     found = findings(document)["reasoning"]
     assert found["cells"] == ["0 of 20 replies, 5 in an unknown form", "20 of 20 replies"]
     assert found["severity"] == "warn"
-    result.stdout.fnmatch_lines(["*5 of 20 replies of scripted have a mark of reasoning in an unknown form, such as </deep_think>*"])
+    result.stdout.fnmatch_lines(
+        ["*5 of 20 replies of scripted have a mark of reasoning in an unknown form, such as </deep_think>*"]
+    )
 
 
 @pytest.mark.uses("run_checks")

@@ -76,6 +76,7 @@ SEVERITIES: Mapping[str, Severity] = {
     "repeats that differ": "warn",
     "ends": "warn",
     "reasoning": "warn",
+    "training prompts": "warn",
 }
 """The checks in the order of their lines, and how severe a problem of each is unless the project says otherwise."""
 OWN_SEVERITIES = PlanValue[Mapping[str, str]]("run_checks", Mapping[str, str], {})

@@ -20,12 +20,21 @@ from pytest_crucible.features.run_checks.finding import (
 )
 from pytest_crucible.features.run_checks.reasoning import check_reasoning
 from pytest_crucible.features.run_checks.sent import check_sent
+from pytest_crucible.features.run_checks.training_prompts import check_training_prompts
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
 Check = Callable[[CheckInputs], Iterable[Finding]]
-CHECKS: tuple[Check, ...] = (check_sent, check_answered, check_equal_replies, check_determinism, check_ends, check_reasoning)
+CHECKS: tuple[Check, ...] = (
+    check_sent,
+    check_answered,
+    check_training_prompts,
+    check_equal_replies,
+    check_determinism,
+    check_ends,
+    check_reasoning,
+)
 """All checks, in the order of their lines."""
 
 
