@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, NamedTuple, TypeVar
+
+from pytest_crucible.records.outcomes import Place
 
 TextKey = str | bytes | None
 """A short text itself, or the key of a long one: two are equal if and only if the texts are. None for no text."""
@@ -38,6 +40,10 @@ class CallColumns:
     texts: Sequence[TextKey] = ()
     answered_by: Sequence[Answerer | None] = ()
     """None where it is not known."""
+    cached: Sequence[bool | None] = ()
+    """Whether the reply was read from the reply cache; None where it is not known, or there is no reply."""
+    as_before: Sequence[bool | None] = ()
+    """Whether a reply that was requested again and should be the cached one is the same; None for others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,3 +57,18 @@ class ReplyColumns:
     """How each reply ended, such as `length`; empty where that is not known."""
     failures: Sequence[str] = ()
     """Why a reply is a failure; empty for those that were scored."""
+
+
+Columns = TypeVar("Columns", CallColumns, ReplyColumns)
+
+
+def move_rows(columns: Columns, place_of: Callable[[Place], Place | None]) -> Columns:
+    """Return the columns with each row at its new place, in the order of the places; rows without one are left out."""
+    units = enumerate(zip(columns.positions, columns.repeats, strict=True))
+    moved = sorted((place, row) for row, unit in units if (place := place_of(unit)) is not None)
+    rest: dict[str, Any] = {
+        field.name: [getattr(columns, field.name)[row] for _, row in moved] for field in fields(columns)
+    }
+    return replace(
+        columns, **rest | {"positions": [place[0] for place, _ in moved], "repeats": [place[1] for place, _ in moved]}
+    )

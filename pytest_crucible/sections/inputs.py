@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -100,6 +100,10 @@ class StoredDetails(Protocol):
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""
         return ReplyColumns()
+
+    def long_texts(self, keys: Collection[bytes]) -> Mapping[bytes, str]:
+        """Return texts of calls and replies by the keys that stand for them."""
+        return {}
 
     def helper(self, nodeid: str) -> HelperReplies | None:
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
@@ -12,7 +13,8 @@ from sqlalchemy import Select, select
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
 from pytest_crucible.store import schema
-from pytest_crucible.store.outcomes import of_arm, place_of
+from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
+from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
 
 _NO_JSON = "null"
@@ -32,15 +34,27 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
             table.c.is_scored,
             *(column for each in (table, replies) for column in (each.c.text_id, each.c.text)),
             sa.cast(table.c.answered_by, sa.Text),
+            *(table.c.cached, table.c.as_before),
         )
         .select_from(table.join(schema.arms, schema.arms.c.id == table.c.arm).outerjoin(replies, scored))
         .where(of_arm(experiment, number))
         .order_by(table.c.position, "place", table.c.call, table.c.member)
     )
     columns = _columns(store, query)
-    if not columns:
-        return CallColumns()
-    positions, repeats, calls, requests, members, forms, parameters, is_scored, *texts, answered_by = columns
+    (
+        positions,
+        repeats,
+        calls,
+        requests,
+        members,
+        forms,
+        parameters,
+        is_scored,
+        *texts,
+        answered_by,
+        cached,
+        as_before,
+    ) = columns
     own_ids, own_texts, scored_ids, scored_texts = texts
     return CallColumns(
         positions=positions,
@@ -60,6 +74,8 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
             )
         ],
         answered_by=list(map(_answerer, answered_by)),
+        cached=cached,
+        as_before=as_before,
     )
 
 
@@ -74,8 +90,6 @@ def load_replies(store: RunStore, experiment: int, number: int, draws: Draws) ->
         .order_by(table.c.position, "place")
     )
     columns = _columns(store, query)
-    if not columns:
-        return ReplyColumns()
     positions, repeats, text_ids, texts, finishes, failures = columns
     return ReplyColumns(
         positions=positions,
@@ -86,8 +100,19 @@ def load_replies(store: RunStore, experiment: int, number: int, draws: Draws) ->
     )
 
 
-def _columns(store: RunStore, query: Select[Any]) -> list[tuple[Any, ...]]:
-    return list(zip(*store.rows(query), strict=True))
+def load_long_texts(store: RunStore, keys: Collection[bytes]) -> dict[bytes, str]:
+    """Return texts by their keys, of those that are stored."""
+    table, ordered = schema.texts, sorted(keys)
+    texts: dict[bytes, str] = {}
+    for first in range(0, len(ordered), BATCH_SIZE):
+        query = select(table.c.id, table.c.body).where(table.c.id.in_(ordered[first : first + BATCH_SIZE]))
+        texts |= {bytes(key): body for key, body in store.rows(query)}
+    return texts
+
+
+def _columns(store: RunStore, query: Select[Any]) -> Sequence[Any]:
+    with store.connect() as connection:
+        return read_columns(connection.execute(query), len(query.selected_columns))
 
 
 def _key(text_id: bytes | None, text: str | None) -> bytes | str | None:

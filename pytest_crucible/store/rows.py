@@ -101,6 +101,8 @@ class CallRows:
             "think": reasoning_length(self._text(reply.text)) if reasoning_length(reply.text) else None,
             "paid_by": reply.paid_by if reply.cached and reply.paid_by != self._run() else None,
             "answered_by": self._answerer(reply),
+            "cached": reply.cached,
+            "as_before": reply.as_before,
         }
 
     def _answerer(self, reply: Reply) -> list[str] | None:
@@ -116,7 +118,7 @@ class CallRows:
         return sanitize_text(self._hide(text)) if text else ""
 
 
-_OF_A_REPLY = ("text", "reasoning_id", "think", "paid_by", "answered_by")
+_OF_A_REPLY = ("text", "reasoning_id", "think", "paid_by", "answered_by", "cached", "as_before")
 """Columns of a call that are null where it has no reply, beside `is_scored`."""
 
 

@@ -74,6 +74,8 @@ SEVERITIES: Mapping[str, Severity] = {
     "answered by": "warn",
     "equal replies": "fail",
     "repeats that differ": "warn",
+    "refreshed replies": "warn",
+    "judges": "warn",
     "ends": "warn",
     "reasoning": "warn",
     "training prompts": "warn",
@@ -101,3 +103,16 @@ def read_severities(text: str) -> dict[str, str]:
             )
         severities[name] = severity
     return severities
+
+
+def share_text(count: int, n: int) -> str:
+    """Return the exact interval of a share in words (Clopper and Pearson 1934).
+
+    >>> share_text(12, 240)
+    '2.6 to 8.6 % at 95 %'
+    """
+    # The module is loaded by sessions that check nothing, too.
+    from pytest_crucible.stats.proportions.one import clopper_pearson_interval
+
+    interval = clopper_pearson_interval(count, n)
+    return f"{100 * interval.low:.1f} to {100 * interval.high:.1f} % at 95 %"

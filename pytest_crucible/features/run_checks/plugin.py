@@ -15,6 +15,10 @@ def pytest_crucible_sections() -> dict[str, Placed]:
     return {"run_checks": Placed(5, "pytest_crucible.features.run_checks.section")}
 
 
+def pytest_crucible_commands() -> dict[str, str]:
+    return {"calibrate --server": "pytest_crucible.features.run_checks.server_command:calibrate_server"}
+
+
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Keep the project's severities in the plan, so that a stored run is checked as its session was."""
     own = draft.settings.option("checks_of_runs")

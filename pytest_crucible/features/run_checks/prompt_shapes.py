@@ -2,7 +2,7 @@
 
 Two prompts have one shape if they are of one kind (a text, or messages that a chat template renders), have the same roles in the
 same order and the same system prompt, and if the text around what varies is the same. What varies is unknown in a training file:
-there, the template is what rows have in common. Only text up to a mark counts (the end of a line, sentence or label, a special token),
+there, the template is what rows have in common. Only text up to a mark counts (end of a line, sentence or label, special token),
 so that questions that happen to begin with one word have no template.
 """
 
