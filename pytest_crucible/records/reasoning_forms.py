@@ -77,7 +77,7 @@ _VLLM = "https://docs.vllm.ai/en/stable/features/reasoning_outputs/"
 _SGLANG = "https://docs.sglang.io/docs/advanced_features/separate_reasoning"
 _SGLANG_PARSERS = "https://github.com/sgl-project/sglang/blob/main/python/sglang/srt/parser/reasoning_parser.py"
 _OPEN_WEBUI = "https://docs.openwebui.com/features/chat-features/reasoning-models"
-_PROMPTED = "models that are told to by a prompt"
+_PROMPTED = "models whose prompt asks for it"
 # A real header is at the beginning of the reply, or after the end of a message: elsewhere it is quoted.
 _FINAL = (
     r"(?:\A\s*+(?:<\|start\|>assistant)?|<\|start\|>assistant|<\|end\|>)\s*+"

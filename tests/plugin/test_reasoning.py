@@ -134,9 +134,9 @@ def test_replies_in_an_unknown_form_are_counted_and_shown(suite):
     document = suite.json("--crucible-adapter=scripted", "--compare=base")
     result = suite.run("--crucible-adapter=scripted", "--compare=base")
 
-    found = findings(document)["reasoning"]
-    assert found["cells"] == ["0 of 20 replies, 5 in an unknown form", "20 of 20 replies"]
-    assert found["severity"] == "warn"
+    finding = findings(document)["reasoning"]
+    assert finding["cells"] == ["0 of 20 replies, 5 in an unknown form", "20 of 20 replies"]
+    assert finding["severity"] == "warn"
     result.stdout.fnmatch_lines(
         ["*5 of 20 replies of scripted have a mark of reasoning in an unknown form, such as </deep_think>*"]
     )
@@ -153,5 +153,5 @@ def test_replies_without_reasoning_and_replies_that_are_kept_whole_are_no_proble
     """)
 
     assert "reasoning" not in findings(suite.json("--crucible-adapter=scripted"))
-    kept = findings(suite.json("--crucible-adapter=base", *KEEP))["reasoning"]
-    assert (kept["problem"], kept["severity"]) == ("", "note")
+    whole = findings(suite.json("--crucible-adapter=base", *KEEP))["reasoning"]
+    assert (whole["problem"], whole["severity"]) == ("", "note")

@@ -60,9 +60,9 @@ def test_prompts_as_in_training_are_a_quiet_line_also_in_a_stored_run(trained):
 
     assert (finding["cells"], finding["problem"]) == (["20 of 20 in training"], "")
     (trained.path / "train.jsonl").unlink()
-    shown = json.loads(trained.command("show", "--json").stdout.str())
+    document = json.loads(trained.command("show", "--json").stdout.str())
     (again,) = [
-        each for each in shown["experiments"][0]["sections"]["run_checks"] if each["check"] == "training prompts"
+        each for each in document["experiments"][0]["sections"]["run_checks"] if each["check"] == "training prompts"
     ]
     assert again["cells"] == ["20 of 20 in training"]
 

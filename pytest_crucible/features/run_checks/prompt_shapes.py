@@ -35,7 +35,7 @@ MOST_SYSTEMS = 10
 
 
 class Shape(NamedTuple):
-    """What two prompts of one shape have in common, but for their templates."""
+    """The common part of two prompts of one shape, without their templates."""
 
     kind: str
     """`text`, or `messages`, which a chat template renders."""
@@ -87,13 +87,13 @@ def shape_prompt(prompt: Any, template: Any = None) -> ShapedPrompt | None:
     'Question: '
     """
     if isinstance(prompt, str):
-        return ShapedPrompt(Shape("text", (), ""), prompt, *_around(template))
+        return ShapedPrompt(Shape("text", (), ""), prompt, *_split_template(template))
     if not isinstance(prompt, Sequence) or not prompt or not all(map(_is_message, prompt)):
         return None
     system = "\0".join(_content(message).strip() for message in prompt if message["role"] in SYSTEM_ROLES)
     shape = Shape("messages", tuple(message["role"] for message in prompt), _digest(system) if system else "")
     last = template[-1] if isinstance(template, Sequence) and template else None
-    return ShapedPrompt(shape, _content(prompt[-1]), *_around(_content(last) if _is_message(last) else None))
+    return ShapedPrompt(shape, _content(prompt[-1]), *_split_template(_content(last) if _is_message(last) else None))
 
 
 def prompts_before_answers(prompt: Any) -> Iterator[Any]:
@@ -182,7 +182,7 @@ def _last(anchors: Sequence[str]) -> str:
     return anchors[-1] if anchors else ""
 
 
-def _around(template: Any) -> tuple[str, str]:
+def _split_template(template: Any) -> tuple[str, str]:
     """Return the text of a template before its first reference and after its last; empty ones without a reference."""
     references = list(_REFERENCE.finditer(template)) if isinstance(template, str) else []
     if not references:

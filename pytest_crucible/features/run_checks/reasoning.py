@@ -15,7 +15,7 @@ class ReasoningCounts(NamedTuple):
     """The replies of one arm with reasoning in their text, and those with a mark of an unknown form."""
 
     replies: int
-    known: int
+    reasoning: int
     unknown: int
     mark: str
     """The first mark of an unknown form; empty without one."""
@@ -25,7 +25,7 @@ def check_reasoning(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield a line on reasoning in the text of replies, if there is any."""
     stored = inputs.section.stored
     counts = [count_reasoning(stored.reply_texts(number, 0).values()) for number in range(len(inputs.arms))]
-    if not any(each.known or each.unknown for each in counts):
+    if not any(each.reasoning or each.unknown for each in counts):
         return
     is_scored = inputs.plan.fingerprint.reasoning == "keep"
     problems = [] if is_scored else [
@@ -42,18 +42,17 @@ def check_reasoning(inputs: CheckInputs) -> Iterator[Finding]:
 
 def count_reasoning(texts: Iterable[str]) -> ReasoningCounts:
     """Return how many replies have reasoning in their text, in a known form or with a mark of an unknown one."""
-    replies, known, marks = 0, 0, []
+    lengths, marks = [], []
     for text in texts:
-        replies += 1
-        known += reasoning_length(text) > 0
+        lengths.append(reasoning_length(text))
         marks.append(unknown_reasoning(text))
-    seen = list(filter(None, marks))
-    return ReasoningCounts(replies, known, len(seen), seen[0] if seen else "")
+    unknown = list(filter(None, marks))
+    return ReasoningCounts(len(lengths), sum(map(bool, lengths)), len(unknown), unknown[0] if unknown else "")
 
 
 def _describe(counts: ReasoningCounts) -> str:
-    known = f"{counts.known:,} of {quantity(counts.replies, 'reply')}"
-    return f"{known}, {counts.unknown:,} in an unknown form" if counts.unknown else known
+    cell = f"{counts.reasoning:,} of {quantity(counts.replies, 'reply')}"
+    return f"{cell}, {counts.unknown:,} in an unknown form" if counts.unknown else cell
 
 
 def _sentence(name: str, counts: ReasoningCounts) -> str:

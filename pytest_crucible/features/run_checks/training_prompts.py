@@ -16,25 +16,27 @@ LEAST_SHARE = 0.5
 """Of prompts in a shape of training, below which it is a problem: a dataset of several tasks may have some that are new."""
 
 
-class Seen(NamedTuple):
+class Occurrences(NamedTuple):
     """The prompts of an arm, and those of them in a shape that occurs in training."""
 
     prompts: int
-    seen: int
+    in_training: int
 
 
 def check_training_prompts(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield a line on the prompts of arms whose training rows are known, if there are any."""
     trained = {each.arm: each for each in TRAINED_SHAPES.of(inputs.plan) if each.shapes}
     counts = [
-        count_seen(sampled_prompts(inputs, number), trained[columns.arm.name]) if columns.arm.name in trained else None
+        count_occurrences(sampled_prompts(inputs, number), trained[columns.arm.name])
+        if columns.arm.name in trained
+        else None
         for number, columns in enumerate(inputs.arms)
     ]
     if not any(each and each.prompts for each in counts):
         return
     yield Finding(
         check="training prompts",
-        cells=tuple(f"{each.seen:,} of {each.prompts:,} in training" if each else "" for each in counts),
+        cells=tuple(f"{each.in_training:,} of {each.prompts:,} in training" if each else "" for each in counts),
         differs="other prompts" if (problem := "; ".join(_sentences(inputs, counts, trained))) else "",
         problem=problem,
         document=[
@@ -57,19 +59,20 @@ def sampled_prompts(inputs: CheckInputs, number: int) -> Iterator[ShapedPrompt]:
             yield shaped
 
 
-def count_seen(prompts: Iterator[ShapedPrompt], trained: TrainedShapes) -> Seen:
+def count_occurrences(prompts: Iterator[ShapedPrompt], trained: TrainedShapes) -> Occurrences:
     """Return how many prompts there are, and how many have a shape of training."""
-    seen = [occurs(prompt, trained.shapes) for prompt in prompts]
-    return Seen(len(seen), sum(seen))
+    occurring = [occurs(prompt, trained.shapes) for prompt in prompts]
+    return Occurrences(len(occurring), sum(occurring))
 
 
-def _sentences(inputs: CheckInputs, counts: list[Seen | None], trained: dict[str, TrainedShapes]) -> Iterator[str]:
+def _sentences(
+    inputs: CheckInputs, counts: list[Occurrences | None], trained: dict[str, TrainedShapes]
+) -> Iterator[str]:
     for columns, count in zip(inputs.arms, counts, strict=True):
         of_arm = trained.get(columns.arm.name)
         # With a file that could not be read, the shape may be one of its.
-        if count and of_arm and not of_arm.unread and count.seen < LEAST_SHARE * count.prompts:
-            verb = "has" if count.seen == 1 else "have"
-            yield (
-                f"{count.seen:,} of {quantity(count.prompts, 'prompt')} sent to {columns.arm.name} {verb} a form that occurs among "
-                f"{quantity(of_arm.rows, 'training row')} (roles, system prompt, template, end): send them as in training"
-            )
+        if count and of_arm and not of_arm.unread and count.in_training < LEAST_SHARE * count.prompts:
+            verb = "has" if count.in_training == 1 else "have"
+            sent = f"{count.in_training:,} of {quantity(count.prompts, 'prompt')} sent to {columns.arm.name}"
+            rows = quantity(of_arm.rows, "training row")
+            yield f"{sent} {verb} a form that occurs among {rows} (roles, system prompt, template, end): send them as in training"

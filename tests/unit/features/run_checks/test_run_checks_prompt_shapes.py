@@ -23,7 +23,7 @@ def user(text: str) -> dict[str, str]:
     return {"role": "user", "content": text}
 
 
-def shaped(template: object, question: str = "Who wrote Faust?") -> ShapedPrompt:
+def make_prompt(template: object, question: str = "Who wrote Faust?") -> ShapedPrompt:
     """A prompt as the run store gives it: `{}` in the template is the question."""
 
     def fill(value: object, text: str) -> object:
@@ -37,7 +37,7 @@ def shaped(template: object, question: str = "Who wrote Faust?") -> ShapedPrompt
 
 
 def shapes_of(template: object):
-    return summarise_shapes(shaped(template, question) for question in QUESTIONS)
+    return summarise_shapes(make_prompt(template, question) for question in QUESTIONS)
 
 
 TEMPLATES = {
@@ -58,35 +58,35 @@ TEMPLATES = {
 @pytest.mark.parametrize("sent", TEMPLATES)
 @pytest.mark.parametrize("trained", TEMPLATES)
 def test_a_prompt_occurs_in_training_if_it_has_the_same_template(trained, sent):
-    assert occurs(shaped(TEMPLATES[sent]), shapes_of(TEMPLATES[trained])) == (trained == sent)
+    assert occurs(make_prompt(TEMPLATES[sent]), shapes_of(TEMPLATES[trained])) == (trained == sent)
 
 
 def test_several_templates_of_one_training_all_occur():
     texts = [TEMPLATES["a label before and after"], TEMPLATES["an instruction"]]
-    shapes = summarise_shapes(shaped(text, question) for text in texts for question in QUESTIONS)
+    shapes = summarise_shapes(make_prompt(text, question) for text in texts for question in QUESTIONS)
 
-    assert all(occurs(shaped(text), shapes) for text in texts)
-    assert not occurs(shaped("Translate to German: {}"), shapes)
+    assert all(occurs(make_prompt(text), shapes) for text in texts)
+    assert not occurs(make_prompt("Translate to German: {}"), shapes)
 
 
 def test_questions_that_begin_alike_are_no_template():
-    assert occurs(shaped("{}", "How many is 2 and 2?"), shapes_of("{}"))
+    assert occurs(make_prompt("{}", "How many is 2 and 2?"), shapes_of("{}"))
 
 
 def test_a_template_is_not_known_from_a_few_rows():
-    shapes = summarise_shapes([shaped("Question: {}\nAnswer:")])
+    shapes = summarise_shapes([make_prompt("Question: {}\nAnswer:")])
 
-    assert occurs(shaped("Question: {}\nAnswer:"), shapes)
-    assert occurs(shaped("{}", "Who?"), shapes)
+    assert occurs(make_prompt("Question: {}\nAnswer:"), shapes)
+    assert occurs(make_prompt("{}", "Who?"), shapes)
 
 
 def test_system_prompts_that_vary_with_the_row_are_of_one_shape():
     prompts = [[{**SYSTEM, "content": f"Read this: {question}"}, user("{}")] for question in QUESTIONS]
-    shapes = summarise_shapes(map(shaped, prompts))
+    shapes = summarise_shapes(map(make_prompt, prompts))
 
     assert [shape.system for shape in shapes] == [VARIES]
-    assert occurs(shaped([{**SYSTEM, "content": "Read this: Faust."}, user("{}")]), shapes)
-    assert not occurs(shaped([user("{}")]), shapes)
+    assert occurs(make_prompt([{**SYSTEM, "content": "Read this: Faust."}, user("{}")]), shapes)
+    assert not occurs(make_prompt([user("{}")]), shapes)
 
 
 def test_a_word_of_the_sample_in_the_template_does_not_change_the_shape():
@@ -123,6 +123,6 @@ WORDS = st.text("ab :.\n<]?", max_size=12)
 def test_a_prompt_made_as_the_training_rows_always_occurs(before, after, questions, question):
     """No template and no sample lead to a false alarm, if one row of training is the same as the prompt."""
     template = before + "{}" + after
-    shapes = summarise_shapes(shaped(template, text) for text in [*questions, question])
+    shapes = summarise_shapes(make_prompt(template, text) for text in [*questions, question])
 
-    assert occurs(shaped(template, question), shapes)
+    assert occurs(make_prompt(template, question), shapes)

@@ -8,7 +8,7 @@ from pytest_crucible.features.run_checks.reasoning import ReasoningCounts, count
 def test_known_and_unknown_forms_are_counted_apart():
     texts = ["<think>a</think>4", "a</think>4", "4", "a</deep_think>4", "a[/THINK]4", ""]
 
-    assert count_reasoning(texts) == ReasoningCounts(replies=6, known=2, unknown=2, mark="</deep_think>")
+    assert count_reasoning(texts) == ReasoningCounts(replies=6, reasoning=2, unknown=2, mark="</deep_think>")
 
 
 def test_a_known_form_may_leave_a_mark_of_an_unknown_one():
