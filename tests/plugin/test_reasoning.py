@@ -79,6 +79,29 @@ def test_another_setting_measures_the_baseline_again(thinking):
     }
 
 
+def test_a_baseline_that_was_scored_with_its_reasoning_is_measured_again(suite):
+    """Its form was not known to the version that stored it."""
+    suite.script("""
+        def answer(request):
+            return str(eval(request.input))
+
+        def base(request):
+            return f"<thinking>It is 0</thinking>{eval(request.input)}"
+    """)
+    both = ("--crucible-adapter=scripted", "--compare=base")
+
+    def is_reused() -> bool:
+        return "reused" in json.dumps(suite.json(*both)["experiments"][0]["sections"].get("cache") or {})
+
+    suite.run(*both)
+    assert is_reused()
+    with closing(sqlite3.connect(suite.path / ".crucible/crucible.db")) as connection:
+        connection.execute("UPDATE calls SET think = NULL")
+        connection.commit()
+
+    assert not is_reused()
+
+
 def test_a_stored_run_of_another_setting_is_refused(thinking):
     run = thinking.json("--crucible-adapter=scripted")["run"]["id"]
 
