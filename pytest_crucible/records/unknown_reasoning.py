@@ -22,6 +22,7 @@ _FIRST_TAG = re.compile(rf"\s*+([<\[]{_NAME}[>\]])", re.IGNORECASE)
 _FIRST_WORDS = re.compile(r"\s*+(analysis(?=[A-Z])|Here(?: is|'s) my thought process:)")
 # What is left of a header on a channel where special tokens are cut.
 _HEADER = re.compile(r"assistant(?:final|analysis|commentary)(?=[A-Z\d])")
+_WORDS = ("think", "thought", "reasoning", "scratch", "monologue", "channel", "message", "assistant")
 _SIGNS = ("<", "[", "◁", "assistant")
 
 
@@ -34,10 +35,18 @@ def unknown_reasoning(text: str) -> str:
     >>> unknown_reasoning("It is 3, no</deep_think>4"), unknown_reasoning("<b>4</b>")
     ('</deep_think>', '')
     """
-    answer = answer_text(text)
+    return find_unknown_mark(answer_text(text))
+
+
+def find_unknown_mark(answer: str) -> str:
+    """Return the first mark of an unknown form in an answer; empty without one."""
     first = _first_mark(answer)
     if first or not any(sign in answer for sign in _SIGNS):
         return first
+    # Most answers in HTML have none of the words.
+    lowered = answer.lower()
+    if not any(word in lowered for word in _WORDS):
+        return ""
     prose = _CODE.sub("``", answer)
     token = _TOKEN.search(prose) or _HEADER.search(prose)
     return token[0] if token else _unopened_tag(prose)

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from pytest_crucible.features.run_checks.finding import CheckInputs, Finding
-from pytest_crucible.records.reasoning import reasoning_length
-from pytest_crucible.records.unknown_reasoning import unknown_reasoning
+from pytest_crucible.records.reasoning import answer_span
+from pytest_crucible.records.unknown_reasoning import find_unknown_mark
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -42,12 +42,15 @@ def check_reasoning(inputs: CheckInputs) -> Iterator[Finding]:
 
 def count_reasoning(texts: Iterable[str]) -> ReasoningCounts:
     """Return how many replies have reasoning in their text, in a known form or with a mark of an unknown one."""
-    lengths, marks = [], []
+    replies, reasoning = 0, 0
+    marks = []
     for text in texts:
-        lengths.append(reasoning_length(text))
-        marks.append(unknown_reasoning(text))
-    unknown = list(filter(None, marks))
-    return ReasoningCounts(len(lengths), sum(map(bool, lengths)), len(unknown), unknown[0] if unknown else "")
+        start, end = answer_span(text)
+        replies += 1
+        reasoning += start > 0
+        if mark := find_unknown_mark(text[start:end]):
+            marks.append(mark)
+    return ReasoningCounts(replies, reasoning, len(marks), marks[0] if marks else "")
 
 
 def _describe(counts: ReasoningCounts) -> str:
