@@ -93,7 +93,9 @@ def shape_prompt(prompt: Any, template: Any = None) -> ShapedPrompt | None:
     system = "\0".join(_content(message).strip() for message in prompt if message["role"] in SYSTEM_ROLES)
     shape = Shape("messages", tuple(message["role"] for message in prompt), _digest(system) if system else "")
     last = template[-1] if isinstance(template, Sequence) and template else None
-    return ShapedPrompt(shape, _content(prompt[-1]), *_split_template(_content(last) if _is_message(last) else None))
+    return ShapedPrompt(
+        shape, _content(prompt[-1]), *_split_template(_content(last) if isinstance(last, Mapping) else None)
+    )
 
 
 def prompts_before_answers(prompt: Any) -> Iterator[Any]:
