@@ -182,6 +182,10 @@ class StoredExperiment:
         """Return the decisions that the run has made on a subject, by their numbers."""
         return load_decisions(self.store, self.run, subject)
 
+    def prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+        """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
+        return samples.first_prompts(self.store, self.samples(list(forms)), forms)
+
     def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
         """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""
         return outcomes.all_reply_texts(self.store, self.key, arm, self.plan.draws(arm), twin)
