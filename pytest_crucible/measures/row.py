@@ -168,6 +168,7 @@ class Difference:
 
 Check = Callable[[Measure, Sequence[MetricFacts]], str]
 CheckValues = Callable[[Measure, Mapping[str, "Prepared"]], str]
+Chances = Callable[[npt.ArrayLike, npt.ArrayLike, int], Floats]
 NoProof = Callable[[Measure, MetricFacts], str]
 
 
@@ -205,6 +206,9 @@ class Statistic:
     planned_as: Callable[[Measure, MetricFacts], MetricFacts] | None = None
     """The metric whose mean the statistic is, by which sample sizes are planned before a run."""
     condition: Literal["never", "optional", "always"] = "never"
+    chances: Chances | None = None
+    """How likely k draws of a sample pass, by its replies and successes; its name then ends in k, as in `pass^3`. None: it is
+    of no such draws."""
     percent_prefix: str | None = None
     """The letter of a name that ends in a percentage: `p` of `p95`."""
     expected_problem: Callable[[Sequence[Sample]], str] | None = None
@@ -231,7 +235,9 @@ class Statistic:
 
     @property
     def spelling(self) -> str:
-        return self.name if self.percent_prefix is None else f"{self.percent_prefix}95"
+        if self.percent_prefix is not None:
+            return f"{self.percent_prefix}95"
+        return self.name if self.chances is None else f"{self.name}3"
 
 
 def lazy_function(module: str, name: str, **options: Any) -> Callable[..., Any]:

@@ -31,6 +31,7 @@ from pytest_crucible.records.datasets import SAME_ANSWER, TWIN
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import VIEWS
 from pytest_crucible.records.statistics import KnownNumber, claims_on_samples, known_numbers
+from pytest_crucible.stats.number_format import quantity
 
 
 def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
@@ -175,6 +176,16 @@ def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], sam
         problem = problem_of(samples) if problem_of is not None else ""
         if problem:
             raise SpecError(f"{what} {problem}")
+
+
+def check_repeats(targets: Sequence[Target], contrasts: Sequence[Contrast], repeats: int) -> None:
+    """Raise SpecError for k draws of a sample that has fewer replies in one round, of one training and prompt."""
+    for what, measure in _measures(targets, contrasts):
+        if measure.draws is not None and measure.draws > repeats:
+            raise SpecError(
+                f"{what} draws {quantity(measure.draws, 'reply')} to each sample, which has {repeats:,}: draw at most {repeats:,}, "
+                f"or ask for more, as in @pytest.mark.crucible(..., epochs={measure.draws})"
+            )
 
 
 def _measures(targets: Sequence[Target], contrasts: Sequence[Contrast]) -> Iterator[tuple[str, Measure]]:

@@ -3,6 +3,8 @@
 accuracy >= 0.80                    the mean
 rate(entailment >= 0.75) >= 0.45    the proportion of samples for which the condition holds
 count(high_flags) == 0              the sum over samples
+rate(mean_by_sample(ok) >= 0.8) >= 0.95    the share of samples of whose replies so many pass
+pass^3(ok) >= 0.80                  the chance that 3 draws of a sample all pass; pass@3: that some draw does
 p95(latency_s) <= 2                 a percentile
 auroc(score) >= 0.70                a statistic of a score and of the samples' `expected`
 ece(confidence, accuracy) <= 0.05   a statistic of two metrics
@@ -20,7 +22,7 @@ from typing import Any, cast
 
 from pytest_crucible.measures.row import Statistic
 from pytest_crucible.measures.table import MEAN, STATISTICS
-from pytest_crucible.plan.grammar import CONDITION, Requirement, Value, parse_requirement, parse_value
+from pytest_crucible.plan.grammar import BY_SAMPLE, CONDITION, Requirement, Value, parse_requirement, parse_value
 from pytest_crucible.plan.variants import term_metric
 from pytest_crucible.records import Contrast, DecisionRule, Measure, MetricFacts, Target
 from pytest_crucible.records.errors import SpecError, describe_type, suggest
@@ -98,15 +100,17 @@ def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
 
 def _measure_fields(value: Value, what: str) -> dict[str, Any]:
     """Return the fields of a Measure. Raises SpecError for terms or a condition that the statistic does not take."""
-    row, percent = _statistic(value, what)
+    row, number = _statistic(value, what)
     condition = value.condition
     if row.condition == ("never" if condition else "always"):
         raise SpecError(f"{what} cannot be read: {CONDITION}")
+    if value.by_sample and not row.of_replies:
+        raise SpecError(f"{what} cannot be read: {BY_SAMPLE}(...) {_BY_SAMPLE_EXAMPLE}")
     if row.of_slices and value.by is None:
         raise SpecError(f"{what} does not name the slices: add a field of the samples, as in {row.example!r}")
     if len(value.terms) != len(row.takes) and not row.takes_more:
         raise SpecError(
-            f"{what} gives {row.name}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
+            f"{what} gives {row.spelling}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
             f"write {row.example!r}"
         )
     first, *others = map(str, value.terms)
@@ -116,22 +120,31 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
         "metric": names[0],
         "further": tuple(names[1:]),
         "written": first if row.parts else "",
-        "quantile": None if percent is None else _quantile(percent, what),
+        "quantile": None if row.percent_prefix is None else _quantile(number, what),
+        "draws": None if row.chances is None else _draws(row, number, what),
+        "by_sample": value.by_sample,
         "inner_relation": None if condition is None else condition.relation,
         "inner_value": None if condition is None else condition.number,
         "by": value.by,
     }
 
 
-def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:
-    """Return the statistic's row, and the percentage of a percentile as it was written."""
+_BY_SAMPLE_EXAMPLE = "belongs in rate(...), as in 'rate(mean_by_sample(accuracy) >= 0.8) >= 0.95'"
+
+
+def _statistic(value: Value, what: str) -> tuple[Statistic, str]:
+    """Return the statistic's row, and the number at the end of its name as it was written: 95 of `p95`, 3 of `pass^3`."""
     function = value.function or MEAN.name
     for row in STATISTICS.values():
         if row.percent_prefix is None and row.name == function:
-            return row, None
+            return row, ""
+        if row.chances is not None and function.startswith(row.name):
+            return row, function.removeprefix(row.name)
         percent = function.removeprefix(row.percent_prefix or function)
         if percent and percent.replace(".", "", 1).isdigit() and percent[0] != ".":
             return row, percent
+    if function == BY_SAMPLE:
+        raise SpecError(f"{what} cannot be read: {BY_SAMPLE}(...) {_BY_SAMPLE_EXAMPLE}")
     names = [row.spelling for row in STATISTICS.values()]
     hint = suggest(function, names, always=f"the statistics are {', '.join(names)}")
     raise SpecError(f"{what} cannot be read: {function!r} is not a statistic: {hint}")
@@ -144,6 +157,14 @@ def _quantile(percent: str, what: str) -> float:
             f"{what} asks for p{percent}: write a percentage between 0 and 100, as in 'p95(latency_s) <= 2'"
         )
     return quantile
+
+
+def _draws(row: Statistic, number: str, what: str) -> int:
+    if not number.isdecimal() or int(number) < 1:
+        raise SpecError(
+            f"{what} asks for {row.name}{number}: write a whole number of draws from 1 on, as in {row.example!r}"
+        )
+    return int(number)
 
 
 def _metric_count(metrics: int) -> str:

@@ -18,6 +18,7 @@ from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 from pytest_crucible.plan.design import (
     check_expected,
+    check_repeats,
     contrasts_with_baselines,
     group_count,
     plan_metrics,
@@ -301,6 +302,7 @@ class ImportedTask:
         assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
         plan = _plan(task, path, identify(task.name, samples), facts, targets, contrasts_of_task)
+        check_repeats(targets, contrasts_of_task, plan.repeats)
         return cls(
             task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, plan.repeats), *assumptions)
         )
