@@ -216,6 +216,8 @@ class Statistic:
     of_slices: bool = False
     """It is the extreme of the slices of a field: its name needs `by`, it is decided by proof, and each of its metrics counts on
     the samples that this metric applies to."""
+    over_slices: bool = False
+    """It is one mean over the slices of a field: its name needs `by`, and which of them count alike, as in `by task, macro`."""
     takes_more: bool = False
     """It takes any number of metrics, each as the first."""
     of_replies: bool = False
@@ -228,6 +230,10 @@ class Statistic:
     """Parts of the metric that it is computed from, such as `pii.found` and `pii.annotated`; empty for the metric itself."""
     fills_inapplicable: bool = False
     """Its value with inapplicable samples at the metric's worst is reported too."""
+
+    @property
+    def by_field(self) -> bool:
+        return self.of_slices or self.over_slices
 
     @property
     def uses_expected(self) -> bool:

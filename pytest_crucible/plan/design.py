@@ -67,7 +67,7 @@ def expand_slices(
     """
     expanded: list[Contrast] = []
     for contrast in contrasts:
-        if contrast.by is None or contrast.slice or STATISTICS[contrast.statistic].of_slices:
+        if contrast.by is None or contrast.slice or STATISTICS[contrast.statistic].by_field:
             expanded.append(contrast)
             continue
         if contrast.by.within is not None:

@@ -1,7 +1,7 @@
 """The grammar that `quality_target` and `ab_compare` share: a syntax tree, its printed form and its parser.
 
     target   = value relation number
-    value    = term [by] | function "(" first [relation number] {"," term} [by] ")"
+    value    = term [by] | function "(" first [relation number] {"," term} [by ["," name]] ")"
     function = name [("@" | "^") number]
     first    = term | "mean_by_sample" "(" term ")"
     term     = metric ["." view] ["[" name [number] "]"]
@@ -84,12 +84,15 @@ class Value:
     by: By | None = None
     by_sample: bool = False
     """The condition is on the mean of each sample's replies: `mean_by_sample(accuracy) >= 0.8`."""
+    counts: str = ""
+    """The word after the fields: `macro` of `by task, macro`."""
 
     def __str__(self) -> str:
         first, *others = map(str, self.terms)
         first = f"{BY_SAMPLE}({first})" if self.by_sample else first
         condition = "" if self.condition is None else f" {self.condition}"
-        inner = ", ".join([f"{first}{condition}", *others]) + ("" if self.by is None else f" {self.by}")
+        by = ("" if self.by is None else f" {self.by}") + (f", {self.counts}" if self.counts else "")
+        inner = ", ".join([f"{first}{condition}", *others]) + by
         return f"{self.function}({inner})" if self.function else inner
 
 
@@ -156,7 +159,7 @@ class _Parser:
         first, by_sample = self._first()
         condition = self._condition()
         terms = (first, *self._while(",", self._term))
-        value = Value(terms, name, condition, self._by(), by_sample)
+        value = Value(terms, name, condition, self._by(), by_sample, self._counts())
         self._sign(")")
         return value
 
@@ -204,6 +207,12 @@ class _Parser:
             return None
         self._advance()
         return self.fields()
+
+    def _counts(self) -> str:
+        if self._token != ",":
+            return ""
+        self._advance()
+        return self._expect("name", "macro or micro")
 
     def fields(self) -> By:
         outer, self._example = self._example, FIELD_EXAMPLE

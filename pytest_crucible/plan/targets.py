@@ -3,6 +3,7 @@
 accuracy >= 0.80                    the mean
 rate(entailment >= 0.75) >= 0.45    the proportion of samples for which the condition holds
 count(high_flags) == 0              the sum over samples
+overall(accuracy by task, macro) >= 0.8    the mean of the slices' means; micro: of all samples, with slices as groups
 rate(mean_by_sample(ok) >= 0.8) >= 0.95    the share of samples of whose replies so many pass
 pass^3(ok) >= 0.80                  the chance that 3 draws of a sample all pass; pass@3: that some draw does
 p95(latency_s) <= 2                 a percentile
@@ -88,11 +89,11 @@ def check_decision(text: str, decide: str | None, *, by_proof: bool = False) -> 
 def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
     """Raise SpecError for a target on single slices, and for an equality of an extreme."""
     of_slices = STATISTICS[fields["statistic"]].of_slices
-    if fields["by"] is not None and not of_slices:
+    if fields["by"] is not None and not STATISTICS[fields["statistic"]].by_field:
         name, by = fields["metric"], fields["by"]
         raise SpecError(
-            f"{what} has {str(by)!r} outside of a statistic of slices: write worst({name} {by}), gap({name} {by}) or "
-            f"ratio({name} {by})"
+            f"{what} has {str(by)!r} outside of a statistic of slices: write worst({name} {by}), gap({name} {by}), "
+            f"ratio({name} {by}) or overall({name} {by}, macro)"
         )
     if of_slices and relation == "==":
         raise SpecError(f"{what} requires an equality, which no sample can prove: write <= or >=")
@@ -106,13 +107,14 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
         raise SpecError(f"{what} cannot be read: {CONDITION}")
     if value.by_sample and not row.of_replies:
         raise SpecError(f"{what} cannot be read: {BY_SAMPLE}(...) {_BY_SAMPLE_EXAMPLE}")
-    if row.of_slices and value.by is None:
+    if row.by_field and value.by is None:
         raise SpecError(f"{what} does not name the slices: add a field of the samples, as in {row.example!r}")
     if len(value.terms) != len(row.takes) and not row.takes_more:
         raise SpecError(
             f"{what} gives {row.spelling}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
             f"write {row.example!r}"
         )
+    _check_counts(row, value, what)
     first, *others = map(str, value.terms)
     names = [f"{first}.{part}" for part in row.parts] or [first, *others]
     return {
@@ -126,7 +128,24 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
         "inner_relation": None if condition is None else condition.relation,
         "inner_value": None if condition is None else condition.number,
         "by": value.by,
+        "counts": value.counts,
     }
+
+
+def _check_counts(row: Statistic, value: Value, what: str) -> None:
+    """Raise SpecError unless a mean over slices, and nothing else, says what counts alike."""
+    if value.counts and not row.over_slices:
+        raise SpecError(f"{what} has {value.counts!r} after its field, which only overall(...) takes: leave it out")
+    if not row.over_slices:
+        return
+    name = f"overall({value.terms[0]} {value.by}"
+    if value.counts not in ("macro", "micro"):
+        raise SpecError(
+            f"{what} does not say what counts alike: write {name}, macro), where each "
+            f"{value.by.title if value.by else 'slice'} does, or {name}, micro), where each sample does"
+        )
+    if value.by is not None and value.by.within is not None:
+        raise SpecError(f"{what} has within, which standardises gap, ratio and worst only: leave it out")
 
 
 _BY_SAMPLE_EXAMPLE = "belongs in rate(...), as in 'rate(mean_by_sample(accuracy) >= 0.8) >= 0.95'"

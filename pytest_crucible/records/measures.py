@@ -29,6 +29,7 @@ Alternative = Literal["regression", "non-inferior", "superior", "equivalent", "e
 Purpose = Literal["gate", "practice"]
 """A practice experiment is scored and gives no verdict: its samples may become training data."""
 Relation = Literal[">=", "<=", ">", "<", "=="]
+Counts = Literal["", "macro", "micro"]
 Value = bool | float | str
 
 
@@ -155,6 +156,8 @@ class Measure:
     """The metric as written, if the statistic uses its parts: `pii` of `pii.found` and `pii.annotated`."""
     by: By | None = None
     """The fields whose slices are compared, or of which `slice` is one."""
+    counts: Counts = ""
+    """What counts alike in a mean over slices: each slice (macro) or each sample (micro)."""
     slice: str = ""
     """The slice that a comparison is about; empty if it is about all samples, or all slices together."""
     slice_size: int = 0
@@ -202,7 +205,8 @@ class Measure:
     def _by(self) -> list[str]:
         if self.by is None:
             return []
-        return [f"{self.by} = {short_name(self.slice)}" if self.slice else str(self.by)]
+        counts = f", {self.counts}" if self.counts else ""
+        return [f"{self.by} = {short_name(self.slice)}" if self.slice else f"{self.by}{counts}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
