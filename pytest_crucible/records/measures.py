@@ -161,7 +161,7 @@ class Measure:
     slice: str = ""
     """The slice that a comparison is about; empty if it is about all samples, or all slices together."""
     slice_size: int = 0
-    """The number of samples in that slice."""
+    """The number of samples in that slice; of a mean over slices, of as many independent ones as it counts for."""
     draws: int | None = None
     """The k of `pass^k` and `pass@k`."""
     by_sample: bool = False

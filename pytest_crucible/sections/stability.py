@@ -86,12 +86,12 @@ def view(arms: Sequence[Stability], claims: Sequence[Claim]) -> View:
 def _stabilities(inputs: SectionInputs, metric: str) -> Iterator[Stability]:
     for arm, scores in zip(inputs.plan.arms, inputs.scores[metric], strict=True):
         repeats = _repeats(scores)
-        known = (~np.isnan(repeats)).sum(axis=-1)
-        if not (known > 1).any():
+        counts = (~np.isnan(repeats)).sum(axis=-1)
+        if not (counts > 1).any():
             continue
         spans = np.nanmax(repeats, axis=-1, initial=-np.inf) - np.nanmin(repeats, axis=-1, initial=np.inf)
-        flags = (known > 1) & (spans > 0)
-        chosen = (known > 1).any(axis=1)
+        flags = (counts > 1) & (spans > 0)
+        chosen = (counts > 1).any(axis=1)
         flaky = flags.any(axis=1)
         clusters = None if inputs.clusters is None else inputs.clusters[chosen]
         share = estimate_values(
@@ -100,7 +100,7 @@ def _stabilities(inputs: SectionInputs, metric: str) -> Iterator[Stability]:
         yield Stability(
             arm=arm.name,
             metric=metric,
-            repeats=int(known.max()),
+            repeats=int(counts.max()),
             n=int(chosen.sum()),
             flaky=int(flaky.sum()),
             share=share.value,

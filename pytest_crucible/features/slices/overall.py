@@ -72,17 +72,17 @@ def prepare(observations: Observations, end: End) -> Prepared:
         return replace(plain, values=np.array([]), problem=f"{names} has no value, so that the mean of all slices is unknown")
     if are_drawn(codes, observations.clusters):
         return _means_of_slices(replace(plain, note=_drawn_text(observations)), codes)
-    return replace(plain, note=f"about {_values_text(observations, 'these')} alone")
+    return replace(plain, note=f"the claim is about {_values_text(observations)} alone")
 
 
 def _drawn_text(observations: Observations) -> str:
-    return f"about others like {_values_text(observations, 'these')}, too"
+    return f"the claim is about others like {_values_text(observations)}, too"
 
 
-def _values_text(observations: Observations, which: str) -> str:
+def _values_text(observations: Observations) -> str:
     """Return `these 12 values of task`."""
     assert observations.slicing is not None and observations.measure.by is not None
-    return f"{which} {quantity(observations.slicing.count, 'value')} of {observations.measure.by.title}"
+    return f"these {quantity(observations.slicing.count, 'value')} of {observations.measure.by.title}"
 
 
 def are_drawn(codes: Clusters, clusters: Clusters | None) -> bool:
@@ -125,7 +125,7 @@ def estimate(prepared: Prepared, level: float) -> Measured:
         return means.estimate_mean(prepared, level) if len(prepared.values) else no_data(prepared)
     groups = counted_clusters(prepared.clusters)
     try:
-        mean = _stratified(prepared, prepared.values)
+        mean = _mean_of_strata(prepared, prepared.values)
     except NotEnoughData as refusal:
         return Measured(_mean(prepared), None, groups, str(refusal))
     is_binary = prepared.kind == "binary" and bool(np.isin(prepared.values, (0.0, 1.0)).all())
@@ -198,7 +198,7 @@ def _compare_strata(first: Prepared, second: Prepared, alpha: float) -> Differen
 def _with_bounds(
     plain: Difference, prepared: Prepared, differences: Floats, limits: Numbers, alpha: float
 ) -> Difference:
-    mean = _stratified(prepared, differences)
+    mean = _mean_of_strata(prepared, differences)
     deviation = math.sqrt(plain.n) * mean.se
     if not all(map(math.isfinite, limits)):
         interval = stratified_interval(mean, level=1 - alpha, is_binary=False, bounds=limits)
@@ -243,7 +243,7 @@ def _mean(prepared: Prepared) -> float:
     return float(stratum_weights(_codes(prepared), prepared.weights) @ prepared.values)
 
 
-def _stratified(prepared: Prepared, values: Floats) -> StratifiedMean:
+def _mean_of_strata(prepared: Prepared, values: Floats) -> StratifiedMean:
     return stratified_mean(values, _codes(prepared), sizes=prepared.weights, clusters=prepared.clusters)
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pytest_crucible.measures.means import metric_direction, metric_range
+from pytest_crucible.measures.means import mean_facts, metric_direction, metric_range
 from pytest_crucible.measures.row import Statistic, lazy_function
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 
@@ -95,6 +95,7 @@ ROWS = (
         value_range=metric_range,
         higher_is_better=metric_direction,
         no_proof=_no_proof_of_mean,
+        planned_as=mean_facts,
         over_slices=True,
     ),
 )

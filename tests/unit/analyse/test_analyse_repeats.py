@@ -42,11 +42,11 @@ def share_of_draws(rows, k, rule):
     return np.mean([np.mean([rule(draw) for draw in combinations(row, k)]) for row in rows if len(row) >= k])
 
 
-def known(row):
+def scored_replies(row):
     return [value for value in row if value != LOST]
 
 
-def filled(rows, value):
+def fill_lost(rows, value):
     return [[value if reply == LOST else reply for reply in row] for row in rows]
 
 
@@ -54,12 +54,12 @@ def filled(rows, value):
 def test_draws_of_a_sample_are_all_its_subsets_of_k_replies(rows, k):
     for name, rule in (("pass^", all), ("pass@", any)):
         result = target(f"{name}{k}(m) >= 0.5", rows)
-        values = [known(row) for row in rows if len(known(row)) >= k]
+        values = [scored_replies(row) for row in rows if len(scored_replies(row)) >= k]
 
         assert (result.estimate.n, result.estimate.lost) == (len(values), sum(LOST in row for row in rows))
         assert result.estimate.value == (pytest.approx(share_of_draws(values, k, rule)) if values else None)
         if result.estimate.lost:
-            worst, best = (share_of_draws(filled(rows, value), k, rule) for value in (False, True))
+            worst, best = (share_of_draws(fill_lost(rows, value), k, rule) for value in (False, True))
             assert (result.evidence.worst.value, result.evidence.best.value) == pytest.approx((worst, best))
 
 

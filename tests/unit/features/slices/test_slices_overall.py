@@ -66,7 +66,7 @@ def test_a_macro_mean_is_of_these_tasks_and_has_the_error_of_a_stratified_mean(t
     assert result.estimate.value == pytest.approx(mean)
     assert (result.estimate.interval.low, result.estimate.interval.high) == pytest.approx((mean - half, mean + half))
     assert (result.estimate.method, result.estimate.n, result.estimate.clusters) == ("t, stratified", 56, None)
-    assert result.note == "about these 3 values of task alone"
+    assert result.note == "the claim is about these 3 values of task alone"
     lower, upper = result.evidence.observed.lower, result.evidence.observed.upper
     assert lower < mean - half / 2 < mean + half / 2 < upper
 
@@ -106,7 +106,7 @@ def test_tasks_that_are_groups_are_drawn_like_others():
         (direct.interval.low, direct.interval.high)
     )
     assert (result.estimate.n, result.estimate.clusters) == (len(tasks), 8)
-    assert result.note == "about others like these 8 values of task, too"
+    assert result.note == "the claim is about others like these 8 values of task, too"
 
 
 def test_a_micro_mean_is_of_all_samples_with_the_tasks_as_groups():
