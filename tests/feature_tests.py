@@ -17,6 +17,7 @@ FILES = {
     "judges": "judges",
     "registry": "registry registry_weights model_gates watch",
     "robustness": "robustness",
+    "run_checks": "run_checks",
     "slices": "conditional slices slices_in_sessions fairness_numbers",
     "stages": "stages stop estimate",
     "sweeps": "sweep search",

@@ -14,6 +14,7 @@ from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.backends.stack import OuterWrapper
 from pytest_crucible.records import Adapter, Arm, Dataset, Role, TrainingResult
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.secret_settings import is_secret
 from pytest_crucible.records.serialize import canonical
 
 
@@ -88,7 +89,22 @@ def describe_arm(
         members=members,
         trained_on=trained_on,
         variables=adapter.variables,
+        settings=model_settings(adapter.options),
+        without_effect=getattr(backend, "without_effect", ""),
     )
+
+
+_OF_TRANSPORT = frozenset({"api_key_env", "ca_file", "client", "headers", "latency_s", "stream", "transport", "verify"})
+"""Settings on which no reply depends."""
+
+
+def model_settings(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that say which model answers and how it is asked, without secrets.
+
+    >>> model_settings({"model": "v2", "system": "Be brief.", "api_key_env": "KEY"})
+    {'model': 'v2', 'system': 'Be brief.'}
+    """
+    return {name: value for name, value in options.items() if name not in _OF_TRANSPORT and not is_secret(name)}
 
 
 def _identify(backend: Backend, variables: Mapping[str, Any], outer: Sequence[OuterWrapper]) -> str:

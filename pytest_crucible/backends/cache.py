@@ -160,15 +160,15 @@ class Cached(Wrapper):
             await other.wait()
         in_flight[key] = done = asyncio.Event()
         try:
-            return await self._lookup(key, request) or await self._send_and_store(key, request)
+            cached = await self._policy.replies.get(key)
+            if cached is None or (cached.at < self._policy.begun and self._policy.is_refreshed(request.arm)):
+                return await self._send_and_store(key, request, cached)
+            return self._count_hit(cached, request)
         finally:
             del in_flight[key]
             done.set()
 
-    async def _lookup(self, key: str, request: Request) -> Reply | None:
-        cached = await self._policy.replies.get(key)
-        if cached is None or (cached.at < self._policy.begun and self._policy.is_refreshed(request.arm)):
-            return None
+    def _count_hit(self, cached: CachedReply, request: Request) -> Reply:
         # The model has answered this sample before: what is late now is not its server alone.
         note_answer()
         tally = self._policy.tally(request.experiment, request.arm)
@@ -177,7 +177,8 @@ class Cached(Wrapper):
         self._emit(Event.about("cache.hit", request, facts={"kept_at": cached.at}))
         return cached.reply
 
-    async def _send_and_store(self, key: str, request: Request) -> Reply:
+    async def _send_and_store(self, key: str, request: Request, before: CachedReply | None) -> Reply:
+        """Send a request; `before` is the cached reply that the new one takes the place of."""
         started = time.perf_counter()
         reply = await self._send(request)
         # An invalid reply is reported by the experiment.
@@ -187,6 +188,8 @@ class Cached(Wrapper):
                 reply = replace(reply, latency_s=time.perf_counter() - started)
             cached = CachedReply(reply=reply, identity=self.identity, at=time.time())
             self._policy.replies.put(key, cached, overwrite=self._policy.is_refreshed(request.arm))
+            if before is not None and should_repeat(request):
+                reply = replace(reply, as_before=_content(reply) == _content(before.reply))
         return reply
 
     async def _send(self, request: Request) -> Reply:
@@ -196,6 +199,22 @@ class Cached(Wrapper):
             tally.missing.add((request.sample, request.repeat))
             raise _missing_reply(request)
         return await self.inner.generate(request)
+
+
+def should_repeat(request: Request) -> bool:
+    """Return whether the same reply is expected of an equal request: at temperature 0, or with a seed.
+
+    >>> should_repeat(Request(input="2 + 2", sample="a", repeat=0, parameters={"temperature": 0}))
+    True
+    """
+    # What seed is sent depends on the repeat, for which the key of a later round has another name.
+    is_seeded = request.parameters.get("seed") is not None and request.draw is None
+    return request.parameters.get("temperature") == 0 or is_seeded
+
+
+def _content(reply: Reply) -> tuple[str, str, list[Mapping[str, Any]]]:
+    # A server gives each tool call an id of its own.
+    return reply.text, reply.reasoning, [{**call, "id": None} for call in reply.tool_calls]
 
 
 class CacheOnlyBackend:

@@ -149,8 +149,13 @@ class LocalBackend:
         training: TrainingResult | None = None,
         step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
+        without_effect: str = "",
     ) -> None:
-        """`step` is one that the recipe kept before its end; `trained_on` are the files of the training, SHA-256 -> name."""
+        """`step` is one that the recipe kept before its end; `trained_on` are the files of the training, SHA-256 -> name.
+
+        `without_effect` is why the weights change no reply of the base, if they do not.
+        """
+        self.without_effect = without_effect
         self.identity, self.training, self.step, self.trained_on = identity, training, step, trained_on or {}
         self._sampler, self._name = sampler, name
 
@@ -226,6 +231,7 @@ def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBa
         training=None if lineage is None else lineage.result,
         step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
+        without_effect="one factor of each of its LoRA pairs is 0" if adapter.changes_nothing else "",
     )
 
 

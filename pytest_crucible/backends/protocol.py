@@ -210,7 +210,7 @@ def _is_amount(value: Any) -> bool:
 
 
 _FIELDS = (
-    *((name, _is_text, "a text") for name in ("text", "finish", "model")),
+    *((name, _is_text, "a text") for name in ("text", "finish", "model", "system_fingerprint", "server")),
     *((name, is_count, "a whole number from 0, or None") for name in ("input_tokens", "output_tokens")),
     *((name, _is_amount, "a number from 0, or None") for name in ("latency_s", "first_token_s", "cost_usd")),
 )

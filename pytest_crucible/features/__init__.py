@@ -31,6 +31,7 @@ NAMES: tuple[str, ...] = (
     "cns3",
     "training",
     "cookbook",
+    "run_checks",
 )
 """The features, in the order in which their hooks are called."""
 

@@ -229,7 +229,7 @@ def withheld_reason(analysis: Analysis) -> str:
     if plan.selected < plan.planned:
         return f"only {plan.selected} of {plan.planned} samples were selected"
     if analysis.finished:
-        return ""
+        return next((doubt.reason for doubt in analysis.doubts), "")
     # A wrong key or model: a resumed run would only be refused again.
     if analysis.unanswered:
         return f"sampling stopped before the first result of {' and '.join(analysis.unanswered)}"

@@ -91,6 +91,15 @@ def claim_verdicts(analysis: Analysis, withheld: str, *, alpha: float) -> Iterat
             proven=proven,
             reason=(claim.reason or "the claim is proven") if proven else untested or "the claim is not proven",
         )
+    for doubt in analysis.doubts:
+        yield Verdict(
+            nodeid=analysis.plan.nodeid,
+            subject=doubt.subject,
+            kind="claim",
+            state="missed",
+            proven=True,
+            reason=doubt.reason,
+        )
     for name, outcome in analysis.sections.items():
         # A section that has no such claims, or that raised when they were known, changes no verdict.
         if outcome.hides_claims:
@@ -194,8 +203,16 @@ def decide_verdicts(
         deciding = (item for item in analysis.comparisons if item.contrast.decides)
         of_analysis += [hold_proven(analysis, item, _comparison_verdict(analysis, item, families)) for item in deciding]
         of_analysis += claim_verdicts(analysis, withheld_reason(analysis), alpha=alpha)
-        verdicts += leave_open(analysis, of_analysis)
+        verdicts += leave_open(analysis, _add_remarks(analysis, of_analysis))
     return tuple(verdicts)
+
+
+def _add_remarks(analysis: Analysis, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Yield the verdicts with what sections say about them."""
+    remarks = [outcome.remarks for outcome in analysis.sections.values() if outcome.remarks]
+    for verdict in verdicts:
+        sentences = [of_section[verdict.subject] for of_section in remarks if verdict.subject in of_section]
+        yield replace(verdict, reason="; ".join((verdict.reason, *sentences))) if sentences else verdict
 
 
 def _family_p_values(analyses: Sequence[Analysis]) -> list[float | None]:

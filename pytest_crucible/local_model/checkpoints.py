@@ -94,6 +94,14 @@ class Adapter:
             factors[name] = values.astype(np.float32)
         return Adapter(spec, factors)
 
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether the product of each pair of factors is 0, so that the adapter answers as its base."""
+        pairs = {name.rpartition(".")[0] for name in self.factors}
+        return not self.spec.scale or not any(
+            self.factors[f"{name}.A"].any() and self.factors[f"{name}.B"].any() for name in pairs
+        )
+
     def merge_into(self, weights: Weights) -> Weights:
         """Return the base's weights with the change added. Unchanged arrays are shared, not copied."""
         # "layers.0.qkv.A" and "layers.0.qkv.B" change "layers.0.qkv".

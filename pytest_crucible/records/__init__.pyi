@@ -18,6 +18,7 @@ from .datasets import VariantGroup as VariantGroup
 from .measures import CLEAN as CLEAN
 from .measures import HUMAN as HUMAN
 from .measures import ORDERS as ORDERS
+from .measures import VOTES as VOTES
 from .measures import Alternative as Alternative
 from .measures import Applies as Applies
 from .measures import Contrast as Contrast

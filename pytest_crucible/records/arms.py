@@ -145,3 +145,7 @@ class Arm:
     """SHA-256 -> name of each file that it was trained on, as far as that is known or declared."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The adapter's variables, as they were written. They are part of the identity."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """The adapter's settings that say which model answers and how it is asked, such as `model` and `system`."""
+    without_effect: str = ""
+    """Why its weights change no reply of their base; empty where they do, or where that is not known."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pytest_crucible.records.datasets import AppliesTo, By, VariantGroup, short_name
@@ -77,8 +77,8 @@ def _parse_share(amount: Any) -> float | None:
     return float(match[1]) / 100 if match else None
 
 
-# End the names of a judged metric's side values: its level and a person's; how a reply fares in each place.
-HUMAN, ORDERS = ".human", ".orders"
+# End the names of a judged metric's side values: its level and a person's; how a reply fares in each place; several votes.
+HUMAN, ORDERS, VOTES = ".human", ".orders", ".votes"
 CLEAN = "clean"
 """The key of the label of the reply to the original sample, if a sample has labels of replies to its variants, too."""
 
@@ -113,6 +113,8 @@ class MetricFacts:
     """The relevant difference is a share of a ratio: 0.1 was written as "10 %"."""
     reach: float | None = None
     """The largest change of one sample between two arms, repeats averaged, that is possible; None: that of the bounds."""
+    judge_requests: int = field(default=0, compare=False)
+    """Requests to the judge for each reply, without repeated ones. 0 in runs from before it was stored, too."""
 
     @property
     def largest_change(self) -> float:

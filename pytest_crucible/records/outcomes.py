@@ -176,6 +176,10 @@ class Reply:
     """The further choices, where more than one was asked for."""
     model: str = ""
     """The model's own name for itself."""
+    system_fingerprint: str = ""
+    """The server's name for the configuration behind the model, as OpenAI's endpoints give it."""
+    server: str = ""
+    """What the server says of itself in its headers, such as `server: uvicorn`."""
     cost_usd: float | None = None
     """None, not 0, where the price is not known."""
     cached: bool = False
@@ -186,6 +190,8 @@ class Reply:
     """The model's reasoning, where the server sends it apart from the text. Metrics see the text's `<think>` block here, too."""
     paid_by: str = ""
     """The run that paid for a cached reply; empty for this run, or where that is not known."""
+    as_before: bool | None = None
+    """Whether it equals the cached reply that it replaces (--crucible-cache=refresh), at temperature 0 or with a seed; else None."""
     lost_members: Mapping[str, str] = field(default_factory=dict)
     """The members of an ensemble that gave no reply, and why."""
     consensus: float | None = None

@@ -221,6 +221,15 @@ class Plan:
         """Return the number of replies that an arm is planned to give, variants included."""
         return self.draws(arm).size * (self.selected + sum(variant.samples for variant in self.variants))
 
+    def count_new_replies(self) -> int:
+        """Return the number of replies that all arms but stored runs are planned to give."""
+        return sum(self.count_replies(number) for number, arm in enumerate(self.arms) if arm.stored_run is None)
+
+    @property
+    def judge_requests(self) -> int:
+        """Requests to the judge that the metrics of a reply take, without repeated ones."""
+        return sum(facts.judge_requests for facts in self.metrics)
+
     def variant_name(self, twin: int) -> str:
         """Return the name of a variant by the number of its twins; empty for 0, the original samples."""
         return self.variants[twin - 1].name if twin else ""

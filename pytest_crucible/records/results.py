@@ -12,7 +12,7 @@ from pytest_crucible.records.outcomes import Unit
 from pytest_crucible.records.plan import Plan
 from pytest_crucible.records.statistics import Comparison, Estimate, TargetResult
 from pytest_crucible.records.usage import JUDGE, BudgetSpent
-from pytest_crucible.records.views import SectionOutcome
+from pytest_crucible.records.views import Doubt, SectionOutcome
 
 RULES_VERSION = 2
 """2: a gate asks whether arms are alike, by permutation, and bounds of the mean say what is proven (decision 0050).
@@ -283,6 +283,11 @@ class Analysis:
     """Whether the claims that bounds decide share alpha with the comparisons."""
     sections: Mapping[str, SectionOutcome] = field(default_factory=dict)
     """Results and views of the report's sections, by name, in the order in which they are shown."""
+
+    @property
+    def doubts(self) -> tuple[Doubt, ...]:
+        """The facts by which no verdict is believed."""
+        return tuple(doubt for outcome in self.sections.values() for doubt in outcome.doubts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pytest_crucible.records.measures import State
@@ -140,6 +140,8 @@ class View:
     curves: tuple[Curves, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()
+    is_first: bool = False
+    """Whether its tables and notes stand before the verdicts."""
     document: Any = None
     """The JSON value under `sections` in JSON reports: scalars, lists, mappings, and records of them."""
 
@@ -163,6 +165,15 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Doubt:
+    """A fact by which an experiment did not measure what it claims to: it fails, and none of its verdicts is decided."""
+
+    subject: str
+    reason: str
+    """A sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SectionOutcome:
     """The result of a section for one experiment."""
 
@@ -174,6 +185,10 @@ class SectionOutcome:
     """The exception of a section that raised. Its view then shows this."""
     traceback: tuple[str, ...] = ()
     """The innermost lines of the traceback of a section that raised."""
+    doubts: tuple[Doubt, ...] = ()
+    """Why no verdict on the experiment is believed."""
+    remarks: Mapping[str, str] = field(default_factory=dict)
+    """Sentences that explain verdicts, by the verdict's subject."""
     hides_claims: bool = False
     """The section raised before its claims were known, and may have had some that fail the session: an error in the suite."""
 

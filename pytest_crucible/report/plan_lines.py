@@ -63,8 +63,7 @@ def _size(plan: Plan) -> str:
         samples += f" x {draws.rounds} rounds"
     if plan.variants:
         samples += f", as they are and in {quantity(len(plan.variants), 'variant')}"
-    queried = [number for number, arm in enumerate(plan.arms) if arm.stored_run is None]
-    arm_count, total = len(queried), sum(map(plan.count_replies, queried))
+    arm_count, total = sum(arm.stored_run is None for arm in plan.arms), plan.count_new_replies()
     *first, last = map(str, trainings)
     of_trainings = f" x arms of {', '.join(first)} and {last} trainings"
     arms = f" x {arm_count} arms" if len(set(trainings)) == 1 else of_trainings

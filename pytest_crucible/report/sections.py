@@ -37,6 +37,8 @@ class JoinedSection:
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
     curves: tuple[Curves, ...] = ()
+    is_first: bool = False
+    """Whether it stands before the verdicts."""
 
 
 def joined_sections(run: Run) -> tuple[JoinedSection, ...]:
@@ -90,6 +92,7 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         tables=tuple(table for table in whole if table.rows),
         charts=tuple(charts),
         curves=tuple(curves),
+        is_first=any(view.is_first for _, view in views),
     )
 
 
@@ -104,19 +107,23 @@ def _without_empty_columns(table: Table) -> Table:
 LONGEST_DETAIL = 200
 
 
-def notes(run: Run, *, verbosity: int = 0) -> Iterator[Note]:
-    """Yield the notes of a run, each with its experiment's name. With a verbosity above 0: only the additional ones."""
-    if run.rules != RULES_VERSION and verbosity == 0:
+def notes(run: Run, *, verbosity: int = 0, is_first: bool | None = None) -> Iterator[Note]:
+    """Yield the notes of a run, each with its experiment's name. With a verbosity above 0: only the additional ones.
+
+    `is_first` chooses those of the sections before the verdicts, or all others; None both.
+    """
+    if run.rules != RULES_VERSION and verbosity == 0 and not is_first:
         yield Note(text=_rules_text(run))
     # The tables have the reasons of verdicts already.
     reasons = {verdict.reason for verdict in run.verdicts}
     for analysis in run.experiments:
         name = experiment_name(analysis.plan.nodeid)
-        of_sections = [note for _, view in section_views(analysis) for note in view.notes]
+        views = (view for _, view in section_views(analysis) if is_first in (None, view.is_first))
+        of_sections = [note for view in views for note in view.notes]
         for note in (note for note in of_sections if note.verbosity == verbosity):
             details = tuple(printable(detail, LONGEST_DETAIL) for detail in note.details)
             yield Note(text=f"{name}: {note.text}", details=details)
-        if verbosity == 0:
+        if verbosity == 0 and not is_first:
             texts = dict.fromkeys(
                 comparison.note
                 for comparison in analysis.comparisons

@@ -49,6 +49,9 @@ def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
     more = ""
     if verbosity == 0:
         run, more = fold_experiments(run)
+    for level in range(min(verbosity, 2) + 1):
+        yield from _section_tables(run, level, width, is_first=True)
+        yield from _notes(run, level, is_first=True)
     yield from _verdicts(run, verbosity, width)
     yield from _section_tables(run, 0, width)
     yield from map(Line, _unjudged_lines(run))
@@ -87,15 +90,16 @@ def _needs_a_look(verdict: Verdict) -> bool:
     return verdict.state != "met" or (verdict.kind == "comparison" and not verdict.proven)
 
 
-def _section_tables(run: Run, verbosity: int, width: int) -> Iterator[Line]:
-    for section in joined_sections(run):
+def _section_tables(run: Run, verbosity: int, width: int, *, is_first: bool = False) -> Iterator[Line]:
+    """Yield the tables of the sections that stand before the verdicts, or of the others."""
+    for section in (section for section in joined_sections(run) if section.is_first == is_first):
         for table in section.tables:
             if table.verbosity == verbosity:
                 yield from _table(table, len(run.experiments) > 1, width)
 
 
-def _notes(run: Run, verbosity: int) -> Iterator[Line]:
-    for note in notes(run, verbosity=verbosity):
+def _notes(run: Run, verbosity: int, *, is_first: bool = False) -> Iterator[Line]:
+    for note in notes(run, verbosity=verbosity, is_first=is_first):
         yield Line(note.text)
         yield from (Line(f"    {detail}") for detail in note.details)
 

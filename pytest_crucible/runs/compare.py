@@ -18,9 +18,9 @@ from pytest_crucible.records.datasets import SAME_ANSWER
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import VIEWS, Direction, view_problem
 from pytest_crucible.records.results import rules_of
+from pytest_crucible.runs.compared_details import ComparedArm, ComparedDetails
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
 from pytest_crucible.runs.plugins import installed_extensions, variant_rules
-from pytest_crucible.sections.inputs import NoStoredDetails
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.outcomes import load_outcomes
@@ -67,7 +67,7 @@ def compare_runs(
     both = [(entry, other[entry[1].nodeid]) for entry in store.experiments(ours.run) if entry[1].nodeid in other]
     tables = [_table(store, ours, theirs, *pair, ask, directions or {}) for pair in both]
     compared = [table for table in tables if table is not None]
-    if compared and not any(inputs.plan.contrasts for inputs, _ in compared):
+    if compared and not any(inputs.plan.contrasts for inputs, *_ in compared):
         raise SpecError(
             f"nothing was compared: {_arm_text(ours)} and {_arm_text(theirs)} have no metric in common with a number"
         )
@@ -77,17 +77,17 @@ def compare_runs(
             "and arms that it queried"
         )
     analyses, family_size = analyse_together(
-        lambda: [(inputs, NoStoredDetails()) for inputs, _ in compared],
+        lambda: [(inputs, details) for inputs, _, details in compared],
         installed_extensions().sections,
         alpha=alpha,
-        declared=sum(contrast.shares_alpha for inputs, _ in compared for contrast in inputs.plan.contrasts),
+        declared=sum(contrast.shares_alpha for inputs, *_ in compared for contrast in inputs.plan.contrasts),
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts, alpha=alpha)
     whole = replace(whole, rules=rules_of(whole.environment), decided_again=True)
     # Not a stored run: the id names both sides.
     run = replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
-    return run, tuple(note for _, notes in compared for note in notes)
+    return run, tuple(note for _, notes, _ in compared for note in notes)
 
 
 Entered = tuple[int, Plan, bool]
@@ -102,16 +102,16 @@ def _table(
     theirs_entry: Entered,
     ask: ChooseContrasts,
     directions: Mapping[str, Direction],
-) -> tuple[AnalysisInputs, list[str]] | None:
-    """Return both arms' replies to the candidate's samples, and notes; None if the experiment lacks one of the arms."""
+) -> tuple[AnalysisInputs, list[str], ComparedDetails] | None:
+    """Return both arms' replies to the candidate's samples, notes, and what is stored of them; None if an arm is missing."""
     numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
     began = store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0])
     if numbers[0] is None or numbers[1] is None or not began:
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
     places, notes = _places(store, ours_entry[1], theirs_entry[1])
-    moved = (ours_entry, numbers[0], {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], places)
-    inputs = _inputs(store, plan, [_move_arm(store, plan, arm, *of_arm) for arm, of_arm in enumerate(moved)])
+    moved = (ours_entry, numbers[0], 0, {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], 1, places)
+    inputs = _inputs(store, plan, [_move_arm(store, plan, *of_arm) for of_arm in moved])
     inputs = replace(
         inputs, finished=ours_entry[2] and theirs_entry[2], known_kinds=store.known_kinds(plan, ours_entry[0] + 1)
     )
@@ -123,7 +123,8 @@ def _table(
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
     whole = replace(inputs, plan=queried, expected=expected, metadata=metadata)
-    return whole, notes_of_experiment
+    sides = tuple(_compared_arm(store, plan, *of_arm) for of_arm in moved)
+    return whole, notes_of_experiment, ComparedDetails(store=store, dataset=plan.dataset_sha256, arms=sides)
 
 
 def _choose_comparisons(
@@ -158,14 +159,28 @@ MovedArm = tuple[ArmOutcomes, Mapping[str, ArmOutcomes]]
 """The outcomes of an arm on the original samples, and on each variant by its name, at their places in the comparison."""
 
 
+def _compared_arm(
+    store: RunStore, plan: Plan, entry: Entered, number: int, arm: int, places: Mapping[int, int]
+) -> ComparedArm:
+    stored = load_experiment(store, entry[0])
+    return ComparedArm(
+        stored=stored, number=number, positions=places, repeats=_repeat_places(plan, entry[1], number, arm)
+    )
+
+
+def _repeat_places(plan: Plan, own: Plan, number: int, arm: int) -> dict[int, int]:
+    """Return the place of a reply in a stored experiment -> its place in the comparison."""
+    texts = [form.sha256 for form in own.prompts]
+    prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
+    return repeat_places(own.draws(number), plan.draws(arm), prompts)
+
+
 def _move_arm(
-    store: RunStore, plan: Plan, arm: int, entry: Entered, number: int, places: Mapping[int, int]
+    store: RunStore, plan: Plan, entry: Entered, number: int, arm: int, places: Mapping[int, int]
 ) -> MovedArm:
     """Return one arm of a stored experiment. `places` has position of a sample -> its position in the comparison."""
     key, own, _ = entry
-    texts = [form.sha256 for form in own.prompts]
-    prompts = [texts.index(form.sha256) for form in plan.prompts] or [0]
-    repeats = repeat_places(own.draws(number), plan.draws(arm), prompts)
+    repeats = _repeat_places(plan, own, number, arm)
     variants = load_variant_answers(store, key, number) if plan.variants else {}
     answers = load_outcomes(store, key, number, own.draws(number))
     on_variants = {name: realign(outcomes, places, repeats) for name, outcomes in variants.items()}

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_crucible.records.views import (
     Chart,
     Claim,
+    Doubt,
     Excerpt,
     Note,
     Point,
@@ -31,6 +32,10 @@ class Section(Protocol):
 
     A section without claims that can fail the session says so by an attribute, `decides = False`: when it raises, the session
     passes with a note in its place. Without the attribute a section that raises before its claims are known fails the session.
+
+    Two more functions are optional. `doubts(result)` returns facts by which the experiment did not measure what it claims to
+    (`Doubt`): each is a missed verdict, and all others are undecided. `remarks(result)` returns sentences that are added to the
+    reasons of verdicts, by their subject.
     """
 
     def compute(self, inputs: SectionInputs, /) -> Any:
@@ -49,6 +54,7 @@ class Section(Protocol):
 __all__ = [
     "Chart",
     "Claim",
+    "Doubt",
     "Excerpt",
     "Note",
     "Point",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +23,7 @@ from pytest_crucible.records import (
     Sample,
     Target,
 )
+from pytest_crucible.records.calls import CallColumns, ReplyColumns
 from pytest_crucible.records.datasets import By
 from pytest_crucible.records.plan import HelperReplies
 
@@ -82,6 +83,18 @@ class StoredDetails(Protocol):
 
     def replies(self, arm: int, positions: Sequence[int]) -> Mapping[int, str]:
         """Return an arm's first reply to the samples at some positions."""
+        return {}
+
+    def calls(self, arm: int) -> CallColumns:
+        """Return all calls of an arm about the original samples."""
+        return CallColumns()
+
+    def reply_columns(self, arm: int) -> ReplyColumns:
+        """Return all replies of an arm to the original samples."""
+        return ReplyColumns()
+
+    def long_texts(self, keys: Collection[bytes]) -> Mapping[bytes, str]:
+        """Return texts of calls and replies by the keys that stand for them."""
         return {}
 
     def helper(self, nodeid: str) -> HelperReplies | None:

@@ -81,7 +81,8 @@ def _compute(section: Section, inputs: SectionInputs) -> Iterator[SectionOutcome
         if result is not None:
             claims = _list_claims(section, result)
             _check_claims(section, claims)
-            yield SectionOutcome(result=result, claims=claims)
+            doubts, remarks = (getattr(section, name, lambda _: ())(result) for name in ("doubts", "remarks"))
+            yield SectionOutcome(result=result, claims=claims, doubts=tuple(doubts), remarks=dict(remarks))
     # sys.exit in a plugin's section is an error like others.
     except (Exception, SystemExit) as error:
         hides = may_decide(section) if claims is None else any(claim.fails for claim in claims)

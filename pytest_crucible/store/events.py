@@ -88,6 +88,11 @@ def judges_of(store: RunStore, nodeid: str) -> list[str]:
     return sorted(store.scalars(query))
 
 
+def judge_requests_of(store: RunStore, run: str, nodeid: str) -> int:
+    """Return how many requests to the judge the metrics of an experiment of a run took for each reply; 0 if that is unknown."""
+    return next((plan.judge_requests for _, plan, _ in store.experiments(run) if plan.nodeid == nodeid), 0)
+
+
 def _usages(store: RunStore, run: str, started: str, nodeid: str) -> list[PastUsage]:
     table = events.c
     query = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
@@ -19,9 +19,11 @@ from pytest_crucible.records import (
     ReusedReplies,
     Sample,
 )
+from pytest_crucible.records.calls import CallColumns, ReplyColumns
 from pytest_crucible.records.plan import HelperReplies
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, reused_outcomes, samples, schema
+from pytest_crucible.store.calls import load_calls, load_long_texts, load_replies
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import (
@@ -130,6 +132,18 @@ class StoredExperiment:
     def all_samples(self) -> Sequence[Sample]:
         """Return all samples, in the dataset's order."""
         return samples.all_samples(self.store, self.plan.dataset_sha256)
+
+    def calls(self, arm: int) -> CallColumns:
+        """Return all calls of an arm about the original samples."""
+        return load_calls(self.store, self.key, arm, self.plan.draws(arm))
+
+    def reply_columns(self, arm: int) -> ReplyColumns:
+        """Return all replies of an arm to the original samples."""
+        return load_replies(self.store, self.key, arm, self.plan.draws(arm))
+
+    def long_texts(self, keys: Collection[bytes]) -> Mapping[bytes, str]:
+        """Return texts of calls and replies by the keys that stand for them."""
+        return load_long_texts(self.store, keys)
 
     def helper(self, nodeid: str) -> HelperReplies | None:
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""

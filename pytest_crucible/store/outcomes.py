@@ -13,7 +13,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Result, Select, Table, and_, func, or_, select
 
-from pytest_crucible.records import HUMAN, ORDERS, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
+from pytest_crucible.records import HUMAN, ORDERS, VOTES, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
 from pytest_crucible.records.outcomes import join_outcomes, move_units
 from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
@@ -85,7 +85,7 @@ def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
         return replace(
             outcomes,
             judge_texts=_load_texts(
-                connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS)))
+                connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS, VOTES)))
             ),
             lost=[
                 Lost(Unit(row.position, 0, number, row.epoch), row.metric or None, row.reason, row.detail or "")
@@ -107,7 +107,7 @@ def _read(connection: Connection, arm: int | None) -> ArmOutcomes:
     """Return an arm's outcomes without lost values and texts."""
     replies, observations = schema.replies, schema.observations
     units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
-    positions, repeats, failures, skipped = _columns(units, 4)
+    positions, repeats, failures, skipped = read_columns(units, 4)
     of_arm = select(observations.c.metric).where(observations.c.arm == arm)
     return ArmOutcomes(
         positions=positions,
@@ -185,7 +185,7 @@ def _scores(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[st
     for metric in metrics:
         query = select(table.c.position, table.c.epoch, table.c.value, table.c.is_bool)
         rows = connection.execute(query.where(table.c.arm == arm, table.c.metric == metric, table.c.label.is_(None)))
-        positions, repeats, values, is_bool = _columns(rows, 4)
+        positions, repeats, values, is_bool = read_columns(rows, 4)
         scores[metric] = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=is_bool)
     return scores
 
@@ -204,7 +204,7 @@ def _metrics(connection: Any, query: Any) -> list[str]:
     return sorted(connection.execute(query.distinct()).scalars())
 
 
-def _columns(rows: Result[Any], width: int) -> Sequence[Any]:
+def read_columns(rows: Result[Any], width: int) -> Sequence[Any]:
     """Return the columns of a result. Rows are read in parts: all rows of a large arm would double the program's memory."""
     columns: list[list[Any]] = [[] for _ in range(width)]
     for part in rows.partitions(_PART):

@@ -166,7 +166,7 @@ def _size(store: RunStore) -> int:
 
 _TEXTS = {
     schema.replies: ("text", "detail"),
-    schema.calls: ("text", "error", "parameters"),
+    schema.calls: ("text", "error", "parameters", "answered_by"),
     schema.observations: ("label", "reason"),
     schema.lost: ("detail",),
     schema.events: ("error", "facts"),

@@ -281,6 +281,8 @@ _SCALARS: Mapping[str, type] = {
     "first_token_s": float,
     "finish": str,
     "model": str,
+    "system_fingerprint": str,
+    "server": str,
     "cost_usd": float,
     "reasoning": str,
 }

@@ -38,6 +38,7 @@ class CallRows:
         self._hide = hide
         self._run = run
         self._forms: set[int] = set()
+        self._answerers: dict[tuple[str, ...], list[str] | None] = {}
 
     def rows(self, units: Iterable[StoredUnit]) -> tuple[list[Row], list[Row]]:
         """Return rows of `calls`, and rows of `messages` for forms that have not been written before."""
@@ -90,7 +91,7 @@ class CallRows:
     def _reply(self, reply: Reply | None, scored: str | None) -> Row:
         """Return the columns about a reply. A text that the table `replies` has is not stored again."""
         if reply is None:
-            return {"text": None, "is_scored": False, "reasoning_id": None, "think": None, "paid_by": None}
+            return dict.fromkeys(_OF_A_REPLY) | {"is_scored": False}
         is_scored = reply.text == scored
         return {
             "text": None if is_scored else self._text(reply.text),
@@ -99,10 +100,26 @@ class CallRows:
             # In the text as it is stored, which may be shorter than the reply's: only where there is a block is it worth the time.
             "think": reasoning_length(self._text(reply.text)) if reasoning_length(reply.text) else None,
             "paid_by": reply.paid_by if reply.cached and reply.paid_by != self._run() else None,
+            "answered_by": self._answerer(reply),
+            "cached": reply.cached,
+            "as_before": reply.as_before,
         }
+
+    def _answerer(self, reply: Reply) -> list[str] | None:
+        """Return what the server says of itself. Most replies have the same, so that it is redacted once."""
+        names = (reply.model, reply.system_fingerprint, reply.server)
+        if names not in self._answerers:
+            if len(self._answerers) >= MOST_FORMS:
+                self._answerers.clear()
+            self._answerers[names] = [self._text(name) for name in names] if any(names) else None
+        return self._answerers[names]
 
     def _text(self, text: str) -> str:
         return sanitize_text(self._hide(text)) if text else ""
+
+
+_OF_A_REPLY = ("text", "reasoning_id", "think", "paid_by", "answered_by", "cached", "as_before")
+"""Columns of a call that are null where it has no reply, beside `is_scored`."""
 
 
 class _KnownTexts:

@@ -214,6 +214,12 @@ calls = _table(
     sa.Column("paid_by", sa.String(32)),
     sa.Column("text_id", sa.LargeBinary(16)),
     sa.Column("reasoning_id", sa.LargeBinary(16)),
+    # The model's own name, the system fingerprint and what the server's headers say, up to the last known; null: unknown.
+    sa.Column("answered_by", sa.JSON(none_as_null=True)),
+    # Whether the reply was read from the reply cache; null: unknown, in formats before 10.
+    sa.Column("cached", sa.Boolean),
+    # Whether a reply that should repeat the cached one, and was requested again, does; null for others.
+    sa.Column("as_before", sa.Boolean),
     sqlite_with_rowid=False,
 )
 
@@ -338,6 +344,7 @@ ADDED: tuple[tuple[sa.Table | sa.Column[Any], ...], ...] = (
     (decisions, training_sets),
     (variants.c.name, variants.c.sha256, twins),
     (store_key, tags.c.why),
+    (calls.c.answered_by, calls.c.cached, calls.c.as_before),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 

@@ -42,13 +42,13 @@ def whole(behaviour: Behaviour, body: Mapping[str, Any]) -> Json:
             choice["text"] = "".join(tokens)
         choices.append(choice)
     kind = "chat.completion" if chat else "text_completion"
-    return {**_about(kind, body), "choices": choices, "usage": _usage(body, tokens, len(choices))}
+    return {**_about(kind, behaviour, body), "choices": choices, "usage": _usage(body, tokens, len(choices))}
 
 
 def pieces(behaviour: Behaviour, body: Mapping[str, Any]) -> Iterator[Json]:
     """The answer as a stream's events: every token of every choice, the ends, and the usage where it is asked for."""
     chat, tokens, finish = _choose_answer(behaviour, body)
-    about = _about("chat.completion.chunk" if chat else "text_completion", body)
+    about = _about("chat.completion.chunk" if chat else "text_completion", behaviour, body)
     numbers = range(int(body.get("n") or 1))
     for token in tokens:
         for index in numbers:
@@ -78,11 +78,14 @@ def encode(answer: Json) -> bytes:
     return _ENCODER.encode(answer).encode()
 
 
-def _choose_answer(behaviour: Behaviour, body: Mapping[str, Any]) -> tuple[bool, list[str], str]:
+def text_of(behaviour: Behaviour, body: Mapping[str, Any]) -> str:
+    """The whole text of the answer."""
     prompt = prompt_of(body)
-    text = behaviour.text
-    if text is None:
-        text = dict(behaviour.answers).get(prompt, prompt)
+    return dict(behaviour.answers).get(prompt, prompt) if behaviour.text is None else behaviour.text
+
+
+def _choose_answer(behaviour: Behaviour, body: Mapping[str, Any]) -> tuple[bool, list[str], str]:
+    text = text_of(behaviour, body)
     most = body.get("max_completion_tokens") or body.get("max_tokens")
     tokens = tokens_of(text)
     cut = most is not None and len(tokens) > most
@@ -130,5 +133,5 @@ def _usage(body: Mapping[str, Any], tokens: list[str], choices: int) -> Json:
     return {"prompt_tokens": read, "completion_tokens": written, "total_tokens": read + written}
 
 
-def _about(kind: str, body: Mapping[str, Any]) -> Json:
-    return {"id": "answer-1", "object": kind, "created": 0, "model": body.get("model")}
+def _about(kind: str, behaviour: Behaviour, body: Mapping[str, Any]) -> Json:
+    return {"id": "answer-1", "object": kind, "created": 0, "model": behaviour.names or body.get("model")}

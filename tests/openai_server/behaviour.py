@@ -60,6 +60,11 @@ class Behaviour:
     """A prompt of more words gets 400 with the code context_length_exceeded; 0: none is too long."""
     text: str | None = None
     """The answer; None: the prompt."""
+    varies: str = ""
+    """When an equal request gets another answer, with commas between: `batch` (each third of them, while others wait for their
+    answers), `sampled` (unless its temperature is 0)."""
+    names: str = ""
+    """The model that the answer names; empty: the one that was asked for."""
     answers: tuple[tuple[str, str], ...] = ()
     """The answer by prompt, as a mapping in JSON; any other prompt gets 400."""
     finish: str = ""
@@ -109,6 +114,13 @@ def fate(behaviour: Behaviour, body: bytes, attempt: int) -> Fate:
     draws = random.Random(b"%d %d " % (behaviour.seed, attempt) + body)
     delay_s, fault = _delay(behaviour, draws), _fault(behaviour, draws, attempt)
     return Fate(behaviour.fault_after_s if fault and behaviour.fault_after_s >= 0 else delay_s, fault)
+
+
+def vary(behaviour: Behaviour, body: Mapping[str, Any], text: str, attempt: int, concurrent: int) -> Behaviour:
+    """Return the behaviour to one request: with another text where the answer to an equal one varies."""
+    by_batch = "batch" in behaviour.varies and concurrent > 1 and attempt % 3 == 0
+    by_sampling = "sampled" in behaviour.varies and body.get("temperature") != 0
+    return replace(behaviour, text=f"{text} {attempt}") if by_batch or by_sampling else behaviour
 
 
 def _delay(behaviour: Behaviour, draws: random.Random) -> float:

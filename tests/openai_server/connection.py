@@ -9,7 +9,7 @@ import struct
 from typing import Any
 
 from . import answers
-from .behaviour import Behaviour, Fate, fate
+from .behaviour import Behaviour, Fate, fate, vary
 from .service import Service, failure, when
 
 REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
@@ -120,6 +120,9 @@ class Exchange:
         if refused is not None:
             return self._answer(*refused)
         self._fate = fate(self._behaviour, self._body, attempt)
+        if self._behaviour.varies:
+            text, concurrent = answers.text_of(self._behaviour, self._asked), self._service.counts.concurrent
+            self._behaviour = vary(self._behaviour, self._asked, text, attempt, concurrent)
         if self._behaviour.slots and self._queue.occupied >= self._behaviour.slots:
             return self._queue.waiting.append(self)
         return self.work()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
+
 import pytest
 
 QUESTIONS = [
@@ -198,6 +201,90 @@ def test_a_baseline_of_another_question_is_refused(paid):
 
     result.stderr.fnmatch_lines(["ERROR: *cannot be compared with: *metrics* changed since run *"])
     assert result.ret == 4
+
+
+FLIPPING = """
+    import itertools
+
+    turns = itertools.count()
+
+    def judge(request):
+        number = next(turns)
+        return f"Reason {number}: " + "I have thought about it. " * 4 + "\\nVERDICT: " + ("good" if number % 3 else "poor")
+"""
+REPEATED = TEST.replace("metrics=[right, better]", "metrics=[right], epochs=2").replace(', "better >= 0.2"', "")
+
+
+@pytest.mark.uses("run_checks")
+def test_a_judge_that_flips_between_calls_is_shown_before_the_verdicts(judged):
+    """Equal replies of the two repeats get different scores (deepeval#3110, hindsight#2050)."""
+    (judged.path / "critic.py").write_text(textwrap.dedent(FLIPPING))
+    judged.test(REPEATED, name="test_sums")
+    configure(judged)
+    result = judged.run("--crucible-adapter=v2", "--crucible-json=run.json", "--crucible-concurrency=1")
+
+    result.stdout.fnmatch_lines(
+        [
+            "judges  * of 10 samples differ  verdicts differ",
+            "*judge critic gave equal inputs different verdicts on * of 10 samples (* at 95 %): equal replies get different*",
+        ]
+    )
+    shown = judged.command("show").outlines
+    assert any("gave equal inputs different verdicts" in line for line in shown)
+
+
+@pytest.mark.uses("run_checks")
+def test_a_judge_that_repeats_its_verdicts_is_a_quiet_line(judged):
+    judged.test(REPEATED, name="test_sums")
+    configure(judged)
+    quiet = judged.run("--crucible-adapter=v2")
+    loud = judged.run("--crucible-adapter=v2", "-v")
+
+    quiet.stdout.no_fnmatch_line("*judges  *")
+    loud.stdout.fnmatch_lines(["judges  0 of 10 samples differ, 1 unreadable*"])
+
+
+VOTES = (
+    TEST.replace('human="rated"', "votes=3")
+    .replace("metrics=[right, better]", "metrics=[right]")
+    .replace(', "better >= 0.2"', "")
+)
+
+
+def test_each_vote_is_planned_paid_and_cached(paid):
+    paid.test(VOTES, name="test_sums")
+    result = paid.run("--crucible-adapter=v2")
+    verdicts = [call for call in paid.calls() if call == "judge:critic"]
+    paid.forget_calls()
+    again = paid.run("--crucible-adapter=v2")
+
+    result.stdout.fnmatch_lines(
+        [
+            "  judge critic: 3 x 10 replies = 30 requests",
+            "test_sums: judge of right, v2: all 3 votes equal 1.000 *, 0 tied, n=10",
+        ]
+    )
+    assert (len(verdicts), paid.calls()) == (30, [])
+    again.stdout.fnmatch_lines(["test_sums: judge of right, v2: all 3 votes equal 1.000 *, 0 tied, n=10"])
+
+
+def judge_row(result):
+    """The cells of the judge's row: replies, stored, cached, requests, tokens, cost, time."""
+    [row] = [re.split(r" {2,}", line.strip()) for line in result.outlines if line.startswith("judge:critic  ")]
+    return row[1:]
+
+
+def test_an_estimate_prices_the_votes(paid):
+    paid.test(VOTES, name="test_sums")
+    estimate = ("--crucible-adapter=v2", "--crucible-estimate", "--crucible-cache=off")
+    unknown = paid.run(*estimate)
+    paid.run("--crucible-adapter=v2")
+    paid.test(VOTES.replace("votes=3", "votes=5"), name="test_sums")
+    result = paid.run(*estimate)
+
+    assert judge_row(unknown)[3:6] == ["30", "unknown", "unknown"]
+    assert judge_row(result)[3:6] == ["50", "5,500", "$0.0055"]
+    result.stdout.re_match_lines([r"  judge:critic: as judge:critic in run .*, 5 requests a reply instead of 3"])
 
 
 @pytest.mark.slow

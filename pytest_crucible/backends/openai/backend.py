@@ -136,6 +136,8 @@ def parse_echo(answer: Mapping[str, Any], where: str) -> list[float]:
 _PATH = "/oai/api/v1"
 # The list of models of a local server takes milliseconds; a busy machine may need longer.
 _PATIENCE_S = 2.0
+# Bytes of a list of models: a gateway lists some hundred.
+_LONGEST_LIST = 4_000_000
 
 
 def is_stand_in(settings: Settings) -> bool:
@@ -143,13 +145,26 @@ def is_stand_in(settings: Settings) -> bool:
     address = settings.address
     if not is_loopback(address.host) or address.path.rstrip("/") != _PATH or address.scheme != "http":
         return False
-    connection = http.client.HTTPConnection(address.host, address.port, timeout=_PATIENCE_S)
+    return any(model["id"] == settings.model and "stand_in" in model for model in _models(settings))
+
+
+def list_models(settings: Settings) -> list[str]:
+    """Return the names of the models that a server lists; empty if it lists none."""
+    return [str(model["id"]) for model in _models(settings)]
+
+
+def _models(settings: Settings) -> list[Mapping[str, Any]]:
+    """Return what a server lists as its models, each with an `id`; empty without an answer."""
+    address = settings.address
+    kind = http.client.HTTPConnection if address.scheme == "http" else http.client.HTTPSConnection
+    connection = kind(address.host, address.port, timeout=_PATIENCE_S)
     try:
-        connection.request("GET", f"{_PATH}/models", headers=dict(settings.headers))
-        models = json.loads(connection.getresponse().read())["data"]
-        return any(model["id"] == settings.model and "stand_in" in model for model in models)
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
-        return False
+        query = f"?{address.query}" if address.query else ""
+        connection.request("GET", f"{address.path.rstrip('/')}/models{query}", headers=dict(settings.headers))
+        models = json.loads(connection.getresponse().read(_LONGEST_LIST))["data"]
+        return [model for model in models if isinstance(model["id"], str)]
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
+        return []
     finally:
         connection.close()
 
@@ -199,7 +214,9 @@ class OpenAIBackend:
         if answer.get("error"):
             return self._handle_error(replace(response, status=status_within(answer)), request, answer)
         first = stream.first_token_at - response.sent_at if stream and stream.first_token_at else None
-        reply = parse_reply(answer, seconds=response.seconds, first_token_s=first, where=where)
+        reply = parse_reply(
+            answer, seconds=response.seconds, first_token_s=first, where=where, headers=response.headers
+        )
         check_choices(reply, choices, where)
         return reply
 

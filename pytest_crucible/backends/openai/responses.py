@@ -25,11 +25,19 @@ _FINISH = {
     **dict.fromkeys(("eos", "end_turn", "stop_sequence"), "stop"),
 }
 _ABORTED = ("abort", "error")
+_NO_HEADERS: Mapping[str, str] = {}
 # Characters kept of an unknown finish reason.
 _MAX_FINISH = 16
 
 
-def parse_reply(answer: Mapping[str, Any], *, seconds: float, first_token_s: float | None, where: str) -> Reply:
+def parse_reply(
+    answer: Mapping[str, Any],
+    *,
+    seconds: float,
+    first_token_s: float | None,
+    where: str,
+    headers: Mapping[str, str] = _NO_HEADERS,
+) -> Reply:
     """Return the first choice, with the others as alternatives. Raises Retryable if the response has no choice."""
     try:
         choices = sorted(answer["choices"], key=lambda choice: choice.get("index") or 0)
@@ -47,7 +55,23 @@ def parse_reply(answer: Mapping[str, Any], *, seconds: float, first_token_s: flo
         first_token_s=first_token_s,
         alternatives=tuple(Reply(**other) for other in others),
         model=str(answer.get("model") or ""),
+        system_fingerprint=str(answer.get("system_fingerprint") or ""),
+        server=server_version(headers),
     )
+
+
+# Characters kept of a header that names a version.
+_LONGEST_VERSION = 100
+
+
+def server_version(headers: Mapping[str, str]) -> str:
+    """Return the headers that say which server and which version answered; empty without one.
+
+    >>> server_version({"server": "uvicorn", "openai-version": "2020-10-01", "date": "today"})
+    'openai-version: 2020-10-01, server: uvicorn'
+    """
+    named = (name for name in sorted(headers) if name == "server" or name.endswith("-version"))
+    return ", ".join(f"{name}: {headers[name][:_LONGEST_VERSION]}" for name in named)
 
 
 def check_choices(reply: Reply, expected: Any, where: str) -> None:

@@ -175,7 +175,7 @@ class Stream:
             return
         try:
             event = json.loads(data)
-            for name in ("model", "usage", "error"):
+            for name in ("model", "system_fingerprint", "usage", "error"):
                 if event.get(name):
                     self._fields[name] = event[name]
             for choice in event.get("choices") or ():

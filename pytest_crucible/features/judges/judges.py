@@ -13,8 +13,17 @@ import hashlib
 import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
+from dataclasses import replace
 from typing import Any, TypeVar
 
+from pytest_crucible.features.judges.votes import (
+    Combine,
+    Votes,
+    check_votes,
+    combined_value,
+    leading_verdicts,
+    request_votes,
+)
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
 from pytest_crucible.metrics.models.scorers import (
     DATA,
@@ -23,11 +32,10 @@ from pytest_crucible.metrics.models.scorers import (
     closing_lines,
     current_reply,
     judge,
-    request_verdict,
     wrap_in_tags,
 )
 from pytest_crucible.metrics.text import NO_EXPECTED
-from pytest_crucible.records import CLEAN, HUMAN, ORDERS, Reply, Sample
+from pytest_crucible.records import CLEAN, HUMAN, ORDERS, VOTES, MetricFacts, Reply, Sample
 from pytest_crucible.records.errors import BackendError, SpecError
 
 VERSION = "2"
@@ -77,9 +85,19 @@ async def side_value(
 
 
 def rubric(
-    name: str, question: str, *, levels: Mapping[str, float], reference: bool = False, human: str | None = None
+    name: str,
+    question: str,
+    *,
+    levels: Mapping[str, float],
+    reference: bool = False,
+    human: str | None = None,
+    votes: int = 1,
+    combine: Combine = "majority",
 ) -> Metric:
     """Return a metric with the value, from 0 to 1, of the level that the judge assigns.
+
+    With several `votes` the judge is asked as often, and each verdict is a draw of its own. The value is that of the level with
+    most votes, or the mean of those that tie; with combine="mean" it is the mean of all votes.
 
     `levels` are names and their values; `question` describes the quality to judge and each level. With `reference` the
     judge sees the expected answer. `human` is a key of the sample's metadata with the level that a person assigned to this
@@ -87,30 +105,55 @@ def rubric(
     {"clean": "good", "homoglyph": "poor"}. Raises SpecError for invalid levels.
     """
     _check_rubric(name, question, levels)
+    check_votes(f"rubric {name!r}", votes, combine)
     task = (question, DATA, "Levels: " + ", ".join(levels))
 
-    async def level(reply: Reply, sample: Sample) -> str:
+    async def level(reply: Reply, sample: Sample) -> Votes:
         configured = judge()
         assert configured is not None
         expected = [("reference", _text(sample.expected))] if reference and sample.expected is not None else []
         parts = wrap_in_tags([("question", _text(sample.input)), *expected, ("answer", reply.text)])
-        return await request_verdict(configured, "\n\n".join((*task, *parts, closing_lines(levels))), levels)
+        return await request_votes(configured, "\n\n".join((*task, *parts, closing_lines(levels))), levels, votes)
 
-    verdict_for = judge_once(level)
+    votes_for = judge_once(level)
 
     async def value(reply: Reply, sample: Sample) -> float | NotApplicable:
-        return NO_JUDGE_CONFIGURED if judge() is None else float(levels[await verdict_for(reply, sample)])
+        return (
+            NO_JUDGE_CONFIGURED if judge() is None else combined_value(await votes_for(reply, sample), levels, combine)
+        )
 
     value.__doc__ = f"The level that the judge assigns: {', '.join(levels)}."
-    facts = declared_facts(name, bounds=(0, 1))
-    depends = judge_version("rubric", *task, sorted(levels.items()), reference)
-    return Metric(
-        function=value, facts=facts, depends=depends, beside=_human_metric(name, human, levels, verdict_for, depends)
+    depends = judge_version(
+        "rubric", *task, sorted(levels.items()), reference, *((votes, combine) if votes > 1 else ())
     )
+    beside = (
+        *_human_metric(name, human, levels, votes_for, depends),
+        *_votes_metric(name, votes, votes_for, lambda given: [given], depends),
+    )
+    return Metric(function=value, facts=_judged_facts(name, votes), depends=depends, beside=beside)
+
+
+def _judged_facts(name: str, requests: int) -> MetricFacts:
+    return replace(declared_facts(name, bounds=(0, 1)), judge_requests=requests)
+
+
+def _votes_metric(
+    name: str, votes: int, votes_for: AskJudge[Verdict], to_list: Callable[[Verdict], list[Any]], depends: Any
+) -> tuple[Metric, ...]:
+    """Return the metric that records the votes on a reply, by question; none of a single vote."""
+    if votes == 1:
+        return ()
+
+    @metric(name=f"{name}{VOTES}", kind="text")
+    async def recorded(reply: Reply, sample: Sample) -> str | NotApplicable:
+        """The votes on each question about the reply, as a JSON list of lists."""
+        return NO_JUDGE_CONFIGURED if judge() is None else await side_value(votes_for, reply, sample, to_list)
+
+    return (Metric(function=recorded.function, facts=recorded.facts, depends=depends),)
 
 
 def _human_metric(
-    name: str, human: str | None, levels: Mapping[str, float], verdict_for: Any, depends: Any
+    name: str, human: str | None, levels: Mapping[str, float], votes_for: AskJudge[Votes], depends: Any
 ) -> tuple[Metric, ...]:
     if human is None:
         return ()
@@ -130,9 +173,19 @@ def _human_metric(
                 f"sample {sample.id!r} has {human} = {human_level!r}, which is not a level of {name!r}: "
                 f"write one of {', '.join(levels)}"
             )
-        return await side_value(verdict_for, reply, sample, lambda verdict: [verdict, human_level, levels[human_level]])
+        return await side_value(
+            votes_for, reply, sample, lambda votes: [_single_leader(votes), human_level, levels[human_level]]
+        )
 
     return (Metric(function=labels.function, facts=labels.facts, depends=depends),)
+
+
+def _single_leader(votes: Votes) -> str:
+    """Return the level with most votes. Raises NoVerdict if several have as many."""
+    leaders = leading_verdicts(votes)
+    if len(leaders) > 1:
+        raise NoVerdict(f"the votes tie between {' and '.join(leaders)}")
+    return leaders[0]
 
 
 def _own_label(label: Any, variant: str) -> Any:
@@ -174,10 +227,11 @@ PREFERENCES = ("first", "second", "tie")
 AS_FIRST = {"first": 1.0, "second": 0.0, "tie": 0.5}
 
 
-def pairwise(name: str, question: str, *, against: str | None = None) -> Metric:
+def pairwise(name: str, question: str, *, against: str | None = None, votes: int = 1) -> Metric:
     """Return a metric that compares the reply with another answer in both orders.
 
-    It is 1 if the judge prefers the reply in both, 0 if it prefers the other answer in both, else 1/2.
+    It is 1 if the judge prefers the reply in both, 0 if it prefers the other answer in both, else 1/2. With several `votes`
+    the preference of an order is that of most votes; votes that tie are a tie.
 
     The other answer is the expected one, or with `against` the one under that key of the sample's metadata. It is the same for
     all arms, so that their rates can be compared. The report shows how far the judge prefers a position. Raises SpecError
@@ -185,37 +239,50 @@ def pairwise(name: str, question: str, *, against: str | None = None) -> Metric:
     """
     if not question.strip():
         raise SpecError(f"pairwise metric {name!r} has no question: write in which respect an answer should be better")
+    check_votes(f"pairwise metric {name!r}", votes)
     task = (question, DATA)
 
-    async def orders(reply: Reply, sample: Sample) -> tuple[float, float]:
-        """Return the value of the reply when it is shown first, and when it is shown second."""
+    async def orders(reply: Reply, sample: Sample) -> tuple[Votes, Votes]:
+        """Return the votes where the reply is shown first, and where it is shown second."""
         other = str(_other(sample, against))
-        as_first = _query_order(task, sample, reply.text, other)
-        as_second = _query_order(task, sample, other, reply.text)
+        as_first = _query_order(task, sample, reply.text, other, votes)
+        as_second = _query_order(task, sample, other, reply.text, votes)
         # Both orders at once: they are independent requests.
         first, second = await asyncio.gather(as_first, as_second)
-        return AS_FIRST[first], 1 - AS_FIRST[second]
+        return first, second
 
     once = judge_once(orders)
 
     async def preference(reply: Reply, sample: Sample) -> float | NotApplicable:
         if (reason := _not_applicable(sample, against)) is not None:
             return reason
-        first, second = await once(reply, sample)
+        first, second = _values_in_orders(await once(reply, sample))
         # Orders that disagree show a preference for a position, which is not one for an answer.
         return first if first == second else 0.5
 
     async def order_values(reply: Reply, sample: Sample) -> str | NotApplicable:
         """The value of the reply when shown first and when shown second, as a JSON list."""
-        return _not_applicable(sample, against) or await side_value(once, reply, sample, lambda values: list(values))
+        return _not_applicable(sample, against) or await side_value(
+            once, reply, sample, lambda given: list(_values_in_orders(given))
+        )
 
     preference.__doc__ = "1 where the judge prefers the reply in both orders, 0 the other answer, else 1/2."
-    depends = judge_version("pairwise", *task, against)
+    depends = judge_version("pairwise", *task, against, *((votes,) if votes > 1 else ()))
     order_facts = metric(name=f"{name}{ORDERS}", kind="text")(order_values)
     order_metric = Metric(function=order_values, facts=order_facts.facts, depends=depends)
-    return Metric(
-        function=preference, facts=declared_facts(name, bounds=(0, 1)), depends=depends, beside=(order_metric,)
-    )
+    beside = (order_metric, *_votes_metric(name, votes, once, list, depends))
+    return Metric(function=preference, facts=_judged_facts(name, 2 * votes), depends=depends, beside=beside)
+
+
+def _values_in_orders(given: tuple[Votes, Votes]) -> tuple[float, float]:
+    """Return the value of the reply when it is shown first, and when it is shown second."""
+    first, second = (_preference(votes) for votes in given)
+    return first, 1 - second
+
+
+def _preference(votes: Votes) -> float:
+    leaders = leading_verdicts(votes)
+    return AS_FIRST[leaders[0] if len(leaders) == 1 else "tie"]
 
 
 def _other(sample: Sample, against: str | None) -> Any:
@@ -231,11 +298,12 @@ def _not_applicable(sample: Sample, against: str | None) -> NotApplicable | None
     return None
 
 
-async def _query_order(task: tuple[str, ...], sample: Sample, first: str, second: str) -> str:
+async def _query_order(task: tuple[str, ...], sample: Sample, first: str, second: str, votes: int) -> Votes:
     configured = judge()
     assert configured is not None
     question = (
         sample.input if isinstance(sample.input, str) else json.dumps(sample.input, ensure_ascii=False, default=str)
     )
     answers = wrap_in_tags((("question", question), ("first", first), ("second", second)))
-    return await request_verdict(configured, "\n\n".join((*task, *answers, closing_lines(PREFERENCES))), PREFERENCES)
+    prompt = "\n\n".join((*task, *answers, closing_lines(PREFERENCES)))
+    return await request_votes(configured, prompt, PREFERENCES, votes)

@@ -1,4 +1,4 @@
-"""LLM judges: whether they prefer the answer shown first or second, and how far people agree with them."""
+"""LLM judges: whether they prefer the answer shown first or second, and how far people, and their own votes, agree with them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible import stats
+from pytest_crucible.features.judges.votes import is_tied
 from pytest_crucible.records import (
     HUMAN,
     ORDERS,
+    VOTES,
     Arm,
     ArmOutcomes,
     Claim,
@@ -57,7 +59,25 @@ class HumanAgreement:
     """Cohen's, unweighted."""
 
 
-JudgeQuality = PlaceBias | HumanAgreement
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VoteAgreement:
+    """Agreement of a judge's votes on one question with each other."""
+
+    arm: str
+    metric: str
+    n: int
+    """Replies that were put to votes."""
+    votes: int
+    """Votes on a question."""
+    unanimous: Proportion
+    """The share of these replies on which all votes were readable and equal."""
+    tied: int
+    """Replies on which votes tied."""
+    unreadable: int
+    """Votes without a readable verdict."""
+
+
+JudgeQuality = PlaceBias | HumanAgreement | VoteAgreement
 
 
 def compute(inputs: SectionInputs) -> tuple[JudgeQuality, ...] | None:
@@ -93,8 +113,12 @@ def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[Judg
     for name, rows in answers.judge_texts.items():
         values = [json.loads(text) for _, repeat, text in rows if repeat == 0]
         try:
+            if not values:
+                continue
             if name.endswith(ORDERS):
                 yield _place_bias(arm.name, name.removesuffix(ORDERS), values, level)
+            elif name.endswith(VOTES):
+                yield _vote_agreement(arm.name, name.removesuffix(VOTES), values, level)
             else:
                 yield _agreement(arm.name, name.removesuffix(HUMAN), values, level)
         # One judged pair shows nothing about the judge; the scores themselves are reported elsewhere.
@@ -128,7 +152,28 @@ def _agreement(arm: str, metric: str, values: Sequence[Sequence[str]], level: fl
     )
 
 
+def _vote_agreement(
+    arm: str, metric: str, values: Sequence[Sequence[Sequence[str | None]]], level: float
+) -> VoteAgreement:
+    unanimous = sum(all(len(set(votes)) == 1 and None not in votes for votes in reply) for reply in values)
+    return VoteAgreement(
+        arm=arm,
+        metric=metric,
+        n=len(values),
+        votes=len(values[0][0]),
+        unanimous=Proportion(
+            value=unanimous / len(values), interval=stats.wilson_interval(unanimous, len(values), level=level)
+        ),
+        tied=sum(any(map(is_tied, reply)) for reply in values),
+        unreadable=sum(list(votes).count(None) for reply in values for votes in reply),
+    )
+
+
 def _sentence(quality: JudgeQuality) -> str:
+    if isinstance(quality, VoteAgreement):
+        counts = (f"{quality.tied:,} tied", f"{quality.unreadable:,} unreadable" if quality.unreadable else "")
+        same = with_interval(quality.unanimous.value, quality.unanimous.interval)
+        return f"all {quality.votes} votes equal {same}, {', '.join(filter(None, counts))}, n={quality.n:,}"
     if isinstance(quality, HumanAgreement):
         kappa = (
             "undefined" if quality.kappa.value is None else with_interval(quality.kappa.value, quality.kappa.interval)
@@ -141,6 +186,9 @@ def _sentence(quality: JudgeQuality) -> str:
 
 def _document(quality: JudgeQuality) -> dict[str, Any]:
     about = {"arm": quality.arm, "metric": quality.metric, "n": quality.n}
+    if isinstance(quality, VoteAgreement):
+        counts = {"votes": quality.votes, "tied": quality.tied, "unreadable": quality.unreadable}
+        return {**about, "kind": "votes", "unanimous": _proportion(quality.unanimous), **counts}
     if isinstance(quality, HumanAgreement):
         return {**about, "kind": "human", "raw": _proportion(quality.raw), "kappa": _proportion(quality.kappa)}
     moved = {

@@ -26,13 +26,15 @@ from pytest_crucible.features.stages.forecasts import (
     estimate_arm,
     estimate_as_before,
     estimate_further,
+    estimate_judge,
     predict_total,
     sum_amounts,
     whole_amounts,
 )
 from pytest_crucible.features.stages.looks import stage_positions
+from pytest_crucible.metrics.models.scorers import judge
 from pytest_crucible.plan.arms import OpenUnits
-from pytest_crucible.records import Outcome, Plan, Unit
+from pytest_crucible.records import JUDGE, Outcome, Plan, Unit
 from pytest_crucible.records.outcomes import BLOCKED
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.report.printable import aligned_lines
@@ -42,7 +44,7 @@ from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment, ExperimentEstimate, HelperEstimate, SessionEstimate
 from pytest_crucible.session.run_entry import find_stored_replies
 from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
-from pytest_crucible.store.events import judges_of, past_usage
+from pytest_crucible.store.events import judge_requests_of, judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
 from pytest_crucible.store.runs import RunStore
 
@@ -113,7 +115,7 @@ class EstimatePlugin:
             ]
             arms.append(estimate_further(plan.nodeid, helper.family, arms, unstored, helper.further))
         new = sum(estimate.to_send for estimate in arms)
-        judges = [self._as_before(plan.nodeid, judge, new) for judge in judges_of(self._store, plan.nodeid)]
+        judges = [self._estimate_judge(plan, judge, new) for judge in self._judges(plan)]
         share = helper.least_share if helper else least_share(plan, len(positions or experiment.dataset.samples))
         self._estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
 
@@ -121,6 +123,19 @@ class EstimatePlugin:
         """Return the estimate of a number of replies, from the latest earlier run alone."""
         return estimate_as_before(
             nodeid, arm, replies, past_usage(self._store, nodeid, arm), self._settings.concurrency
+        )
+
+    def _judges(self, plan: Plan) -> list[str]:
+        """Return the judges that earlier runs have queried, and the one that the metrics will query."""
+        configured = judge() if plan.judge_requests else None
+        return sorted({*judges_of(self._store, plan.nodeid), *([f"{JUDGE}{configured.name}"] if configured else ())})
+
+    def _estimate_judge(self, plan: Plan, arm: str, replies: int) -> ArmEstimate:
+        """Estimate the requests to a judge; an earlier run may have had another number of votes."""
+        past = past_usage(self._store, plan.nodeid, arm)
+        before = judge_requests_of(self._store, past.run, plan.nodeid) if past else 0
+        return estimate_judge(
+            self._as_before(plan.nodeid, arm, replies), a_reply=plan.judge_requests, before=before, is_new=past is None
         )
 
     def _positions(self, experiment: Experiment) -> list[int] | None:

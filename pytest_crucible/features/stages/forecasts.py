@@ -198,6 +198,20 @@ def estimate_as_before(nodeid: str, arm: str, replies: int, past: PastUsage | No
     return ArmEstimate(nodeid=nodeid, arm=arm, to_send=replies, amounts=amounts)
 
 
+def estimate_judge(estimate: ArmEstimate, *, a_reply: int, before: int, is_new: bool) -> ArmEstimate:
+    """Return the estimate of a judge whose metrics send it `a_reply` requests for each reply, and sent `before` in that run.
+
+    Without an earlier run (`is_new`) the number of requests is known, and no more. 0 requests are an unknown number.
+    """
+    amounts = estimate.amounts
+    if is_new and a_reply:
+        amounts = replace(amounts, requests=Forecast.of(float(a_reply * estimate.to_send)))
+    elif before and a_reply not in (0, before):
+        amounts = _change(amounts, lambda forecast: scale(forecast, a_reply / before))
+        amounts = replace(amounts, basis=f"{amounts.basis}, {a_reply} requests a reply instead of {before}")
+    return replace(estimate, amounts=amounts)
+
+
 def _arm_amounts(requests: Sequence[PlannedRequest], replies: int, past: PastUsage | None, concurrency: int) -> Amounts:
     if not replies:
         nothing = Forecast.of(0.0)

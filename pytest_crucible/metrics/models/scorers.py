@@ -124,11 +124,15 @@ class Judge:
         work = "verdicts" if self._role == "judge" else "texts"
         return f"{self._role} {self.name!r} is simulated: no model stands behind its {work}" if is_unreported else None
 
-    async def query(self, prompt: str) -> str:
-        """Return the judge's reply without its reasoning. Raises BackendError if it is missing or truncated."""
-        call = self._record(prompt)
+    async def query(self, prompt: str, vote: int = 1) -> str:
+        """Return the judge's reply without its reasoning. Raises BackendError if it is missing or truncated.
+
+        `vote` counts equal prompts of a reply from 1: each is a draw of its own.
+        """
+        request = self._request(prompt, vote)
+        call = self._record(request)
         try:
-            reply = call.reply = await self._generate(self._request(prompt))
+            reply = call.reply = await self._generate(request)
         except BaseException as error:
             call.error = f"{type(error).__name__}: {error}".splitlines()[0]
             raise
@@ -136,19 +140,24 @@ class Judge:
             raise BackendError(f"the {self._role}'s reply is incomplete ({reply.finish}): increase its max_tokens")
         return reply.answer
 
-    def _request(self, prompt: str) -> Request:
-        target = current_reply()
+    def _request(self, prompt: str, vote: int) -> Request:
+        target, parameters = current_reply(), self._parameters
+        if vote > 1 and parameters.get("seed") is not None:
+            # With one seed, all votes would be one.
+            parameters = {**parameters, "seed": parameters["seed"] + vote - 1}
         return Request(
             input=prompt,
             sample=target.sample,
             repeat=target.repeat,
-            parameters=self._parameters,
+            parameters=parameters,
             experiment=target.experiment,
             arm=self._arm,
+            call=vote,
         )
 
-    def _record(self, prompt: str) -> ModelCall:
-        call = ModelCall(prompt, False, 1, None, self._system, judge=self._arm)
+    def _record(self, request: Request) -> ModelCall:
+        own = None if request.parameters is self._parameters else request.parameters
+        call = ModelCall(request.input, False, request.call, own, self._system, judge=self._arm)
         calls = current_reply().calls
         if calls is not None:
             calls.append(call)
@@ -265,17 +274,33 @@ def read_verdict(reply: str, names: Iterable[str]) -> str:
     'good'
     """
     by_name = {_plain(name): name for name in names}
-    lines = [line.strip() for line in reply.strip().splitlines()]
-    # A second verdict line may come from the reply that the judge quotes, so it makes the verdict unreadable.
-    verdicts = [line for line in map(_plain, lines) if line.startswith(MARK.casefold())]
-    verdict = _plain(verdicts[0][len(MARK) :]) if len(verdicts) == 1 and _plain(lines[-1]) == verdicts[0] else None
+    verdict = stated_verdict(reply)
     if verdict not in by_name:
+        lines = [line.strip() for line in reply.strip().splitlines()]
         problem = "is empty" if not lines else f"ends with {lines[-1]!r:.80}"
-        more = f" and contains {len(verdicts)} verdicts" if len(verdicts) > 1 else ""
+        count = len(_verdict_lines(lines))
+        more = f" and contains {count} verdicts" if count > 1 else ""
         raise NoVerdict(
             f"the judge's reply {problem}{more}; expected one last line '{MARK} {' or '.join(by_name.values())}'"
         )
     return by_name[verdict]
+
+
+def stated_verdict(reply: str) -> str | None:
+    """Return what a judge's last line says, of whatever names, in small letters; None without exactly one such line.
+
+    >>> stated_verdict("It is right.\n**VERDICT: Good.**"), stated_verdict("Good.")
+    ('good', None)
+    """
+    lines = reply.strip().splitlines()
+    # A second verdict line may come from the reply that the judge quotes, so it makes the verdict unreadable.
+    verdicts = _verdict_lines(lines)
+    return _plain(verdicts[0][len(MARK) :]) if len(verdicts) == 1 and _plain(lines[-1].strip()) == verdicts[0] else None
+
+
+def _verdict_lines(lines: Sequence[str]) -> list[str]:
+    plain = (_plain(line.strip()) for line in lines)
+    return [line for line in plain if line.startswith(MARK.casefold())]
 
 
 def _plain(line: str) -> str:
@@ -283,13 +308,13 @@ def _plain(line: str) -> str:
     return line.replace("*", "").replace("`", "").strip(" \t#>_\"'.!").casefold()
 
 
-async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> str:
+async def request_verdict(judge: Judge, prompt: str, names: Iterable[str], vote: int = 1) -> str:
     """Return the judge's verdict. A reply without a readable one is followed by one request for the verdict alone.
 
-    Raises BackendError, and NoVerdict if the second reply is not readable either.
+    `vote` counts equal prompts of a reply from 1. Raises BackendError, and NoVerdict if the second reply is not readable either.
     """
     levels = tuple(names)
-    reply = await judge.query(prompt)
+    reply = await judge.query(prompt, vote)
     try:
         return read_verdict(reply, levels)
     except NoVerdict:
@@ -297,7 +322,7 @@ async def request_verdict(judge: Judge, prompt: str, names: Iterable[str]) -> st
         missing = (
             f"This is your reply. Its last line is not a verdict. Write only that line:\n{MARK} {' or '.join(levels)}"
         )
-        repeated = await judge.query("\n\n".join((prompt, *wrap_in_tags([("your_reply", reply)]), missing)))
+        repeated = await judge.query("\n\n".join((prompt, *wrap_in_tags([("your_reply", reply)]), missing)), vote)
     try:
         return read_verdict(repeated, levels)
     except NoVerdict as error:

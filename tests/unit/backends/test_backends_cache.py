@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -192,6 +193,36 @@ def test_refresh_sends_older_replies_again_once(mode):
 
     assert [reply.text for reply in ask_in_turn(now, ONE, ONE)] == ["2", "2"]
     assert ask_in_turn(old, ONE)[0].text == "2"
+
+
+REPEATABLE = {
+    "temperature 0": ({"parameters": {"temperature": 0.0}}, True),
+    "seed": ({"parameters": {"temperature": 1.0, "seed": 7}}, True),
+    # The repeat, and with it the seed that is sent, may be another one.
+    "seed of a later round": ({"parameters": {"seed": 7}, "repeat": 3, "draw": "round 1, repeat 0"}, False),
+    "temperature 0.7": ({}, False),
+    "unknown temperature": ({"parameters": {}}, False),
+}
+
+
+@pytest.mark.parametrize(("changes", "is_compared"), REPEATABLE.values(), ids=REPEATABLE)
+@pytest.mark.parametrize("is_same", [True, False], ids=["same", "other"])
+def test_a_refreshed_reply_that_should_repeat_is_compared_with_the_cached_one(changes, is_compared, is_same):
+    call = {"id": "call_1", "function": {"name": "add"}}
+    model = Model(
+        answer=lambda number: Reply(
+            text="4" if is_same else str(number), tool_calls=({**call, "id": f"call_{number}"},)
+        )
+    )
+    replies, request = MemoryReplies(), replace(ONE, **changes)
+    old = with_cache(model, CachePolicy(replies=replies))
+    [first] = ask_in_turn(old, request)
+    refreshed, hit = ask_in_turn(
+        with_cache(model, CachePolicy(replies=replies, begun=time.time(), refresh=True)), request, request
+    )
+
+    assert refreshed.as_before == (is_same if is_compared else None)
+    assert (first.as_before, hit.as_before) == (None, None)  # a reply is compared once
 
 
 def test_refresh_of_one_arm_leaves_others_cached():

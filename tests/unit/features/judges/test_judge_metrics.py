@@ -260,3 +260,121 @@ def test_invalid_levels_are_errors(levels, sentence):
 def test_a_question_is_needed():
     with pytest.raises(SpecError, match="pairwise metric 'p' has no question"):
         judges.pairwise("p", " ")
+
+
+# -- votes ------------------------------------------------------------------------------------------------------------
+
+THREE = {"levels": {"bad": 0, "fair": 0.4, "very good": 1}, "votes": 3}
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "combine", "value"),
+    [
+        ("bad, bad, very good", "majority", 0.0),
+        ("very good, bad, very good", "majority", 1.0),
+        ("very good, bad, fair", "majority", 1.4 / 3),  # a tie is the mean of what ties
+        ("very good, bad, very good", "mean", 2 / 3),
+        ("fair, fair, fair", "mean", 0.4),
+    ],
+)
+def test_votes_are_combined(configured, verdicts, combine, value):
+    judge, sent = asking(*(f"VERDICT: {verdict}" for verdict in verdicts.split(", ")))
+    configured(judge)
+    good = judges.rubric("good", "Good?", combine=combine, **THREE)
+
+    assert asyncio.run(good(Reply(text="4"), Sample(id="1", input="2 + 2"))) == pytest.approx(value)
+    # Equal prompts, and three draws: of the reply cache, and of the model.
+    assert ([request.call for request in sent], len({request.input for request in sent})) == ([1, 2, 3], 1)
+    assert good.facts.judge_requests == 3
+
+
+def test_each_vote_has_a_seed_of_its_own_where_the_judge_has_one(configured):
+    judge, sent = asking(*["VERDICT: fair"] * 3)
+    judge._parameters = {"temperature": 1, "seed": 7}
+    configured(judge)
+    calls = []
+
+    async def score_reply():
+        set_current_reply("test.py::test", "q1", 0, calls)
+        await judges.rubric("good", "Good?", **THREE)(Reply(text="4"), Sample(id="1", input="2 + 2"))
+
+    asyncio.run(score_reply())
+
+    assert [request.parameters["seed"] for request in sent] == [7, 8, 9]
+    assert [(call.request, call.parameters and call.parameters["seed"]) for call in calls] == [
+        (1, None),
+        (2, 8),
+        (3, 9),
+    ]
+
+
+def speaking(*verdicts):
+    """A judge whose vote k has the k-th verdict, also when it is asked again."""
+
+    async def generate(request):
+        return Reply(text=verdicts[request.call - 1], finish="stop")
+
+    return Judge("critic", identity="critic:1", generate=generate, parameters={})
+
+
+@pytest.mark.parametrize(
+    ("votes", "combine", "value"),
+    [
+        (("VERDICT: fair", "?", "VERDICT: fair"), "majority", 0.4),
+        (("VERDICT: fair", "?", "VERDICT: bad"), "majority", "1 unreadable vote of 3 could have decided"),
+        (("?", "?", "VERDICT: bad"), "majority", "2 unreadable votes of 3 could have decided"),
+        (("VERDICT: fair", "?", "VERDICT: fair"), "mean", "1 vote of 3 cannot be read, so their mean is unknown"),
+        (("?", "?", "?"), "majority", "no readable verdict in two replies"),
+    ],
+)
+def test_unreadable_votes_lose_the_score_only_where_they_could_change_it(configured, votes, combine, value):
+    configured(speaking(*votes))
+    good = judges.rubric("good", "Good?", combine=combine, **THREE)
+    scoring = good(Reply(text="4"), Sample(id="1", input="2 + 2"))
+    if isinstance(value, float):
+        assert asyncio.run(scoring) == value
+    else:
+        with pytest.raises(NoVerdict, match=value):
+            asyncio.run(scoring)
+
+
+def test_each_order_of_a_preference_is_put_to_votes(configured):
+    judge, sent = asking(*(f"VERDICT: {answer}" for answer in "first first second second second first".split()))
+    configured(judge)
+    better = judges.pairwise("better", "Which is better?", votes=3)
+    [orders, votes] = better.beside
+
+    async def score_reply():
+        reply, sample = Reply(text="A"), Sample(id="1", input="?", expected="B")
+        return [await each(reply, sample) for each in (better, orders, votes)]
+
+    assert asyncio.run(score_reply()) == [
+        1.0,
+        "[1.0, 1.0]",
+        '[["first", "first", "second"], ["second", "second", "first"]]',
+    ]
+    assert better.facts.judge_requests == len(sent) == 6
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"votes": 0}, "rubric 'r' has votes=0: expected a whole number from 1"),
+        ({"votes": True}, "rubric 'r' has votes=True"),
+        ({"votes": 3, "combine": "median"}, "rubric 'r' has combine='median': write 'majority' or 'mean'"),
+    ],
+)
+def test_invalid_votes_are_errors(options, sentence):
+    with pytest.raises(SpecError, match=sentence):
+        judges.rubric("r", "Good?", levels={"bad": 0, "good": 1}, **options)
+
+
+def test_the_version_of_a_single_vote_is_that_of_before(configured):
+    configured(asking()[0])
+    versions = [
+        judges.rubric("r", "Good?", levels={"bad": 0, "good": 1}, **options).with_version().facts.version
+        for options in ({}, {"votes": 1}, {"votes": 3}, {"votes": 3, "combine": "mean"})
+    ]
+
+    assert versions[0] == versions[1]
+    assert len(set(versions)) == 3

@@ -1,0 +1,61 @@
+"""Checks who answered: the model's own name, the fingerprint of its configuration, and the server's version."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, Severity
+from pytest_crucible.records.calls import Answerer
+from pytest_crucible.stats.number_format import quantity
+
+
+def check_answered(inputs: CheckInputs) -> Iterator[Finding]:
+    """Yield a line on who answered, and one more for each arm whose model or server changed while it was measured."""
+    answerers = [count_answerers(columns) for columns in inputs.arms]
+    if not any(answerers):
+        return
+    yield Finding(
+        check="answered by",
+        cells=tuple(_models(counts) for counts in answerers),
+        document=[{" ".join(filter(None, who)): count for who, count in counts.items()} for counts in answerers],
+    )
+    for columns, counts in zip(inputs.arms, answerers, strict=True):
+        yield from _changes(columns.arm.name, inputs, counts)
+
+
+def count_answerers(columns: ArmColumns) -> Counter[Answerer]:
+    """Return how many calls of the test each model on each server has answered, where that is known."""
+    answerers = (columns.calls.answered_by[row] for row in columns.own_calls)
+    return Counter(answerer for answerer in answerers if answerer is not None)
+
+
+def _models(counts: Counter[Answerer]) -> str:
+    models = Counter[str]()
+    for answerer, count in counts.items():
+        models[answerer.model or answerer.server] += count
+    if len(models) == 1:
+        return next(iter(models))
+    return ", ".join(f"{model} ({count:,})" for model, count in models.most_common())
+
+
+_PARTS: tuple[tuple[str, Severity], ...] = (("model", "warn"), ("system_fingerprint", "note"), ("server", "note"))
+"""A provider changes fingerprints and versions often, and what they mean is not documented."""
+
+
+def _changes(name: str, inputs: CheckInputs, counts: Counter[Answerer]) -> Iterator[Finding]:
+    for part, severity in _PARTS:
+        values = Counter[str]()
+        for answerer, count in counts.items():
+            values[getattr(answerer, part)] += count
+        values.pop("", None)
+        if len(values) > 1:
+            words = part.replace("_", " ")
+            listed = ", ".join(f"{value} ({quantity(count, 'reply')})" for value, count in values.most_common())
+            yield Finding(
+                check="answered by",
+                cells=tuple(listed if columns.arm.name == name else "" for columns in inputs.arms),
+                differs=f"{words} changed",
+                problem=f"{name} was answered by {len(values)} {words}s: {listed}; its replies are not those of one model",
+                severity=severity,
+            )

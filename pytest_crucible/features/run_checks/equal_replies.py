@@ -1,0 +1,187 @@
+"""Arms that are one: equal replies of arms that declare different weights, and facts that show one model behind both."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible.features.run_checks.answered import count_answerers
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, Severity
+from pytest_crucible.features.run_checks.sent import weights_of
+from pytest_crucible.records.calls import TextKey
+from pytest_crucible.records.datasets import question_text
+
+LEAST = 20
+"""Equal replies that show one model where the server names one: with fewer, two models may agree on easy samples."""
+MOST_ALIKE = 0.02
+"""The share of samples on which two models of 99 % accuracy differ at most: below it nothing is shown by short replies."""
+RARE = 0.01
+"""The probability below which agreement of two such models is remarkable."""
+FREE_WORDS = 8
+"""Words that neither the input nor most other replies have, from which a reply counts as free text."""
+WORD_DIFFERS = 0.002
+"""The probability that two models choose different words at one word of free text, assumed far below what is observed."""
+SURE = 0.001
+"""The probability of equal free texts of two models, by that assumption, below which they are called one."""
+MOST_TEXTS = 500
+"""Replies that are read: as many equal free texts are proof enough."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agreement:
+    """The first replies of two arms, sample by sample."""
+
+    samples: int
+    equal: tuple[int, ...]
+    """The positions of the samples whose replies are equal."""
+
+    @property
+    def unequal(self) -> int:
+        return self.samples - len(self.equal)
+
+
+def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
+    """Yield a line on the replies that the candidate and each baseline have in common."""
+    candidate, *baselines = inputs.arms
+    for columns in inputs.arms:
+        yield from _without_effect(columns, inputs)
+    pairs = [(baseline, compare_replies(candidate, baseline)) for baseline in baselines]
+    pairs = [(baseline, agreement) for baseline, agreement in pairs if agreement.samples]
+    for baseline, agreement in pairs:
+        severity, problem = judge_pair(inputs, candidate, baseline, agreement)
+        cell = f"{len(agreement.equal):,} of {agreement.samples:,} samples"
+        yield Finding(
+            check="equal replies",
+            cells=tuple(cell if columns is baseline else "" for columns in inputs.arms),
+            differs="one model" if severity == "fail" else "",
+            problem=problem,
+            severity=severity,
+            document={"baseline": baseline.arm.name, "equal": len(agreement.equal), "samples": agreement.samples},
+        )
+
+
+def _without_effect(columns: ArmColumns, inputs: CheckInputs) -> Iterator[Finding]:
+    if columns.arm.without_effect:
+        yield Finding(
+            check="equal replies",
+            cells=tuple("its base" if each is columns else "" for each in inputs.arms),
+            differs="no effect",
+            problem=f"the weights of {columns.arm.name} change no reply of their base: {columns.arm.without_effect}",
+        )
+
+
+def compare_replies(ours: ArmColumns, theirs: ArmColumns) -> Agreement:
+    """Return the agreement of two arms in the first reply to each sample."""
+    first = [_first_texts(columns, 0) for columns in (ours, theirs)]
+    return _agreement(*first)
+
+
+def own_agreement(columns: ArmColumns) -> Agreement:
+    """Return the agreement of an arm with itself, in the first two replies to each sample."""
+    return _agreement(_first_texts(columns, 0), _first_texts(columns, 1))
+
+
+def _agreement(ours: Mapping[int, TextKey], theirs: Mapping[int, TextKey]) -> Agreement:
+    both = ours.keys() & theirs.keys()
+    return Agreement(samples=len(both), equal=tuple(sorted(k for k in both if ours[k] == theirs[k])))
+
+
+def _first_texts(columns: ArmColumns, repeat: int) -> dict[int, TextKey]:
+    replies = columns.replies
+    rows = zip(replies.positions, replies.repeats, replies.texts, strict=True)
+    return {position: text for position, number, text in rows if number == repeat and text not in (None, "")}
+
+
+def judge_pair(
+    inputs: CheckInputs, candidate: ArmColumns, baseline: ArmColumns, agreement: Agreement
+) -> tuple[Severity | None, str]:
+    """Return how severe the agreement of two arms is, and a sentence; empty where it is as it should be."""
+    if not declare_other_weights(candidate, baseline):
+        return None, ""
+    names = f"{candidate.arm.name} and {baseline.arm.name}"
+    count = f"{len(agreement.equal):,} of {agreement.samples:,} replies of {names} are equal"
+    if model := _common_model(candidate, baseline):
+        if not agreement.unequal and agreement.samples >= LEAST:
+            return "fail", f"{count}, and the server names one model for both, {model}: they are one"
+        return "warn", f"the server names one model for {names}, {model}, although their settings name two"
+    if is_consistent(agreement, candidate, baseline) and _free_text_shows_one(inputs, candidate, baseline, agreement):
+        return "fail", f"{count}, word for word in free text: they are one model"
+    if not agreement.unequal and (1 - MOST_ALIKE) ** agreement.samples <= RARE:
+        return "warn", f"{count}: check that {candidate.arm.name} is what answers under its name"
+    return None, ""
+
+
+def declare_other_weights(candidate: ArmColumns, baseline: ArmColumns) -> bool:
+    """Return whether two arms declare different weights: other models, or equal requests to something else."""
+    ours, theirs = candidate.arm, baseline.arm
+    if ours.members or theirs.members or ours.trainings or theirs.trainings:
+        return False
+    if ours.settings and theirs.settings:
+        return weights_of(ours) != weights_of(theirs)
+    return ours.identity != theirs.identity and (ours.parameters, ours.variables) == (
+        theirs.parameters,
+        theirs.variables,
+    )
+
+
+def _common_model(candidate: ArmColumns, baseline: ArmColumns) -> str:
+    """Return the model that servers name for both arms, although their settings name two; empty without one."""
+    models = [{who.model for who in count_answerers(columns)} for columns in (candidate, baseline)]
+    declared = [columns.arm.settings.get("model") for columns in (candidate, baseline)]
+    is_one = len(models[0]) == 1 and models[0] == models[1] and None not in declared and declared[0] != declared[1]
+    return next(iter(models[0])) if is_one else ""
+
+
+def is_consistent(agreement: Agreement, candidate: ArmColumns, baseline: ArmColumns) -> bool:
+    """Return whether two arms differ no more often than each differs from itself, by an exact test at 5 %.
+
+    Without repeats an arm's own differences are unknown, and all replies must be equal.
+    """
+    if not agreement.unequal:
+        return True
+    from pytest_crucible.stats.proportions.exact import two_exact_p_value
+
+    own = [own_agreement(columns) for columns in (candidate, baseline)]
+    unequal, samples = sum(each.unequal for each in own), sum(each.samples for each in own)
+    if not samples or 2 * agreement.unequal > agreement.samples:
+        return False
+    p = two_exact_p_value(agreement.unequal, agreement.samples, unequal, samples, alternative="greater")
+    return p is not None and p > 0.05
+
+
+def _free_text_shows_one(
+    inputs: CheckInputs, candidate: ArmColumns, baseline: ArmColumns, agreement: Agreement
+) -> bool:
+    """Return whether the equal replies have so much free text that two models would not have written it alike."""
+    positions = agreement.equal[:MOST_TEXTS]
+    stored = inputs.section.stored
+    texts, samples = stored.replies(0, positions), stored.samples(positions)
+    inputs_of = {
+        position: question_text(samples[position].input) if position in samples else "" for position in positions
+    }
+    words = sum(count_free_words([texts.get(k, "") for k in positions], [inputs_of[k] for k in positions]))
+    return math.exp(-WORD_DIFFERS * words) <= SURE
+
+
+_WORD = re.compile(r"\w+")
+
+
+def count_free_words(replies: Sequence[str], inputs: Sequence[Any]) -> list[int]:
+    """Return the words of each reply that neither its input nor half of the replies have; 0 below FREE_WORDS.
+
+    >>> count_free_words(["The answer is 4."], ["2 + 2 ="])
+    [0]
+    """
+    words = [_WORD.findall(reply.lower()) for reply in replies]
+    common = Counter(word for of_reply in words for word in set(of_reply))
+    usual = {word for word, count in common.items() if len(replies) > 1 and 2 * count > len(replies)}
+    counts = []
+    for of_reply, text in zip(words, inputs, strict=True):
+        not_free = usual | set(_WORD.findall(str(text).lower()))
+        free = sum(word not in not_free for word in of_reply)
+        counts.append(free if free >= FREE_WORDS else 0)
+    return counts

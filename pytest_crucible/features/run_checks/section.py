@@ -1,0 +1,120 @@
+"""The section "what was measured": what was sent and answered in each arm, and what is doubtful about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from pytest_crucible.features.run_checks.answered import check_answered
+from pytest_crucible.features.run_checks.determinism import check_determinism
+from pytest_crucible.features.run_checks.ends import check_ends
+from pytest_crucible.features.run_checks.equal_replies import check_equal_replies
+from pytest_crucible.features.run_checks.finding import (
+    OWN_SEVERITIES,
+    SEVERITIES,
+    ArmColumns,
+    CheckInputs,
+    Finding,
+    Severity,
+)
+from pytest_crucible.features.run_checks.judges import check_judges
+from pytest_crucible.features.run_checks.refreshed import check_refreshed
+from pytest_crucible.features.run_checks.sent import check_sent
+from pytest_crucible.records.serialize import pick
+from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View
+from pytest_crucible.sections.inputs import SectionInputs, no_claims
+
+Check = Callable[[CheckInputs], Iterable[Finding]]
+CHECKS: tuple[Check, ...] = (
+    *(check_sent, check_answered, check_equal_replies, check_determinism),
+    *(check_refreshed, check_judges, check_ends),
+)
+"""All checks, in the order of their lines."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rated:
+    """A finding with its severity; without a problem it is a note."""
+
+    finding: Finding
+    severity: Severity
+
+    @property
+    def is_quiet(self) -> bool:
+        return self.severity == "note"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """The findings of all checks of one experiment."""
+
+    arms: tuple[str, ...]
+    findings: tuple[Rated, ...]
+
+
+def compute(inputs: SectionInputs) -> Measured | None:
+    """Return the findings of all checks; None where nothing is known of what was sent and answered."""
+    columns = tuple(
+        ArmColumns(arm=arm, calls=inputs.stored.calls(number), replies=inputs.stored.reply_columns(number))
+        for number, arm in enumerate(inputs.plan.arms)
+    )
+    own = OWN_SEVERITIES.of(inputs.plan)
+    checked = CheckInputs(section=inputs, arms=columns)
+    findings = tuple(_rate(finding, own) for check in CHECKS for finding in check(checked))
+    return Measured(arms=tuple(arm.name for arm in inputs.plan.arms), findings=findings) if findings else None
+
+
+def _rate(finding: Finding, own: Mapping[str, str]) -> Rated:
+    usual = finding.severity or SEVERITIES[finding.check]
+    severity = cast(Severity, own.get(finding.check, usual)) if finding.problem else "note"
+    return Rated(finding=finding, severity=severity)
+
+
+claims = no_claims
+
+
+def doubts(measured: Measured) -> Iterator[Doubt]:
+    """Yield the problems by which the session fails."""
+    for rated in measured.findings:
+        if rated.severity == "fail":
+            yield Doubt(subject=f"what was measured ({rated.finding.check})", reason=rated.finding.problem)
+
+
+def remarks(measured: Measured) -> dict[str, str]:
+    """Return what findings say about verdicts, by the verdict's subject."""
+    of_all: dict[str, str] = {}
+    for rated in measured.findings:
+        for subject, sentence in (rated.finding.remarks or {}).items():
+            of_all[subject] = "; ".join(filter(None, (of_all.get(subject, ""), sentence)))
+    return of_all
+
+
+def view(measured: Measured, claims: Sequence[Claim]) -> View:
+    """Return the table of all findings: before the verdicts if one is a problem, else with -v."""
+    loud = [rated for rated in measured.findings if not rated.is_quiet]
+    rows = tuple(_row(rated) for rated in measured.findings)
+    table = Table(
+        title="What was measured",
+        heads=("what was measured", *measured.arms, "remark"),
+        rows=rows,
+        verbosity=0 if loud else 1,
+    )
+    return View(
+        title="What was measured",
+        tables=(table,),
+        notes=tuple(Note(text=rated.finding.problem) for rated in loud),
+        is_first=True,
+        document=[
+            {**pick(rated.finding, "check cells differs problem"), "severity": rated.severity}
+            | {"numbers": rated.finding.document}
+            for rated in measured.findings
+        ],
+    )
+
+
+def _row(rated: Rated) -> Row:
+    finding = rated.finding
+    return Row(
+        cells=(finding.check, *finding.cells, finding.differs), state="missed" if rated.severity == "fail" else None
+    )

@@ -1,0 +1,104 @@
+"""Checks what was sent: the parameters of each call, and the settings of the adapter that every request has."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding
+from pytest_crucible.records import Arm
+from pytest_crucible.records.serialize import canonical
+
+Kinds = Counter[str]
+"""Distinct values of one setting as JSON, with their number of calls; empty text where a call has none."""
+WEIGHTS = ("base", "base_model", "base_url", "checkpoint", "model", "model_path", "path", "project", "script")
+"""Settings that say which model answers: these are what arms are compared for."""
+MOST_LETTERS = 40
+"""Characters of a value that are shown."""
+
+
+def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
+    """Yield one line on the settings of all calls, with those in which arms differ without a declaration."""
+    sent = [sent_settings(columns) for columns in inputs.arms]
+    if not any(sent):
+        return
+    differing = [name for name in _names(sent) if _differs(name, sent)]
+    declared = declared_differences(inputs)
+    undeclared = [name for name in differing if not declared.intersection((name, "*"))]
+    yield Finding(
+        check="sent",
+        cells=tuple(_describe(settings) for settings in sent),
+        differs=f"differs: {', '.join(differing)}" if differing else "",
+        problem=_problem(undeclared, inputs, sent) if undeclared else "",
+        document=[{name: dict(kinds) for name, kinds in settings.items()} for settings in sent],
+    )
+
+
+def sent_settings(columns: ArmColumns) -> dict[str, Kinds]:
+    """Return the values of each setting in the calls of an arm; empty for an arm without calls."""
+    if not columns.own_calls:
+        return {}
+    arm = columns.arm
+    own = {name: value for name, value in arm.settings.items() if name not in WEIGHTS}
+    of_calls = Counter(columns.calls.parameters[row] for row in columns.own_calls)
+    settings: dict[str, Kinds] = {}
+    for text, count in of_calls.items():
+        parameters = json.loads(text) if text else arm.parameters
+        for name, value in {**own, **parameters}.items():
+            settings.setdefault(name, Counter())[canonical(value)] += count
+    total = len(columns.own_calls)
+    for kinds in settings.values():
+        if missing := total - kinds.total():
+            kinds[""] = missing
+    return settings
+
+
+def declared_differences(inputs: CheckInputs) -> frozenset[str]:
+    """Return the settings that the tables of the adapters, or the marker, declare to differ between the arms."""
+    arms = [columns.arm for columns in inputs.arms]
+    tables = [{**arm.settings, **arm.parameters} for arm in arms]
+    names = {name for table in tables for name in table}
+    return frozenset(name for name in names if len({canonical(table.get(name)) for table in tables}) > 1)
+
+
+def _names(sent: list[dict[str, Kinds]]) -> list[str]:
+    return list(dict.fromkeys(name for settings in sent for name in settings))
+
+
+def _differs(name: str, sent: list[dict[str, Kinds]]) -> bool:
+    """Return whether arms were sent other values of a setting. Arms without calls are unknown."""
+    return len({frozenset(settings.get(name, {"": 1})) for settings in sent if settings}) > 1
+
+
+def _problem(names: list[str], inputs: CheckInputs, sent: list[dict[str, Kinds]]) -> str:
+    name = names[0]
+    values = [
+        f"{columns.arm.name} {_values(settings.get(name))}"
+        for columns, settings in zip(inputs.arms, sent, strict=True)
+        if settings
+    ]
+    return (
+        f"the test sent different {' and '.join(names)} ({name}: {', '.join(values)}), and no adapter declares it: a difference "
+        f"of the arms may come from that; if it is what you compare, write arms_differ_in={names!r} in the marker"
+    )
+
+
+def _values(kinds: Mapping[str, int] | None) -> str:
+    return " and ".join(_short(value) for value in kinds) if kinds else "none"
+
+
+def _describe(settings: Mapping[str, Kinds]) -> str:
+    return ", ".join(f"{name} {_values(kinds)}" for name, kinds in settings.items())
+
+
+def _short(value: str) -> str:
+    plain: Any = json.loads(value) if value else "none"
+    text = plain if isinstance(plain, str) else value
+    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
+
+
+def weights_of(arm: Arm) -> str:
+    """Return the declared weights of an arm as JSON: which model answers, wherever it is."""
+    return canonical({name: arm.settings[name] for name in WEIGHTS if name in arm.settings})

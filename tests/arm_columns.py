@@ -1,0 +1,86 @@
+"""Builds the stored calls and replies of arms, as the checks of runs read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs
+from pytest_crucible.records import Arm, Sample
+from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
+
+
+def arm_columns(
+    name: str,
+    texts: Sequence[str],
+    *,
+    repeats: int = 1,
+    parameters: dict[str, Any] | None = None,
+    own: Sequence[dict[str, Any] | None] = (),
+    model: str | Sequence[str] = "",
+    settings: dict[str, Any] | None = None,
+    finishes: Sequence[str] = (),
+    requests: Sequence[int] = (),
+    **arm: Any,
+) -> ArmColumns:
+    """Return an arm whose replies are these texts, `repeats` to each sample, one call each.
+
+    `own` are the parameters that the test gives to each call; None uses those of the adapter.
+    """
+    count = len(texts)
+    units = {
+        "positions": [row // repeats for row in range(count)],
+        "repeats": [row % repeats for row in range(count)],
+    }
+    models = [model] * count if isinstance(model, str) else model
+    return ArmColumns(
+        arm=Arm(
+            name=name,
+            role="candidate",
+            identity=name,
+            parameters=parameters or {},
+            settings=settings or {},
+            **{"adapter": f"openai:{name}", **arm},
+        ),
+        calls=CallColumns(
+            **units,
+            calls=[1] * count,
+            requests=requests or [1] * count,
+            members=[""] * count,
+            forms=[None] * count,
+            parameters=["" if each is None else json.dumps(each) for each in own or [None] * count],
+            texts=texts,
+            answered_by=[Answerer(each) if each else None for each in models],
+        ),
+        replies=ReplyColumns(**units, texts=texts, finishes=finishes or ["stop"] * count, failures=[""] * count),
+    )
+
+
+class StoredTexts:
+    """The texts of the candidate's first replies, and the inputs of the samples."""
+
+    def __init__(self, candidate: ArmColumns, inputs: Sequence[str]) -> None:
+        replies = zip(candidate.replies.positions, candidate.replies.repeats, candidate.replies.texts, strict=True)
+        self._texts = {position: str(text) for position, repeat, text in replies if not repeat}
+        self._inputs = inputs
+
+    def replies(self, arm: int, positions: Sequence[int]) -> dict[int, str]:
+        return {position: self._texts[position] for position in positions}
+
+    def samples(self, positions: Sequence[int]) -> dict[int, Sample]:
+        return {k: Sample(id=str(k), input=self._inputs[k]) for k in positions if k < len(self._inputs)}
+
+
+def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) -> CheckInputs:
+    """Return the inputs of checks on these arms, the candidate first."""
+    plan = SimpleNamespace(arms=[each.arm for each in arms], candidate=arms[0].arm, contrasts=(), features={})
+    fields: dict[str, Any] = {
+        "plan": plan,
+        "stored": StoredTexts(arms[0], inputs),
+        "scores": {},
+        "facts": {},
+        **section,
+    }
+    return CheckInputs(section=SimpleNamespace(**fields), arms=arms)  # type: ignore[arg-type]  # the parts that checks read

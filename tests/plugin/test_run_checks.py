@@ -1,0 +1,163 @@
+"""Sessions whose replies are not what they seem: the section "what was measured" shows it before any verdict."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from openai_server import OpenAIServer
+
+SAMPLES = 24
+TEST = """
+    import os
+    import pytest
+
+    EFFORT = {"v2": "high", "v1": "low"} if os.environ.get("EFFORT") else {}
+
+    @pytest.mark.crucible(dataset="many.jsonl", metrics=["exact_match"], epochs=EPOCHS)
+    @pytest.mark.quality_target("exact_match >= 0.50")
+    @pytest.mark.ab_compare("exact_match")
+    async def test_sums(sample, sampler):
+        effort = EFFORT.get(sampler.arm.name)
+        more = {"reasoning_effort": effort} if effort else {}
+        return await sampler.generate(sample.input, **more)
+"""
+BOTH = ("--crucible-adapter=v2", "--compare=v1")
+ONE = f"{SAMPLES} of {SAMPLES} replies of v2 and v1 are equal, and the server names one model for both, base: they are one"
+
+
+@pytest.fixture(scope="module")
+def started() -> Iterator[OpenAIServer]:
+    with OpenAIServer.start() as server:
+        yield server
+
+
+@pytest.fixture
+def server(started) -> OpenAIServer:
+    started.reset()
+    return started
+
+
+@pytest.fixture
+def served(suite, server):
+    """A suite of short prompts, which the server answers with themselves."""
+    rows = [{"id": f"q{k:02}", "input": f"{k}?", "expected": f"{k}?"} for k in range(SAMPLES)]
+    suite.write_rows("many.jsonl", rows)
+    suite.test(TEST.replace("EPOCHS", "1"))
+    adapt(suite, server)
+    return suite
+
+
+def adapt(suite, server: OpenAIServer, parameters: str = "temperature = 0") -> None:
+    table = '[adapters.v{0}]\nbackend = "openai"\nbase_url = "{1}"\nmodel = "m{0}"\nparameters = {{ {2} }}\n'
+    text = "".join(table.format(number, server.url, parameters) for number in (2, 1))
+    (suite.path / "crucible.toml").write_text(text, encoding="utf-8")
+
+
+def states(document: dict[str, Any]) -> dict[str, str]:
+    return {verdict["subject"]: verdict["state"] for verdict in document["experiments"][0]["verdicts"]}
+
+
+@pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
+def test_an_adapter_that_the_server_does_not_apply_fails_and_leaves_all_verdicts_open(served, server, workers):
+    server.behave(names="base")
+
+    document = served.json(*BOTH, *workers)
+
+    assert document["exit_status"] == 1
+    assert states(document) == {
+        "exact_match >= 0.50": "undecided",
+        "exact_match: v2 vs v1": "undecided",
+        "what was measured (equal replies)": "missed",
+    }
+    assert document["experiments"][0]["verdicts"][0]["reason"] == ONE
+    # The same lines come from the store.
+    shown = served.command("show", "latest")
+    shown.stdout.fnmatch_lines(["equal replies*24 of 24 samples*one model", "*", f"test_sums: {ONE}"])
+
+
+def test_the_table_stands_before_the_verdicts_and_only_where_something_is_wrong(served, server):
+    quiet = served.run(*BOTH)
+    quiet.stdout.no_fnmatch_line("*what was measured*")
+    assert quiet.ret == 0
+
+    served.run(*BOTH, "-v").stdout.fnmatch_lines(
+        [
+            "what was measured  v2             v1",
+            "sent               temperature 0  temperature 0",
+            "answered by        m2             m1",
+            "equal replies      -              24 of 24 samples",
+            "",
+            "target * verdict",
+        ]
+    )
+
+    server.behave(names="base")
+    loud = served.run(*BOTH, "--crucible-cache=off", "--crucible-fresh")
+    loud.stdout.fnmatch_lines(["what was measured*", "*", f"test_sums: {ONE}", "target*"])
+
+
+def test_a_project_sets_how_severe_a_check_is(served, server):
+    server.behave(names="base")
+    served.pytester.makefile(".ini", pytest="[pytest]\ncrucible_checks_of_runs = equal replies: warn")
+
+    document = served.json(*BOTH)
+
+    assert document["exit_status"] == 0
+    assert "what was measured (equal replies)" not in states(document)
+
+    served.pytester.makefile(".ini", pytest="[pytest]\ncrucible_checks_of_runs = equal replies: loud")
+    served.run(*BOTH).stderr.fnmatch_lines(
+        [
+            "*crucible_checks_of_runs has 'equal replies: loud'; expected 'equal replies: fail', 'equal replies: warn' or*"
+        ]
+    )
+
+
+def test_a_regression_that_comes_from_cut_replies_says_so(served, server):
+    server.behave("m2", text="a b c d e f g h i j k l")
+    adapt(served, server, "temperature = 0, max_tokens = 8")
+
+    result = served.run(*BOTH)
+
+    result.stdout.fnmatch_lines(
+        ["*100.0 of the 100.0 lost points are on 24 samples where only the reply of v2 was cut at max_tokens = 8*"]
+    )
+
+
+def test_a_server_that_samples_at_temperature_0_is_not_deterministic(served, server):
+    served.test(TEST.replace("EPOCHS", "3"))
+    server.behave("m1", varies="batch", latency_s=0.01)
+
+    result = served.run(*BOTH)
+
+    result.stdout.fnmatch_lines(
+        ["*repeats that differ*0 of 24 * of 24*not deterministic*", "*v1 gave different replies to equal requests*"]
+    )
+
+
+def test_parameters_that_only_the_test_passes_are_named_where_arms_differ(served, server, monkeypatch):
+    monkeypatch.setenv("EFFORT", "1")
+
+    result = served.run(*BOTH)
+
+    result.stdout.fnmatch_lines(
+        [
+            "*reasoning_effort high*reasoning_effort low*differs: reasoning_effort",
+            "*the test sent different reasoning_effort (reasoning_effort: v2 high, v1 low), and no adapter declares it*",
+        ]
+    )
+
+
+def test_compare_of_two_stored_runs_has_the_same_lines(served, server):
+    server.behave(names="base")
+    for name in ("v2", "v1"):
+        served.run(f"--crucible-adapter={name}")
+    newest, oldest = (row["id"] for row in json.loads(served.command("runs", "list", "--json").stdout.str()))
+
+    result = served.command("compare", oldest, newest)
+
+    result.stdout.fnmatch_lines(["equal replies*24 of 24 samples*one model", "*", f"test_sums: {ONE}"])
+    assert result.ret == 1

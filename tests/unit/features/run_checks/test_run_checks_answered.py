@@ -1,0 +1,27 @@
+"""Who answered, and an arm whose model changed while it was measured."""
+
+from __future__ import annotations
+
+from arm_columns import arm_columns, check_inputs
+
+from pytest_crucible.features.run_checks.answered import check_answered
+
+
+def test_the_models_own_names_are_shown_by_arm():
+    arms = arm_columns("v2", ["a"], model="qwen-lora"), arm_columns("v1", ["a"], model="qwen")
+    (finding,) = check_answered(check_inputs(*arms))
+    assert (finding.cells, finding.problem) == (("qwen-lora", "qwen"), "")
+
+
+def test_a_model_that_changes_in_the_middle_of_an_arm_is_named_with_its_counts():
+    arms = arm_columns("v2", ["a"] * 3, model=["old", "new", "new"]), arm_columns("v1", ["a"], model="other")
+    line, change = check_answered(check_inputs(*arms))
+    assert line.cells == ("new (2), old (1)", "other")
+    assert (change.differs, change.severity) == ("model changed", "warn")
+    assert change.problem == (
+        "v2 was answered by 2 models: new (2 replies), old (1 reply); its replies are not those of one model"
+    )
+
+
+def test_replies_without_any_name_have_no_line():
+    assert not list(check_answered(check_inputs(arm_columns("v2", ["a"]))))

@@ -1,0 +1,111 @@
+"""Arms that are one are called one, and honest arms that agree never are."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from arm_columns import arm_columns, check_inputs
+
+from pytest_crucible.features.run_checks.equal_replies import check_equal_replies, count_free_words
+from pytest_crucible.features.run_checks.finding import Finding
+
+SERVER = {"base_url": "http://host/v1"}
+WORDS = [f"word{number}" for number in range(3_000)]
+
+
+def prose(random: random.Random, words: int = 40) -> str:
+    return " ".join(random.choices(WORDS, k=words))
+
+
+def compare(ours: list[str], theirs: list[str], *, models=("v2", "v1"), named=("", ""), inputs=(), **both) -> Finding:
+    arms = [
+        arm_columns(f"v{2 - number}", texts, model=named[number], settings={**SERVER, "model": models[number]}, **both)
+        for number, texts in enumerate((ours, theirs))
+    ]
+    (finding,) = check_equal_replies(check_inputs(*arms, inputs=inputs))
+    return finding
+
+
+def test_one_model_behind_two_names_fails():
+    texts = [str(number % 7) for number in range(200)]
+    finding = compare(texts, texts, named=("base", "base"))
+    assert (finding.severity, finding.differs) == ("fail", "one model")
+    assert finding.problem == (
+        "200 of 200 replies of v2 and v1 are equal, and the server names one model for both, base: they are one"
+    )
+
+
+def test_a_server_with_one_name_for_models_that_differ_is_a_warning():
+    finding = compare(["1", "2", "3"] * 20, ["1", "2", "4"] * 20, named=("base", "base"))
+    assert finding.severity == "warn"
+    assert finding.problem == "the server names one model for v2 and v1, base, although their settings name two"
+
+
+def test_equal_free_text_shows_one_model_without_any_name():
+    drawn = random.Random(1)
+    texts = [prose(drawn) for _ in range(200)]
+    finding = compare(texts, texts)
+    assert finding.severity == "fail"
+    assert "word for word in free text" in finding.problem
+
+
+def test_one_model_at_temperature_1_is_recognised_by_what_it_does_with_itself():
+    drawn = random.Random(2)
+    base = [prose(drawn) for _ in range(300)]
+
+    def draw(share: float) -> list[str]:
+        return [text if drawn.random() > share else prose(drawn) for text in base for _ in range(2)]
+
+    assert compare(draw(0.1), draw(0.1), repeats=2).severity == "fail"
+    assert compare(draw(0.02), [text + " end" for text in draw(0.1)], repeats=2).severity is None
+
+
+@pytest.mark.parametrize("names", [("v2", "v2"), ("v2", "v1")])
+def test_equal_free_text_is_no_problem_where_the_same_weights_are_declared(names):
+    drawn = random.Random(3)
+    texts = [prose(drawn) for _ in range(100)]
+    assert bool(compare(texts, texts, models=names).problem) == (names == ("v2", "v1"))
+
+
+def test_a_text_that_is_copied_from_the_input_shows_nothing():
+    drawn = random.Random(4)
+    texts = [prose(drawn) for _ in range(200)]
+    assert compare(texts, texts, inputs=texts).severity != "fail"
+
+
+def test_words_of_the_input_and_of_a_template_are_not_free():
+    replies = [f"the verdict on claim {number} is that it holds" for number in range(10)]
+    assert count_free_words(replies, ["claim"] * 10) == [0] * 10
+    assert count_free_words(["one two three four five six seven eight nine"], ["nine"]) == [8]
+
+
+def test_weights_that_change_nothing_fail():
+    arms = (
+        arm_columns("v2", ["1"], without_effect="one factor of each of its LoRA pairs is 0"),
+        arm_columns("v1", ["2"]),
+    )
+    first = next(iter(check_equal_replies(check_inputs(*arms))))
+    assert first.problem == "the weights of v2 change no reply of their base: one factor of each of its LoRA pairs is 0"
+
+
+@pytest.mark.parametrize("samples", [5, 20, 200, 1_000, 5_000])
+@pytest.mark.parametrize("accuracy", [0.99, 0.999, 1.0])
+def test_honest_arms_with_short_replies_are_never_called_one(samples, accuracy):
+    drawn = random.Random(samples)
+    for _ in range(200 if samples < 1_000 else 20):
+        ours, theirs = (
+            [str(number % 4) if drawn.random() < accuracy else "?" for number in range(samples)] for _ in range(2)
+        )
+        finding = compare(ours, theirs, named=("v2", "v1"))
+        assert finding.severity != "fail", finding.problem
+        assert "one" not in finding.problem.split()
+
+
+@pytest.mark.parametrize("samples", [5, 50, 500])
+def test_honest_arms_that_differ_at_one_word_in_a_hundred_are_never_called_one(samples):
+    drawn = random.Random(samples)
+    for _ in range(20):
+        ours = [prose(drawn, 30) for _ in range(samples)]
+        theirs = [" ".join(w if drawn.random() > 0.01 else "other" for w in text.split()) for text in ours]
+        assert compare(ours, theirs).severity != "fail" or ours == theirs

@@ -1,0 +1,51 @@
+"""The settings of all calls, and differences that nobody has declared."""
+
+from __future__ import annotations
+
+from arm_columns import arm_columns, check_inputs
+
+from pytest_crucible.features.run_checks.sent import check_sent
+
+
+def test_a_parameter_that_the_test_passes_to_one_arm_alone_is_a_problem():
+    arms = (
+        arm_columns(
+            "v2", ["a"] * 3, parameters={"temperature": 0}, own=[{"temperature": 0, "reasoning_effort": "high"}] * 3
+        ),
+        arm_columns("v1", ["a"] * 3, parameters={"temperature": 0}),
+    )
+    (finding,) = check_sent(check_inputs(*arms))
+    assert finding.cells == ("temperature 0, reasoning_effort high", "temperature 0")
+    assert finding.differs == "differs: reasoning_effort"
+    assert finding.problem.startswith(
+        "the test sent different reasoning_effort (reasoning_effort: v2 high, v1 none), and no adapter declares it"
+    )
+
+
+def test_a_difference_of_the_adapters_tables_is_declared():
+    arms = (
+        arm_columns("v2", ["a"], parameters={"temperature": 0}, settings={"model": "a", "system": "Be brief."}),
+        arm_columns("v1", ["a"], parameters={"temperature": 1}, settings={"model": "b"}),
+    )
+    (finding,) = check_sent(check_inputs(*arms))
+    assert (finding.differs, finding.problem) == ("differs: system, temperature", "")
+
+
+def test_values_that_change_within_an_arm_are_counted():
+    own = [{"max_tokens": 8}, {"max_tokens": 8}, {"max_tokens": 64}]
+    (finding,) = check_sent(check_inputs(arm_columns("v2", ["a"] * 3, own=own)))
+    assert finding.cells == ("max_tokens 8 and 64",)
+    assert finding.document == [{"max_tokens": {"8": 2, "64": 1}}]
+
+
+def test_the_model_and_its_address_are_not_among_the_settings_that_must_be_equal():
+    arms = (
+        arm_columns(name, ["a"], settings={"model": name, "base_url": f"http://{name}"}, parameters={"temperature": 0})
+        for name in ("v2", "v1")
+    )
+    (finding,) = check_sent(check_inputs(*arms))
+    assert (finding.cells, finding.differs) == (("temperature 0", "temperature 0"), "")
+
+
+def test_an_arm_without_calls_has_no_line():
+    assert not list(check_sent(check_inputs(arm_columns("v2", []))))
