@@ -47,7 +47,7 @@ PASS_ALL = Statistic(
     example="pass^3(accuracy) >= 0.80",
     chances=lazy_function("pytest_crucible.stats.means.repeats", "all_chances"),
     prepare=draws.prepare,
-    estimate=means.estimate_mean,
+    estimate=draws.estimate,
     bound=means.bound_mean,
     difference=means.compare_means,
     value_range=means.rate_range,

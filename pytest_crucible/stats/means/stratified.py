@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from pytest_crucible.stats.arrays import Array, Codes, Range, check_share
+from pytest_crucible.stats.arrays import Array, Codes, check_share
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.differences import UnitSums
-from pytest_crucible.stats.means.moments import point_mass_interval, t_interval
+from pytest_crucible.stats.means.moments import t_interval
 from pytest_crucible.stats.number_format import quantity
 
 WILSON = "wilson, stratified"
@@ -95,8 +95,8 @@ def weighted_units(values: Array, weights: Array, clusters: Codes | None) -> Uni
     return UnitSums(np.bincount(codes, weights=weights * values), np.bincount(codes, weights=weights))
 
 
-def stratified_interval(mean: StratifiedMean, *, level: float, is_binary: bool, bounds: Range) -> Interval | None:
-    """Return the interval to show: of yes or no Wilson's at the effective size, of scores Student's t; None without variation.
+def stratified_interval(mean: StratifiedMean, *, level: float, is_binary: bool) -> Interval | None:
+    """Return the interval to show: of yes or no Wilson's at the effective size, else Student's t, and none without variation.
 
     The quantile is that of t: with Wilson's own, 3 tasks of 5 to 15 samples have a coverage of .93 at a nominal .95.
     """
@@ -104,7 +104,7 @@ def stratified_interval(mean: StratifiedMean, *, level: float, is_binary: bool, 
     if is_binary:
         return _wilson(mean, level)
     if mean.se == 0:
-        return point_mass_interval(mean.estimate, math.floor(mean.units), bounds=bounds, level=level)
+        return None
     return t_interval(mean.estimate, mean.se, mean.dof, level=level, method=T)
 
 
