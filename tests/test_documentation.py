@@ -457,6 +457,8 @@ FREE = {
     "run.environment.packages",
     "run.git",
     "experiments[].arms[].parameters",
+    "experiments[].sections.run_checks[].numbers",
+    "experiments[].sections.run_checks[].numbers[]",
     "experiments[].sections.losses.lost",
     "experiments[].sections.losses.failures",
     "experiments[].sections.cache.reused",

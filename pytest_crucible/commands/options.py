@@ -10,15 +10,36 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_STORE
+from pytest_crucible.runs.plugins import commands, pages_of
 from pytest_crucible.runs.run_store import session_store
 
 if TYPE_CHECKING:
     from pytest_crucible.datasets.release import Release
     from pytest_crucible.records import Sample, View
+
+
+class WithPages(click.Command):
+    """A command whose help also has the options that show a page."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command, and those that show a page with options of its own."""
+        super().format_options(ctx, formatter)
+        pages = pages_of(ctx.command_path.partition(" ")[2])
+        options = [
+            option.get_help_record(ctx)
+            for name, page in pages.items()
+            for option in load_object(commands()[page]).params
+            if name in option.opts
+        ]
+        if options:
+            with formatter.section("Pages, each with a --help of its own"):
+                formatter.write_dl([record for record in options if record])
+
 
 # RUN is a run's id, or its beginning. Empty by default, which the run store resolves to the latest run.
 run_argument = click.argument("run", default="")

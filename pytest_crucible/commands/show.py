@@ -11,39 +11,18 @@ from typing import Any
 import click
 
 from pytest_crucible import builtin
-from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.commands.options import WithPages, json_option, print_result, run_argument, store_option
 from pytest_crucible.records import Conversation, Run, StoredCall
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.load_run import load_run
-from pytest_crucible.runs.plugins import commands, pages_of
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, load_sample
-
-
-class WithPages(click.Command):
-    """A command whose help also has the options that show a page."""
-
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the command, and those that show a page with options of its own."""
-        super().format_options(ctx, formatter)
-        pages = pages_of(ctx.command_path.partition(" ")[2])
-        options = [
-            option.get_help_record(ctx)
-            for name, page in pages.items()
-            for option in load_object(commands()[page]).params
-            if name in option.opts
-        ]
-        if options:
-            with formatter.section("Pages, each with a --help of its own"):
-                formatter.write_dl([record for record in options if record])
-
 
 _INDENT, _ROLE = "  ", 10
 

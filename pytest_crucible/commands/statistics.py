@@ -11,7 +11,7 @@ import click
 from pytest_crucible.analyse.analysis import AnalysisInputs, clusters_of, metric_facts
 from pytest_crucible.analyse.run_statistics import RunScores, aa_tests, pair_variabilities, trend
 from pytest_crucible.analyse.scores import scores
-from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
+from pytest_crucible.commands.options import WithPages, json_option, print_result, run_argument, store_option
 from pytest_crucible.plan.power import ASSUMED, samples_to_detect, samples_to_prove
 from pytest_crucible.records import AATest, Analysis, MetricFacts, PairVariability, RunSummary, TrendPoint
 from pytest_crucible.records.errors import SpecError
@@ -168,7 +168,7 @@ def _differ(spread: PairVariability) -> str:
     return f"by a spread of {spread.deviation:.3g}"
 
 
-@click.command("calibrate", short_help="The suite's false alarm rate: an A/A test on a stored run.")
+@click.command("calibrate", cls=WithPages, short_help="The suite's false alarm rate: an A/A test on a stored run.")
 @run_argument
 @store_option
 @click.option("--replicates", type=int, default=2000, metavar="N", help="Number of random splits.")

@@ -191,7 +191,7 @@ class Reply:
     paid_by: str = ""
     """The run that paid for a cached reply; empty for this run, or where that is not known."""
     as_before: bool | None = None
-    """Whether it equals the cached reply that it replaces (--crucible-cache=refresh), at temperature 0 or with a seed; else None."""
+    """Whether it is the cached reply that it replaces (--crucible-cache=refresh), at temperature 0 or with a seed; or None."""
     lost_members: Mapping[str, str] = field(default_factory=dict)
     """The members of an ensemble that gave no reply, and why."""
     consensus: float | None = None

@@ -212,7 +212,11 @@ FLIPPING = """
         number = next(turns)
         return f"Reason {number}: " + "I have thought about it. " * 4 + "\\nVERDICT: " + ("good" if number % 3 else "poor")
 """
-REPEATED = TEST.replace("metrics=[right, better]", "metrics=[right], epochs=2").replace(', "better >= 0.2"', "")
+REPEATED = (
+    TEST.replace("metrics=[right, better]", "metrics=[right], epochs=2")
+    .replace(', "better >= 0.2"', "")
+    .replace("return await sampler.generate(sample.input)", "return sample.expected")
+)
 
 
 @pytest.mark.uses("run_checks")
@@ -225,7 +229,7 @@ def test_a_judge_that_flips_between_calls_is_shown_before_the_verdicts(judged):
 
     result.stdout.fnmatch_lines(
         [
-            "judges  * of 10 samples differ  verdicts differ",
+            "judges * of 10 samples differ  verdicts differ",
             "*judge critic gave equal inputs different verdicts on * of 10 samples (* at 95 %): equal replies get different*",
         ]
     )
@@ -241,7 +245,7 @@ def test_a_judge_that_repeats_its_verdicts_is_a_quiet_line(judged):
     loud = judged.run("--crucible-adapter=v2", "-v")
 
     quiet.stdout.no_fnmatch_line("*judges  *")
-    loud.stdout.fnmatch_lines(["judges  0 of 10 samples differ, 1 unreadable*"])
+    loud.stdout.fnmatch_lines(["judges * 0 of 10 samples differ, 1 unreadable*"])
 
 
 VOTES = (
