@@ -168,7 +168,11 @@ def evaluate_target(
         note=prepared.problem or row.no_proof(target, metrics[0].facts) or note or prepared.note,
         # Without a scored value an inferred kind is only a default, by which nothing is impossible.
         suite_error=declaration_problem(metrics)
-        or (row.check_values(target, {arm: prepared}) or target_problem(target, metrics[0].facts) if scored.any() else ""),
+        or (
+            row.check_values(target, {arm: prepared}) or target_problem(target, metrics[0].facts)
+            if scored.any()
+            else ""
+        ),
     )
 
 

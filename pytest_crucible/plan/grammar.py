@@ -11,7 +11,8 @@
     relation = ">=" | "<=" | "==" | ">" | "<"
 
 `by` and `within` are words only after a term, so a metric may have either name; `mean_by_sample` is one only before a
-parenthesis. A dot may be part of a metric's name, so the parser leaves `metric.view` whole; `plan.design` splits it, because only the experiment knows its metrics.
+parenthesis. A dot may be part of a metric's name, so the parser leaves `metric.view` whole; `plan.design` splits it, because only
+the experiment knows its metrics.
 """
 
 from __future__ import annotations

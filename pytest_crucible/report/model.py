@@ -53,8 +53,8 @@ def method_statements(run: Run) -> Iterator[Statement]:
     measures = [*_measures(run)]
     if any(measure.draws is not None for measure in measures):
         yield Statement(
-            text="pass^k and pass@k are means over samples of the share of all draws of k of a sample's replies that all pass, or of "
-            "which some passes, which are unbiased.",
+            text="pass^k and pass@k are means over samples: the share of all draws of k of a sample's replies of which all pass, "
+            "or some does. They are unbiased.",
             cites=("chen2021", "yao2024"),
         )
     factors = dict.fromkeys(name for analysis in run.experiments for name in analysis.plan.random_factors)

@@ -35,7 +35,11 @@ def share_of_draws(rule, k=3):
 
 def test_draws_of_replies_are_judged_shown_and_stored(suite, capsys):
     suite.script(SCRIPT)
-    suite.test(TEST.format(epochs=5, targets='"pass^3(ok) >= 0.2", "pass@3(ok) >= 0.9", "rate(mean_by_sample(ok) >= 0.8) >= 0.3"'))
+    suite.test(
+        TEST.format(
+            epochs=5, targets='"pass^3(ok) >= 0.2", "pass@3(ok) >= 0.9", "rate(mean_by_sample(ok) >= 0.8) >= 0.3"'
+        )
+    )
 
     document = suite.json("--crucible-adapter=scripted")["experiments"][0]
 
@@ -48,16 +52,18 @@ def test_draws_of_replies_are_judged_shown_and_stored(suite, capsys):
     assert {"repeats": 5, "n": 36, "flaky": 24}.items() <= document["sections"]["stability"][0].items()
     capsys.readouterr()
     main(["show", "-v"])
-    shown = capsys.readouterr().out
-    assert "pass^3(ok) >= 0.2" in shown
-    assert "A sample is flaky if two of its repeats have different scores" in shown
+    output = capsys.readouterr().out
+    assert "pass^3(ok) >= 0.2" in output
+    assert "A sample is flaky if two of its repeats have different scores" in output
 
 
 def test_more_draws_than_replies_are_a_usage_error(suite):
     suite.script(SCRIPT)
     suite.test(TEST.format(epochs=2, targets='"pass^3(ok) >= 0.2"'))
 
-    suite.refuses(suite.run("--crucible-adapter=scripted"), "*draws 3 replies to each sample, which has 2: draw at most 2*")
+    suite.refuses(
+        suite.run("--crucible-adapter=scripted"), "*draws 3 replies to each sample, which has 2: draw at most 2*"
+    )
 
 
 @pytest.mark.uses("slices")

@@ -41,7 +41,9 @@ def count_errors(row, runs, truth, level=1 - ALPHA):
 
 
 def show(what, above, below, outside):
-    print(f"{what}: lower bound above {above / RUNS:.3f}, upper bound below {below / RUNS:.3f}, coverage {1 - outside / RUNS:.3f}")
+    print(
+        f"{what}: lower bound above {above / RUNS:.3f}, upper bound below {below / RUNS:.3f}, coverage {1 - outside / RUNS:.3f}"
+    )
 
 
 @pytest.mark.parametrize(("n", "repeats"), [(20, 3), (20, 8), (100, 3), (100, 8)])

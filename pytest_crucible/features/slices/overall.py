@@ -1,8 +1,8 @@
 """The mean over the slices of a field, such as the tasks of a suite: of their means (macro), or of all samples (micro).
 
-Where each slice lies in one of the samples' groups, slices are drawn: the claim is about slices like these, and a group is the unit.
-Elsewhere a macro mean is about these slices alone, and samples are drawn within them (`stats.means.stratified`). A micro mean has
-the slices as groups.
+Where each slice lies in one of the samples' groups, slices are drawn: the claim is about slices like these, by groups. Elsewhere a
+macro mean is about these slices alone, and samples are drawn within them (`stats.means.stratified`). A micro mean has the slices
+as groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pytest_crucible.measures.row import (
     no_bounds,
     no_data,
 )
-from pytest_crucible.measures.values import change_bounds, clip_value, is_tiny_mean, without_rounding
+from pytest_crucible.measures.values import change_bounds, is_tiny_mean, without_rounding
 from pytest_crucible.records import BoundedValue
 from pytest_crucible.stats.estimating import clip_interval
 from pytest_crucible.stats.interval import Interval, NotEnoughData
@@ -69,7 +69,9 @@ def prepare(observations: Observations, end: End) -> Prepared:
     empty = sorted(set(range(slicing.count)) - set(codes.tolist()))
     if empty:
         names = ", ".join(repr(slicing.names[code]) for code in empty[:5])
-        return replace(plain, values=np.array([]), problem=f"{names} has no value, so that the mean of all slices is unknown")
+        return replace(
+            plain, values=np.array([]), problem=f"{names} has no value, so that the mean of all slices is unknown"
+        )
     if are_drawn(codes, observations.clusters):
         return _means_of_slices(replace(plain, note=_drawn_text(observations)), codes)
     return replace(plain, note=f"the claim is about {_values_text(observations)} alone")
@@ -81,8 +83,10 @@ def _drawn_text(observations: Observations) -> str:
 
 def _values_text(observations: Observations) -> str:
     """Return `these 12 values of task`."""
-    assert observations.slicing is not None and observations.measure.by is not None
-    return f"these {quantity(observations.slicing.count, 'value')} of {observations.measure.by.title}"
+    slicing, by = observations.slicing, observations.measure.by
+    assert slicing is not None
+    assert by is not None
+    return f"these {quantity(slicing.count, 'value')} of {by.title}"
 
 
 def are_drawn(codes: Clusters, clusters: Clusters | None) -> bool:
@@ -133,7 +137,6 @@ def estimate(prepared: Prepared, level: float) -> Measured:
     if not is_binary and all(map(math.isfinite, prepared.bounds)):
         # Near the end of their range, Student's t of 15 scores covers the truth in half of all runs.
         low, high = _bounds(prepared, prepared.values, prepared.bounds, (1 - level) / 2)
-        assert low is not None and high is not None, "the bounds are finite"
         interval = Interval(low=low, high=high, level=level, method=GAFFKE)
     method = "none" if interval is None else interval.method
     return Measured(mean.estimate, clip_interval(interval, prepared.bounds), groups, method)
@@ -146,12 +149,14 @@ def bound(prepared: Prepared, alpha: float) -> tuple[BoundedValue, str]:
     if not np.isfinite(prepared.values).all():
         return BoundedValue(value=float(np.sum(prepared.values))), "unbounded"
     value = _mean(prepared)
+    if not all(map(math.isfinite, prepared.bounds)):
+        return BoundedValue(value=value), "none"
     try:
         lower, upper = _bounds(prepared, prepared.values, prepared.bounds, alpha)
     except NotEnoughData as refusal:
         return BoundedValue(value=value), str(refusal)
-    lower, upper = (clip_value(each, prepared.bounds) for each in (lower, upper))
-    return BoundedValue(value=value, lower=lower, upper=upper), "none" if lower is None else GAFFKE
+    lower, upper = (min(max(end, prepared.bounds[0]), prepared.bounds[1]) for end in (lower, upper))
+    return BoundedValue(value=value, lower=lower, upper=upper), GAFFKE
 
 
 def compare(first: Prepared, second: Prepared, alpha: float) -> Difference | None:
@@ -210,7 +215,6 @@ def _with_bounds(
         return replace(plain, interval=interval, deviation=deviation, dof=mean.dof if mean.se else None)
     low, high = _bounds(prepared, differences, limits, alpha / 2)
     lower, upper = _bounds(prepared, differences, limits, alpha)
-    assert low is not None and high is not None, "the limits are finite"
     return replace(
         plain,
         interval=Interval(low=low, high=high, level=1 - alpha, method=GAFFKE),
@@ -228,7 +232,9 @@ def _of_groups(prepared: Prepared, difference: Difference | None) -> Difference 
     if difference is None or prepared.size is None or prepared.strata is not None:
         return difference
     deviation, count = difference.deviation, difference.n
-    detectable = None if not deviation else partial(_detectable, deviation / math.sqrt(count), difference.dof or count - 1)
+    detectable = (
+        None if not deviation else partial(_detectable, deviation / math.sqrt(count), difference.dof or count - 1)
+    )
     return replace(
         difference, n=prepared.size, deviation=None, discordance=None, samples_past_limit=None, effects=(),
         detectable=detectable,
@@ -257,14 +263,13 @@ def _contrast(prepared: Prepared, values: Floats, ends: Numbers, sign: float) ->
     return MeanContrast((weighted_units(values, weights, prepared.clusters),), (sign,), ends, shares_units=False)
 
 
-def _bounds(prepared: Prepared, values: Floats, ends: Numbers, alpha: float) -> tuple[float | None, float | None]:
-    """Return the one-sided bounds; None where values have no end."""
+def _bounds(prepared: Prepared, values: Floats, ends: Numbers, alpha: float) -> tuple[float, float]:
+    """Return the one-sided bounds of values between finite ends. Raises NotEnoughData below two values, or five groups."""
     if len(values) < 2:
         raise NotEnoughData(f"{quantity(len(values), 'sample')}: a bound needs at least 2")
-    if not all(map(math.isfinite, ends)):
-        return None, None
     inside = np.clip(values, *ends)
-    return tuple(sign * _contrast(prepared, inside, ends, sign).lower_bound(alpha) for sign in (1.0, -1.0))  # type: ignore[return-value]
+    lower, upper = (sign * _contrast(prepared, inside, ends, sign).lower_bound(alpha) for sign in (1.0, -1.0))
+    return lower, upper
 
 
 def _proof_p(prepared: Prepared, differences: Floats, limits: Numbers) -> float:

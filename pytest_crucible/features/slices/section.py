@@ -1,7 +1,7 @@
 """Slices: a metric slice by slice, to see where the candidate gains and where it loses; and each arm's gap and quality.
 
-The fields are those that targets and comparisons name, and the samples' groups. Below a mean over slices, `overall(...)`, each slice
-has a verdict of its own, adjusted by Holm's procedure over them.
+The fields are those that targets and comparisons name, and the samples' groups. Below a mean over slices, `overall(...)`, each
+slice has a verdict of its own, adjusted by Holm's procedure over them.
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
         if labels is None or metric not in inputs.scores:
             continue
         own = inputs
-        if inputs.clusters is not None and all(len(np.unique(inputs.clusters[flags])) == 1 for flags in labels.values()):
+        if inputs.clusters is not None and all(
+            len(np.unique(inputs.clusters[flags])) == 1 for flags in labels.values()
+        ):
             # Within a group there is nothing to cluster by.
             own = replace(inputs, clusters=None)
         sliced = slice_metric(own, metric, title, labels)
@@ -219,7 +221,7 @@ def _table(sliced: SlicedMetric) -> Table:
         heads = (*heads, f"{sliced.arms[0]} vs {sliced.arms[1]}", "pairs")
     lacking = lacking_text(sliced.lacking)
     more = _claim_heads(sliced)
-    tested = " p and \"proven\" are adjusted for it (Holm)." if more else ""
+    tested = ' p and "proven" are adjusted for it (Holm).' if more else ""
     return Table(
         title=f"By {sliced.field}",
         heads=(*heads, *more),

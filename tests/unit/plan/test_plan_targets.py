@@ -251,6 +251,41 @@ def test_a_statistic_of_too_few_or_too_many_metrics_is_refused(text, sentence):
     assert refusal(text) == f"target {text!r} {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "pass^k(ok) >= 1",
+            "asks for pass^k: write a whole number of draws from 1 on, as in 'pass^3(accuracy) >= 0.80'",
+        ),
+        (
+            "pass@0(ok) >= 1",
+            "asks for pass@0: write a whole number of draws from 1 on, as in 'pass@3(accuracy) >= 0.80'",
+        ),
+        (
+            "mean_by_sample(ok) >= 1",
+            "cannot be read: mean_by_sample(...) belongs in rate(...), as in 'rate(mean_by_sample(accuracy) >= 0.8) >= 0.95'",
+        ),
+        (
+            "mean(mean_by_sample(ok)) >= 1",
+            "cannot be read: mean_by_sample(...) belongs in rate(...), as in 'rate(mean_by_sample(accuracy) >= 0.8) >= 0.95'",
+        ),
+        (
+            "overall(ok by task) >= 1",
+            "does not say what counts alike: write overall(ok by task, macro), where each task does, or "
+            "overall(ok by task, micro), where each sample does",
+        ),
+        ("gap(ok by task, macro) <= 1", "has 'macro' after its field, which only overall(...) takes: leave it out"),
+        (
+            "overall(ok by task within age, macro) >= 1",
+            "has within, which standardises gap, ratio and worst only: leave it out",
+        ),
+    ],
+)
+def test_draws_and_means_over_slices_are_refused_in_one_sentence(text, sentence):
+    assert refusal(text) == f"target {text!r} {sentence}"
+
+
 def test_a_number_in_brackets_is_a_part_of_the_variants_name():
     assert parse_target("accuracy[homoglyph  0.10] >= 0.5").metric == "accuracy[homoglyph 0.1]"
 
@@ -284,12 +319,18 @@ terms = st.builds(Term, metric_names, st.none() | brackets)
 fields = st.builds(Field, metric_names, st.lists(numbers, max_size=3).map(tuple))
 groupings = st.builds(By, st.lists(fields, min_size=1, max_size=3).map(tuple), st.none() | fields)
 plain_values = st.builds(lambda term, by: Value((term,), by=by), terms, st.none() | groupings)
+functions = metric_names | st.builds("{}{}{}".format, metric_names, st.sampled_from("@^"), st.integers(0, 99))
 calls = st.builds(
     Value,
     st.lists(terms, min_size=1, max_size=3).map(tuple),
-    metric_names,
+    functions,
     st.none() | st.builds(Condition, relations, numbers),
     st.none() | groupings,
+    st.booleans(),
+).flatmap(
+    lambda call: (
+        st.just(call) if call.by is None else st.builds(replace, st.just(call), counts=st.just("") | metric_names)
+    )
 )
 values = plain_values | calls
 requirements = st.builds(Requirement, values, relations, numbers)
@@ -315,7 +356,7 @@ def test_a_text_has_one_normal_form(tree, blank):
     assert str(parse_requirement(normal, "this")) == normal
 
 
-@given(st.text(alphabet="ab .[]()&,<>=1-by", max_size=20))
+@given(st.text(alphabet="ab .[]()&,<>=1-by@^", max_size=20))
 def test_any_text_is_parsed_or_refused_at_a_place_within_it(text):
     try:
         assert parse_requirement(str(parse_requirement(text, "this")), "this")

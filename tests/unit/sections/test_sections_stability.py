@@ -12,9 +12,7 @@ PASSES = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
 
 def stability_of(*arms, **plan):
     rows = [reply_rows(arm) for arm in arms]
-    return stability.compute(
-        inputs_of(*rows, metrics=[PASSES], n=len(arms[0]), repeats=len(arms[0][0]), **plan)
-    )
+    return stability.compute(inputs_of(*rows, metrics=[PASSES], n=len(arms[0]), repeats=len(arms[0][0]), **plan))
 
 
 def test_a_sample_is_flaky_if_two_of_its_known_repeats_differ():

@@ -29,7 +29,9 @@ def analysis(*arms, tasks, targets=(), contrasts=(), facts=SCORE, groups=None):
         contrasts=[replace(parse_contrast(text, **options), baseline="v1") for text, options in contrasts],
         groups=groups,
     )
-    inputs = replace(inputs, expected=[None] * len(tasks), metadata=[{} if task is None else {"task": task} for task in tasks])
+    inputs = replace(
+        inputs, expected=[None] * len(tasks), metadata=[{} if task is None else {"task": task} for task in tasks]
+    )
     return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
 
 
@@ -38,7 +40,10 @@ def target(text, values, **options):
 
 
 def by_task(values, tasks):
-    return [np.array([value for value, own in zip(values, tasks, strict=True) if own == task]) for task in dict.fromkeys(tasks)]
+    return [
+        np.array([value for value, own in zip(values, tasks, strict=True) if own == task])
+        for task in dict.fromkeys(tasks)
+    ]
 
 
 @pytest.fixture
@@ -91,7 +96,10 @@ def test_yes_or_no_is_wilson_at_the_effective_size():
     variance = (0.9 * 0.1 / 19 + 0.25 / 9) / 4
     dof = (0.9 * 0.1 / 19 + 0.25 / 9) ** 2 / ((0.9 * 0.1 / 19) ** 2 / 19 + (0.25 / 9) ** 2 / 9)
     size, t = 0.7 * 0.3 / variance, scipy.stats.t.ppf(0.975, dof)
-    ends = [(0.7 + t * t / 2 / size + sign * t * math.sqrt(0.21 / size + (t / 2 / size) ** 2)) / (1 + t * t / size) for sign in (-1, 1)]
+    ends = [
+        (0.7 + t * t / 2 / size + sign * t * math.sqrt(0.21 / size + (t / 2 / size) ** 2)) / (1 + t * t / size)
+        for sign in (-1, 1)
+    ]
     assert result.estimate.value == pytest.approx(0.7)
     assert [result.estimate.interval.low, result.estimate.interval.high] == pytest.approx(ends)
 
@@ -124,7 +132,12 @@ def test_a_micro_mean_is_of_all_samples_with_the_tasks_as_groups():
     assert micro.estimate.interval == grouped.estimate.interval
     assert micro.evidence.observed == grouped.evidence.observed
     # Groups that lie in two tasks join them.
-    joined = target("overall(m by task, micro) >= 0.5", scores, tasks=tasks, groups=["a" if task in ("t0", "t1") else task for task in tasks])
+    joined = target(
+        "overall(m by task, micro) >= 0.5",
+        scores,
+        tasks=tasks,
+        groups=["a" if task in ("t0", "t1") else task for task in tasks],
+    )
     assert joined.estimate.clusters == 7
 
 
@@ -152,9 +165,13 @@ def test_two_arms_are_compared_by_the_weighted_differences_of_pairs(tasks, score
     rng = np.random.default_rng(4)
     worse = [float(np.clip(value - rng.random() / 5, 0, 1)) for value in scores]
 
-    result = analysis(scores, worse, tasks=tasks, contrasts=[("overall(m by task, macro)", {"margin": 0.1})]).comparisons[0]
+    result = analysis(
+        scores, worse, tasks=tasks, contrasts=[("overall(m by task, macro)", {"margin": 0.1})]
+    ).comparisons[0]
 
-    gains = [own.mean() - other.mean() for own, other in zip(by_task(scores, tasks), by_task(worse, tasks), strict=True)]
+    gains = [
+        own.mean() - other.mean() for own, other in zip(by_task(scores, tasks), by_task(worse, tasks), strict=True)
+    ]
     assert result.difference == pytest.approx(np.mean(gains))
     assert result.evidence.observed.lower < result.difference < result.evidence.observed.upper
     assert (result.method, result.evidence.method, result.pairs) == ("sign flips", "gaffke of a weighted mean", 56)
