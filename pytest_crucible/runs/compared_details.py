@@ -62,7 +62,7 @@ class ComparedDetails(NoStoredDetails):
         texts = side.stored.reply_texts(side.number, twin)
         return {place: text for unit, text in texts.items() if (place := side.place(unit)) is not None}
 
-    def prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
         """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
         return samples.first_prompts(self.store, self.samples(list(forms)), forms)
 

@@ -18,6 +18,7 @@ from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 from pytest_crucible.plan.design import (
     check_expected,
+    check_repeats,
     contrasts_with_baselines,
     group_count,
     plan_metrics,
@@ -225,6 +226,7 @@ class ImportedTask:
         rows = identify(task.name, samples)
         dataset = group_equal_inputs(rows) if wishes.equal_inputs == "group" else rows
         plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
+        check_repeats(targets, contrasts_of_task, plan.repeats)
         grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
         notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)
         return cls(task=task, plan=plan, samples=dataset.samples, notes=notes)

@@ -90,7 +90,7 @@ class StoredDetails(Protocol):
         """Return an arm's first reply to the samples at some positions."""
         return {}
 
-    def prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
         """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
         return {}
 

@@ -182,7 +182,7 @@ class StoredExperiment:
         """Return the decisions that the run has made on a subject, by their numbers."""
         return load_decisions(self.store, self.run, subject)
 
-    def prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
         """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
         return samples.first_prompts(self.store, self.samples(list(forms)), forms)
 

@@ -52,7 +52,7 @@ def sampled_prompts(inputs: CheckInputs, number: int) -> Iterator[ShapedPrompt]:
     rows = {calls.positions[row]: row for row in reversed(inputs.arms[number].own_calls) if calls.calls[row] == 1}
     positions = sorted(rows)[:MOST_PROMPTS]
     stored, adapter = inputs.section.stored, inputs.arms[number].arm.adapter
-    prompts = stored.prompts({position: calls.forms[rows[position]] for position in positions})
+    prompts = stored.first_prompts({position: calls.forms[rows[position]] for position in positions})
     for prompt, template in prompts.values():
         shaped = shape_prompt(as_sent(prompt, adapter), as_sent(template, adapter))
         if shaped is not None:
