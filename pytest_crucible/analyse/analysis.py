@@ -307,8 +307,8 @@ def _own(
     plan: Plan, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes
 ) -> tuple[Sequence[ScoredMetric], str, SampleAttributes]:
     """Return an arm's scores, its name and attributes, of its own samples alone."""
-    kept, of_kept = keep_own_samples(plan, metrics, attributes)
-    return kept, arm, of_kept
+    own_metrics, own_attributes = keep_own_samples(plan, metrics, attributes)
+    return own_metrics, arm, own_attributes
 
 
 def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> tuple[TargetResult, ...]:

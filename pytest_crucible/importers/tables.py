@@ -91,11 +91,11 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
     return _roles_of_counts(roles_found, chosen)
 
 
-def _roles_of_counts(found: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
+def _roles_of_counts(columns: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
     """Return the roles of a table of counts, whose tasks are its samples, or those of a table that has no two counts."""
-    if not {"successes", "trials"} <= set(found) or "metrics" in chosen:
-        return {role: column for role, column in found.items() if role not in ("successes", "trials")}
-    roles_of = {role: column for role, column in found.items() if role not in ("metric", "value", "lost", "repeat")}
+    if not {"successes", "trials"} <= set(columns) or "metrics" in chosen:
+        return {role: column for role, column in columns.items() if role not in ("successes", "trials")}
+    roles_of = {role: column for role, column in columns.items() if role not in ("metric", "value", "lost", "repeat")}
     if "sample" not in roles_of and "task" in roles_of:
         roles_of["sample"] = roles_of.pop("task")
     return roles_of

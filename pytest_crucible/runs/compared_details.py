@@ -33,7 +33,7 @@ class ComparedArm:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedDetails(NoStoredDetails):
-    """What is stored of the arms of a comparison, and of its samples, which are the candidate's."""
+    """Stored details of the arms of a comparison, and of its samples, which are the candidate's."""
 
     store: RunStore
     dataset: str
