@@ -169,7 +169,12 @@ def evaluate_target(
         needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
         note=prepared.problem or row.no_proof(target, metrics[0].facts) or note or prepared.note,
         # Without a scored value an inferred kind is only a default, by which nothing is impossible.
-        suite_error=declaration_problem(metrics) or (target_problem(target, metrics[0].facts) if scored.any() else ""),
+        suite_error=declaration_problem(metrics)
+        or (
+            row.check_values(target, {arm: prepared}) or target_problem(target, metrics[0].facts)
+            if scored.any()
+            else ""
+        ),
     )
 
 
@@ -201,7 +206,7 @@ def _bound_target(
 
 
 def _replies(measure: Measure, scores: Scores, scored: Flags) -> int | None:
-    if scores.units is None or not row_of(measure).of_replies:
+    if scores.units is None or not row_of(measure).of_replies or measure.by_sample:
         return None
     return int((~np.isnan(scores.units.values[scored])).sum())
 

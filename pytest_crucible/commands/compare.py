@@ -103,6 +103,9 @@ reach_option = click.option(
     metavar="METRIC=NUMBER",
     help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
 )
+unpaired_option = click.option(
+    "--unpaired", is_flag=True, help="Each arm has samples of its own, such as episodes with other seeds."
+)
 _CLAIM_OPTIONS = (
     click.option(
         "--metric",
@@ -161,6 +164,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
 @equal_inputs_option
 @range_option
 @reach_option
+@unpaired_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
@@ -173,6 +177,7 @@ def compare_arms(
     equal_inputs: str | None,
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
+    unpaired: bool,
     store: str,
     alpha: float | None,
     verbose: int,
@@ -190,7 +195,7 @@ def compare_arms(
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
-    tabular = Tabular(columns, group, equal_inputs, ranges, reaches)
+    tabular = Tabular(columns, group, equal_inputs, ranges, reaches, unpaired)
     if any(Path(name).exists() or _is_path(name) for name in names):
         run, notes = _files(names, contrasts, directions, alpha, tabular)
     else:
@@ -211,6 +216,7 @@ class Tabular(NamedTuple):
     equal_inputs: str | None
     ranges: Mapping[str, tuple[float, float]]
     reaches: Mapping[str, float]
+    unpaired: bool
 
 
 def _check_runs(baseline: str, tabular: Tabular) -> None:
@@ -222,6 +228,8 @@ def _check_runs(baseline: str, tabular: Tabular) -> None:
         raise SpecError(
             "--equal-inputs applies to files: a stored run has the groups of its plan, leave the option out"
         )
+    if tabular.unpaired:
+        raise SpecError("--unpaired applies to files: the arms of stored runs have samples in common")
     if tabular.ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"
@@ -259,6 +267,7 @@ def _files(
         declared=Declared(ranges=tabular.ranges, reaches=tabular.reaches).with_directions(directions),
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
         equal_inputs=tabular.equal_inputs or session_equal_inputs(),
+        unpaired=tabular.unpaired,
     )
     adoption = ImportedRun.of(files, wishes)
     adoption.check_compared()
@@ -329,6 +338,7 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
 @range_option
 @reach_option
+@unpaired_option
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )
@@ -347,6 +357,7 @@ def import_results(
     higher: Sequence[str],
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
+    unpaired: bool,
     alpha: float,
     store: str,
     as_json: bool,
@@ -373,6 +384,7 @@ def import_results(
         declared=declared,
         alpha=alpha,
         equal_inputs=equal_inputs or session_equal_inputs(),
+        unpaired=unpaired,
     )
     adoption = ImportedRun.of(files_read, wishes)
     with contextlib.closing(RunStore(store)) as opened:

@@ -99,6 +99,12 @@ class Settings:
         return {**own, **self.features}
 
     @property
+    def calls_again(self) -> bool:
+        """Return whether baselines are called although replies of them are stored."""
+        # A refreshed cache would be pointless if stored replies were used instead.
+        return self.fresh or self.cache == "refresh"
+
+    @property
     def deadline_s(self) -> float | None:
         """Return the seconds from the start of the run; None without a deadline."""
         return None if self.deadline is None else seconds_of(self.deadline)

@@ -223,7 +223,8 @@ def _is_share(analysis: Analysis, pair: Comparison) -> bool:
     facts = analysis.plan.facts.get(pair.contrast.metric)
     is_unit = facts is not None and (facts.low, facts.high) == (0.0, 1.0)
     kind = analysis.kinds.get(pair.contrast.metric)
-    return pair.contrast.statistic == "rate" or (pair.contrast.statistic == "mean" and (is_unit or kind == "binary"))
+    is_rate = pair.contrast.statistic == "rate" or pair.contrast.draws is not None
+    return is_rate or (pair.contrast.statistic == "mean" and (is_unit or kind == "binary"))
 
 
 def _gates(run: Run) -> str:

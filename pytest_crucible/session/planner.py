@@ -17,6 +17,7 @@ from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.design import (
     NO_VARIANTS,
     check_expected,
+    check_repeats,
     contrasts_with_baselines,
     group_count,
     plan_metrics,
@@ -127,6 +128,7 @@ class ExperimentPlanner:
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),
             purpose=mark.purpose,
+            arms_differ_in=mark.arms_differ_in,
             # Everything that the stored replies depend on but the arm.
             fingerprint=fingerprint(
                 dataset=draft.data.rows_sha256,
@@ -213,6 +215,7 @@ def make_plan(
         check_known_numbers(item, quality_targets, metrics)
     judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
     check_expected(quality_targets, contrasts, dataset.samples)
+    check_repeats(quality_targets, contrasts, facts["repeats"] // facts.get("rounds", 1))
     arm_records = tuple(arm.arm for arm in arms)
     path, line, _ = item.location
     plan = Plan(

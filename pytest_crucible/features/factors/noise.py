@@ -9,6 +9,7 @@ from functools import partial
 from pytest_crucible import stats
 from pytest_crucible.analyse import crossed
 from pytest_crucible.analyse.conditional import is_conditional
+from pytest_crucible.analyse.repeats import reduce_repeats
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, row_of, scored_samples
 from pytest_crucible.measures.row import Numbers
@@ -64,7 +65,10 @@ def tabulate_noise(
         numbers = [0] if baseline is None else [0, arms.index(baseline)]
         if not all(name in scores for name in measure.metrics):
             continue
-        metrics = [[ScoredMetric(facts[name], scores[name][number]) for name in measure.metrics] for number in numbers]
+        metrics = [
+            [ScoredMetric(facts[name], reduce_repeats(measure, scores[name][number])) for name in measure.metrics]
+            for number in numbers
+        ]
         mean = _mean(measure, metrics, attributes)
         if mean is not None and len(mean[0].sources) > 1 and mean[0].sources[0].variance:
             of_interval = crossed.shown_alpha(measure, mean[0], attributes, mean[1], alpha)
