@@ -224,7 +224,7 @@ class ImportedTask:
         assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
         rows = identify(task.name, samples)
-        dataset = group_equal_inputs(rows) if wishes.equal_inputs == "group" else rows
+        dataset = group_equal_inputs(rows, _own_arms(task)) if wishes.equal_inputs == "group" else rows
         plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
         check_repeats(targets, contrasts_of_task, plan.repeats)
         grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
@@ -261,7 +261,12 @@ def _plan(
         fingerprint=Fingerprint(dataset=rows_sha256, function=_sha(task.name), metrics=metrics, sampling=""),
         open_metrics=False,
     )
-    return EQUAL_INPUTS.on(LEFT_OUT.on(plan, task.left_out), count_equal_inputs(dataset.samples))
+    return EQUAL_INPUTS.on(LEFT_OUT.on(plan, task.left_out), count_equal_inputs(dataset.samples, _own_arms(task)))
+
+
+def _own_arms(task: Task) -> dict[str, str]:
+    """Return sample -> arm of a task whose arms have samples of their own: equal inputs of two arms pair nothing."""
+    return {row.sample: arm.arm for arm in task.arms for row in arm.rows} if task.unpaired else {}
 
 
 def _samples(task: Task) -> tuple[Sample, ...]:
