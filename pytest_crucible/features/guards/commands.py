@@ -255,6 +255,7 @@ def read_benign_scores(store: RunStore, run: str) -> BenignScores:
     from pytest_crucible.analyse.analysis import score_table
     from pytest_crucible.features.guards.normalise import hash_text
     from pytest_crucible.features.guards.protections import input_text
+    from pytest_crucible.records.plan import EQUAL_INPUTS
     from pytest_crucible.runs.evaluate import analysis_inputs
     from pytest_crucible.store.experiments import load_experiments
     from pytest_crucible.store.samples import load_exchanges
@@ -267,11 +268,14 @@ def read_benign_scores(store: RunStore, run: str) -> BenignScores:
             continue
         guard = stored.plan.candidate.name.removeprefix("guard:")
         values = table.scores[SCORE][0].values
-        has_groups = has_groups or table.clusters is not None
+        equal = EQUAL_INPUTS.of(stored.plan)
+        # Groups of equal inputs alone are equal texts, which count once anyway.
+        is_grouped = table.clusters is not None and (equal is None or equal.declared > 0)
+        has_groups = has_groups or is_grouped
         for exchange in load_exchanges(store, stored.key, stored.plan, range(len(values))):
             value = float(values[exchange.position])
             if label_number(read_expected(exchange.expected)) == 0 and value == value:
-                group = stored.groups[exchange.position] if table.clusters is not None else None
+                group = stored.groups[exchange.position] if is_grouped else None
                 units.add(hash_text(input_text(exchange.input)), group, value)
     if not guard:
         raise SpecError(
