@@ -179,7 +179,7 @@ def contradiction(judged: Judged, differing: Iterable[tuple[str, int | None]]) -
     judges = " and ".join(sorted({judge.partition(":")[2] for judge, _ in differing}))
     return (
         f"judge {judges} gave equal inputs different verdicts on {k:,} of {n:,} samples ({share_text(k, n)}): equal replies "
-        "get different scores; votes=3 or temperature 0 makes them alike"
+        "get different scores; votes=3 or temperature 0 makes that rarer"
     )
 
 
