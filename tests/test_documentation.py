@@ -472,6 +472,8 @@ ELSEWHERE = tuple(
     for name in (
         "training",
         "worst_samples",
+        "stability",
+        "slices[].claims",
         "candidates",
         "stored_baselines",
         "stopping",
