@@ -103,7 +103,7 @@ PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1
 
 def group_count(dataset: Dataset) -> int | None:
     """Return the number of clusters; None without groups, or with one for each sample: then the sample is the unit."""
-    groups = {sample.group for sample in dataset.samples}
+    groups = {sample.cluster for sample in dataset.samples}
     return None if None in groups or len(groups) == len(dataset.samples) else len(groups)
 
 

@@ -232,6 +232,8 @@ class Contrast(Measure):
     """The margin, or the relevant difference, is a share of a ratio: 0.1 was written as "10 %"."""
     relevant: float | None = None
     """The smallest difference that matters to a regression gate. A margin has this role for other claims; never both."""
+    unpaired: bool = False
+    """Each arm has samples of its own, such as episodes with other seeds."""
 
     @property
     def limit(self) -> float | None:

@@ -71,7 +71,8 @@ def _target(verdict: Verdict, analysis: Analysis, _: str) -> str:
         return ""
     replies = result.estimate.replies
     # n counts samples: without the replies a total of 6 would look like a share of them.
-    beside = "" if replies is None else f" ({quantity(replies, 'reply')})"
+    words = result.estimate.uneven or ("" if replies is None else quantity(replies, "reply"))
+    beside = f" ({words})" if words else ""
     return f"{estimate_text(result.estimate)} n={result.estimate.n:,}{beside}"
 
 
