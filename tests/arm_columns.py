@@ -76,7 +76,12 @@ class StoredTexts:
 def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) -> CheckInputs:
     """Return the inputs of checks on these arms, the candidate first."""
     plan = SimpleNamespace(
-        arms=[each.arm for each in arms], candidate=arms[0].arm, contrasts=(), arms_differ_in=(), features={}
+        arms=[each.arm for each in arms],
+        candidate=arms[0].arm,
+        contrasts=(),
+        arms_differ_in=(),
+        features={},
+        is_imported=False,
     )
     fields: dict[str, Any] = {
         "plan": plan,

@@ -12,9 +12,11 @@ import numpy as np
 from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.pool import Pool
 from pytest_crucible.analyse.reach import find_refuted_reaches, suggest_reach
+from pytest_crucible.analyse.repeats import reduce_repeats
 from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
 from pytest_crucible.analyse.slices import (
     flag_slice,
+    flag_sliced,
     is_by_twin,
     keep_slice,
     score_twins,
@@ -24,6 +26,7 @@ from pytest_crucible.analyse.slices import (
 )
 from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
 from pytest_crucible.analyse.targets import estimate, evaluate_target
+from pytest_crucible.analyse.unpaired import keep_own_samples
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import (
@@ -130,10 +133,14 @@ class ScoreTable:
 
     def arm(self, measure: Measure, number: int) -> list[ScoredMetric]:
         """Return the measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
-        metrics = [ScoredMetric(self.facts[name], self._scores(measure, name, number)) for name in measure.metrics]
-        if measure.by is None or not measure.slice:
+        metrics = [
+            ScoredMetric(self.facts[name], reduce_repeats(measure, self._scores(measure, name, number)))
+            for name in measure.metrics
+        ]
+        if measure.by is None or not (measure.slice or row_of(measure).over_slices):
             return metrics
-        inside = flag_slice(self.attributes.slicings[measure.by], measure.slice)
+        slicing = self.attributes.slicings[measure.by]
+        inside = flag_slice(slicing, measure.slice) if measure.slice else flag_sliced(slicing)
         return [ScoredMetric(facts, keep_slice(scores, inside)) for facts, scores in metrics]
 
     def attributes_of(self, measure: Measure) -> SampleAttributes:
@@ -287,15 +294,21 @@ def _estimates(inputs: AnalysisInputs, table: ScoreTable, alpha: float) -> tuple
     return tuple(
         estimate(
             mean_of(table.facts[name]),
-            [ScoredMetric(table.facts[name], of_arm)],
-            arm.name,
-            table.attributes,
+            *_own(inputs.plan, [ScoredMetric(table.facts[name], of_arm)], arm.name, table.attributes),
             level=1 - alpha,
         )
         for name, of_arms in table.scores.items()
         for arm, of_arm, answers in zip(inputs.plan.arms, of_arms, inputs.answers, strict=True)
         if (name in answers.scores or not table.facts[name].of_ensemble) and not table.facts[name].is_part
     )
+
+
+def _own(
+    plan: Plan, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes
+) -> tuple[Sequence[ScoredMetric], str, SampleAttributes]:
+    """Return an arm's scores, its name and attributes, of its own samples alone."""
+    own_metrics, own_attributes = keep_own_samples(plan, metrics, attributes)
+    return own_metrics, arm, own_attributes
 
 
 def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> tuple[TargetResult, ...]:
@@ -313,8 +326,8 @@ def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_
         return number.evaluate(target, plan.candidate, alpha=alpha, is_fixed=f"{number.source}s" in plan.fixed)
 
     def evaluate(level_alpha: float) -> TargetResult:
-        metrics = table.arm(target, 0)
-        return evaluate_target(target, metrics, plan.candidate.name, table.attributes_of(target), alpha=level_alpha)
+        own = _own(plan, table.arm(target, 0), plan.candidate.name, table.attributes_of(target))
+        return evaluate_target(target, *own, alpha=level_alpha)
 
     result = evaluate(alpha)
     return result if bounds_alpha == alpha else replace(result, evidence=evaluate(bounds_alpha).evidence)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.analyse import conditional, crossed
+from pytest_crucible.analyse import conditional, crossed, unpaired
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -89,7 +89,7 @@ def compare(
     # Lost in either arm: the pair is incomplete, and its difference could be anything in the range.
     lost = (lost_samples(ours) | lost_samples(theirs)) & applicable
     declared = conditional.declaration_problem(ours, theirs)
-    no_pairs = conditional.pairs_problem(contrast, ours, theirs)
+    no_pairs = unpaired.problem(contrast) if contrast.unpaired else conditional.pairs_problem(contrast, ours, theirs)
     undecided = Comparison(
         contrast=contrast,
         candidate=candidate,
@@ -104,10 +104,11 @@ def compare(
         return undecided
     facts, invalid, order = ours[0].facts, "", ""
     if pairs.any():
-        first, second = (prepare(contrast, metrics, attributes, pairs) for metrics in arms)
+        of_arms = [pairs & scored_samples(metrics) if contrast.unpaired else pairs for metrics in arms]
+        first, second = (prepare(contrast, *arm) for arm in zip(arms, (attributes, attributes), of_arms, strict=True))
         values = {candidate: first, contrast.baseline: second}
         invalid = comparison_row(contrast, facts).check_values(contrast, values)
-        order = order_note(contrast, facts, first, second, attributes)
+        order = "" if contrast.unpaired else order_note(contrast, facts, first, second, attributes)
     difference = None if invalid else compare_pair(contrast, arms, attributes, pairs, OBSERVED, alpha)
     observed = worst = best = _bounded_value(difference)
     if lost.any() and not invalid:
@@ -137,7 +138,9 @@ def compare(
         method=difference.method,
         evidence=replace(result.evidence, method=difference.bounds_method),
         detectable=detectable_difference(difference, level),
-        detectable_falls=detectable_falls(difference, contrast, theirs, attributes, pairs, level),
+        detectable_falls=None
+        if contrast.unpaired
+        else detectable_falls(difference, contrast, theirs, attributes, pairs, level),
         needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects,
         note="; ".join(filter(None, (difference.note, order))),
@@ -160,6 +163,8 @@ def paired_samples(
     contrast: Contrast, ours: Sequence[ScoredMetric], theirs: Sequence[ScoredMetric]
 ) -> tuple[Flags, Flags]:
     """Return the samples that both arms scored, and those that the metrics apply to."""
+    if contrast.unpaired:
+        return unpaired.samples_of_arms(ours, theirs)
     if conditional.is_conditional(contrast, ours, theirs):
         return conditional.paired_samples(ours, theirs)
     if not row_of(contrast).of_slices:
@@ -197,6 +202,8 @@ def compare_pair(
     contrast: Contrast, arms: Arms, attributes: SampleAttributes, chosen: Flags, ends: tuple[End, End], alpha: float
 ) -> Difference | None:
     """Return the difference at given ends of both arms; a positive one means that the candidate is better."""
+    if contrast.unpaired:
+        return unpaired.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     if conditional.is_conditional(contrast, *arms):
         return conditional.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     candidate, baseline = (
@@ -281,7 +288,7 @@ def _problem(contrast: Contrast, arms: Arms, attributes: SampleAttributes, pairs
     """Explain a missing difference."""
     if contrast.slice and not applicable.any():
         return f"{contrast.metric} applies to no sample of this slice"
-    if conditional.is_conditional(contrast, *arms):
+    if contrast.unpaired or conditional.is_conditional(contrast, *arms):
         return _silent_arm(contrast, arms)
     problems = [prepare(contrast, metrics, attributes, pairs).problem for metrics in arms] if pairs.any() else []
     return next(filter(None, problems), "no sample was answered by both arms")

@@ -95,7 +95,7 @@ def suggest_reach(
 ) -> float | None:
     """Return a reach with which bounds of these data would decide an open claim; None if none would, or none is open."""
     contrast, facts = comparison.contrast, arms[0][0].facts
-    is_plain = attributes.look_alpha is None and not attributes.random_factors
+    is_plain = attributes.look_alpha is None and not attributes.random_factors and not contrast.unpaired
     limits = _open_limits(comparison, alpha, family_size)
     if not limits or not is_plain or facts.kind == "binary" or comparison_row(contrast, facts) is not MEAN:
         return None

@@ -28,7 +28,7 @@ from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
-from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.run_store import existing_store, session_equal_inputs
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import TAGGED, RunStore
 
@@ -81,6 +81,12 @@ group_option = click.option(
     metavar="KEY",
     help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
 )
+equal_inputs_option = click.option(
+    "--equal-inputs",
+    type=click.Choice(["group", "keep"]),
+    show_default="crucible_equal_inputs of pytest's configuration, else group",
+    help="Samples with equal input, expected value and metadata: one group, or each counts alone.",
+)
 range_option = click.option(
     "--range",
     "ranges",
@@ -96,6 +102,9 @@ reach_option = click.option(
     callback=_parse_each(_parse_reach),
     metavar="METRIC=NUMBER",
     help="Largest change of one sample, between two arms, that is possible for a metric; may be repeated.",
+)
+unpaired_option = click.option(
+    "--unpaired", is_flag=True, help="Each arm has samples of its own, such as episodes with other seeds."
 )
 _CLAIM_OPTIONS = (
     click.option(
@@ -152,8 +161,10 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
 @claim_options
 @column_option
 @group_option
+@equal_inputs_option
 @range_option
 @reach_option
+@unpaired_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
@@ -163,8 +174,10 @@ def compare_arms(
     baseline: str,
     columns: Mapping[str, str],
     group: str,
+    equal_inputs: str | None,
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
+    unpaired: bool,
     store: str,
     alpha: float | None,
     verbose: int,
@@ -182,7 +195,7 @@ def compare_arms(
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
-    tabular = Tabular(columns, group, ranges, reaches)
+    tabular = Tabular(columns, group, equal_inputs, ranges, reaches, unpaired)
     if any(Path(name).exists() or _is_path(name) for name in names):
         run, notes = _files(names, contrasts, directions, alpha, tabular)
     else:
@@ -200,8 +213,10 @@ class Tabular(NamedTuple):
 
     columns: Mapping[str, str]
     group: str
+    equal_inputs: str | None
     ranges: Mapping[str, tuple[float, float]]
     reaches: Mapping[str, float]
+    unpaired: bool
 
 
 def _check_runs(baseline: str, tabular: Tabular) -> None:
@@ -209,6 +224,12 @@ def _check_runs(baseline: str, tabular: Tabular) -> None:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
     if tabular.columns or tabular.group:
         raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
+    if tabular.equal_inputs is not None:
+        raise SpecError(
+            "--equal-inputs applies to files: a stored run has the groups of its plan, leave the option out"
+        )
+    if tabular.unpaired:
+        raise SpecError("--unpaired applies to files: the arms of stored runs have samples in common")
     if tabular.ranges:
         raise SpecError(
             "--range applies to files, and a stored run has the bounds that its metrics declared: leave the option out"
@@ -245,6 +266,8 @@ def _files(
         contrasts=contrasts,
         declared=Declared(ranges=tabular.ranges, reaches=tabular.reaches).with_directions(directions),
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
+        equal_inputs=tabular.equal_inputs or session_equal_inputs(),
+        unpaired=tabular.unpaired,
     )
     adoption = ImportedRun.of(files, wishes)
     adoption.check_compared()
@@ -310,10 +333,12 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
 @claim_options
 @column_option
 @group_option
+@equal_inputs_option
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
 @range_option
 @reach_option
+@unpaired_option
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )
@@ -327,10 +352,12 @@ def import_results(
     targets: Sequence[str],
     columns: Mapping[str, str],
     group: str,
+    equal_inputs: str | None,
     lower: Sequence[str],
     higher: Sequence[str],
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
+    unpaired: bool,
     alpha: float,
     store: str,
     as_json: bool,
@@ -350,7 +377,14 @@ def import_results(
         file for path in files for file in read_results(path, harness, columns, group=group, readers=importers())
     ]
     wishes = ImportOptions(
-        arms=arms, candidate=candidate, targets=quality_targets, contrasts=contrasts, declared=declared, alpha=alpha
+        arms=arms,
+        candidate=candidate,
+        targets=quality_targets,
+        contrasts=contrasts,
+        declared=declared,
+        alpha=alpha,
+        equal_inputs=equal_inputs or session_equal_inputs(),
+        unpaired=unpaired,
     )
     adoption = ImportedRun.of(files_read, wishes)
     with contextlib.closing(RunStore(store)) as opened:

@@ -233,6 +233,8 @@ def withheld_reason(analysis: Analysis) -> str:
     # A wrong key or model: a resumed run would only be refused again.
     if analysis.unanswered:
         return f"sampling stopped before the first result of {' and '.join(analysis.unanswered)}"
+    if plan.is_imported:
+        return "the run of the file was cut short"
     return "sampling was interrupted; continue with --crucible-resume"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from pytest_crucible.importers.generation import finish_of, generation_settings
 from pytest_crucible.importers.results import (
     NoSampleScoresError,
     ParsedFile,
@@ -48,9 +49,12 @@ def recognises_helm(source: Source) -> bool:
 def read_helm(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm on one task, with names from `run_spec.json`. Without it, the folder's name is the model's."""
     states = dict(_states(read_beside(source.path.with_name("scenario_state.json"))))
+    spec = read_beside(source.path.with_name("run_spec.json"))
+    adapter = spec.get("adapter_spec") or {}
+    examples = {"num_fewshot": adapter["max_train_instances"]} if "max_train_instances" in adapter else {}
     rows: dict[tuple[str, int], Row] = {}
     for record in source.document:
-        row = _helm_row(record, states)
+        row = _helm_row(record, states, {**examples, **generation_settings(adapter)})
         earlier = rows.get((row.sample, row.repeat), row)
         if earlier is not row and set(earlier.scores) & set(row.scores):
             raise SpecError(
@@ -59,11 +63,11 @@ def read_helm(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         # Perturbed twins of an instance give further metrics of the same sample; its input is the original.
         original = row if not _perturbation(record) else earlier
         rows[row.sample, row.repeat] = replace(original, scores={**earlier.scores, **row.scores})
-    spec = read_beside(source.path.with_name("run_spec.json"))
     return one_arm(
         task=_task(spec.get("name") or "helm"),
-        arm=spec["adapter_spec"]["model"] if spec else source.path.resolve().parent.name,
+        arm=adapter["model"] if spec else source.path.resolve().parent.name,
         rows=list(rows.values()),
+        weights={"model": adapter["model"]} if spec else {},
         facts=_facts(name for row in rows.values() for name in row.scores),
     )
 
@@ -75,7 +79,7 @@ def _task(name: str) -> str:
     return ":".join([scenario, *([",".join(others)] if others else [])])
 
 
-def _helm_row(record: Record, states: Mapping[Unit, Record]) -> Row:
+def _helm_row(record: Record, states: Mapping[Unit, Record], settings: Record) -> Row:
     """Return the row of an instance. HELM records an undefined statistic with a count of 0: it does not apply."""
     perturbation = _perturbation(record)
     suffix = f".{perturbation}" if perturbation else ""
@@ -84,7 +88,9 @@ def _helm_row(record: Record, states: Mapping[Unit, Record]) -> Row:
         if not _BOOKKEEPING.fullmatch(stat["name"]["name"]):
             scores[stat["name"]["name"] + suffix] = stat["mean"] if stat["count"] else None
     state = states.get((record["instance_id"], record["train_trial_index"], perturbation), {})
-    return Row(sample=record["instance_id"], repeat=record["train_trial_index"], scores=scores, **_read_request(state))
+    request = _read_request(state) or {"parameters": settings}
+    request["parameters"] = {**settings, **request["parameters"]}
+    return Row(sample=record["instance_id"], repeat=record["train_trial_index"], scores=scores, **request)
 
 
 def _facts(names: Iterable[str]) -> dict[str, MetricFacts]:
@@ -108,8 +114,18 @@ def _read_request(state: Record) -> dict[str, Any]:
     references = state["instance"].get("references") or ()
     completions = (state.get("result") or {}).get("completions") or ()
     right = [reference["output"]["text"] for reference in references if "correct" in reference.get("tags", ())]
-    reply = Reply(text=completions[0]["text"], latency_s=state["result"].get("request_time")) if completions else None
-    return {"input": state["instance"]["input"].get("text"), "expected": right, "reply": reply}
+    request, reply = state.get("request") or {}, None
+    if completions:
+        reason = (completions[0].get("finish_reason") or {}).get("reason")
+        latency = state["result"].get("request_time")
+        reply = Reply(text=completions[0]["text"], latency_s=latency, finish=finish_of(reason))
+    return {
+        "input": state["instance"]["input"].get("text"),
+        "expected": right,
+        "reply": reply,
+        "prompt": request.get("messages") or request.get("prompt"),
+        "parameters": generation_settings(request),
+    }
 
 
 # OpenCompass: `results/MODEL/DATASET.json` of a run, beside `predictions/` (https://opencompass.readthedocs.io)
@@ -170,6 +186,7 @@ def _opencompass_row(
         repeat=repeat,
         **split_values(values, "the evaluator gave no value"),
         reply=Reply(text=as_text(prediction["prediction"])) if prediction else None,
+        prompt=prediction.get("origin_prompt") if prediction else None,
         expected=prediction.get("gold") if prediction else None,
     )
 

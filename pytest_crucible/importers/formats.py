@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.importers import benchmark_runs, logs, platforms, reports, suites, tables
+from pytest_crucible.importers import benchmark_runs, inspect_logs, lm_eval_samples, platforms, reports, suites, tables
 from pytest_crucible.importers.metric_facts import with_our_names
 from pytest_crucible.importers.results import (
     FormatReader,
@@ -30,8 +30,8 @@ from pytest_crucible.stats.number_format import quantity
 
 # Tried in this order: any file with rows is a table, so that tables come last.
 READERS: Mapping[str, Reader] = {
-    "inspect": FormatReader(logs.recognises_inspect, logs.read_inspect),
-    "lm-eval": FormatReader(logs.recognises_lm_eval, logs.read_lm_eval),
+    "inspect": FormatReader(inspect_logs.recognises_inspect, inspect_logs.read_inspect),
+    "lm-eval": FormatReader(lm_eval_samples.recognises_lm_eval, lm_eval_samples.read_lm_eval),
     "deepeval": FormatReader(reports.recognises_deepeval, reports.read_deepeval),
     "promptfoo": FormatReader(suites.recognises_promptfoo, suites.read_promptfoo),
     "openai-evals": FormatReader(reports.recognises_openai, reports.read_openai),

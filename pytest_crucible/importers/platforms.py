@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.importers.generation import finish_of, generation_settings
 from pytest_crucible.importers.results import (
     ParsedFile,
     Row,
@@ -86,7 +87,23 @@ def _mlflow_row(record: Record, trace: Record, metrics: Sequence[str]) -> Row:
         error=error,
         **({} if error else _scores(record, trace, metrics)),
         reply=None if error else _mlflow_reply(trace, root),
+        **_mlflow_request(_first_model_span(trace)),
     )
+
+
+def _first_model_span(trace: Record) -> Record:
+    """Return what a trace has of its first request to a model: inputs and outputs, as far as they are mappings."""
+    for span in trace["data"]["spans"]:
+        attributes = span.get("attributes") or {}
+        if json.loads(attributes.get("mlflow.spanType") or "null") in ("CHAT_MODEL", "LLM"):
+            sides = {side: json.loads(attributes.get(f"mlflow.span{side}") or "null") for side in ("Inputs", "Outputs")}
+            return {side: value for side, value in sides.items() if isinstance(value, dict)}
+    return {}
+
+
+def _mlflow_request(span: Record) -> dict[str, Any]:
+    sent = span.get("Inputs") or {}
+    return {"prompt": sent.get("messages") or sent.get("prompt"), "parameters": generation_settings(sent)}
 
 
 def _mlflow_name(inputs: Any) -> str:
@@ -122,11 +139,15 @@ def _mlflow_reply(trace: Record, root: Record) -> Reply | None:
     output, about = json.loads(outputs), trace["info"].get("trace_metadata") or {}
     usage = json.loads(about.get("mlflow.trace.tokenUsage") or "{}")
     duration = trace["info"].get("execution_duration_ms")
+    received = _first_model_span(trace).get("Outputs") or {}
+    choices = received.get("choices") or [{}]
     return Reply(
         text=as_text(output),
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
         latency_s=None if duration is None else duration / 1000,
+        finish=finish_of(choices[0].get("finish_reason")),
+        model=str(received.get("model") or ""),
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.importers.metric_facts import facts_by_name, is_known
 from pytest_crucible.importers.results import (
     ParsedFile,
     Row,
@@ -41,16 +42,19 @@ def read_deepeval(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     """Return one arm, named by the identifier of the run. DeepEval's files do not record the version that wrote them."""
     document = source.document.get(_LATEST, source.document)
     cases = [case for kind in _CASES for case in document.get(kind) or ()]
-    rows = number_repeats([_deepeval_row(case) for case in cases])
+    settings = dict(document.get("hyperparameters") or {})
+    model = settings.pop("model", None)
+    rows = number_repeats([_deepeval_row(case, settings) for case in cases])
     return one_arm(
         task=document.get("datasetAlias") or document.get("testFile") or "deepeval",
-        arm=document.get("identifier") or (document.get("hyperparameters") or {}).get("model") or source.path.stem,
+        arm=document.get("identifier") or model or source.path.stem,
         rows=rows,
+        weights={"model": str(model)} if model else {},
         facts=_deepeval_facts(measured for case in cases for measured in case.get("metricsData") or ()),
     )
 
 
-def _deepeval_row(case: Mapping[str, Any]) -> Row:
+def _deepeval_row(case: Mapping[str, Any], settings: Mapping[str, Any]) -> Row:
     measured = case.get("metricsData") or ()
     text = case.get("actualOutput")
     return Row(
@@ -62,30 +66,39 @@ def _deepeval_row(case: Mapping[str, Any]) -> Row:
         else Reply(text=text, latency_s=case.get("completionTime"), cost_usd=case.get("tokenCost")),
         input=case.get("input") or case.get("scenario"),
         expected=case.get("expectedOutput") or case.get("expectedOutcome"),
-        metadata=case.get("additionalMetadata") or {},
+        # Versions before 4.3 have the first name.
+        metadata=case.get("additionalMetadata") or case.get("metadata") or {},
+        parameters=settings,
     )
 
 
 def _deepeval_facts(measured: Iterable[Mapping[str, Any]]) -> dict[str, MetricFacts]:
     """Return facts of metrics from 0 to 1. The direction of some, such as bias, has changed between DeepEval's versions.
 
-    The cases that passed their threshold show it.
+    The cases that passed their threshold show it, and most of them decide: one may fail for another reason than its score.
     """
-    lower: dict[str, bool] = {}
+    below: dict[str, list[bool]] = {}
     for metric in measured:
-        lower[metric["name"]] = lower.get(metric["name"], False) or _passes_below(metric)
-    return {
-        name: MetricFacts(name=name, direction="lower" if less else "higher", low=0.0, high=1.0)
-        for name, less in lower.items()
-    }
+        of_metric = below.setdefault(metric["name"], [])
+        if (is_below := _passes_below(metric)) is not None:
+            of_metric.append(is_below)
+    return {name: _deepeval_fact(name, passes) for name, passes in below.items()}
 
 
-def _passes_below(measured: Mapping[str, Any]) -> bool:
-    """Return whether the metric passed below its threshold, or failed above it: lower values are then better."""
+def _deepeval_fact(name: str, passes_below: Sequence[bool]) -> MetricFacts:
+    if not passes_below:
+        return replace(facts_by_name(name), low=0.0, high=1.0, is_directed=is_known(name))
+    return MetricFacts(
+        name=name, direction="lower" if 2 * sum(passes_below) > len(passes_below) else "higher", low=0.0, high=1.0
+    )
+
+
+def _passes_below(measured: Mapping[str, Any]) -> bool | None:
+    """Return whether the metric passed below its threshold, or failed above it: lower values are then better. None: not shown."""
     score, threshold, success = (measured.get(name) for name in ("score", "threshold", "success"))
     # A score equal to its threshold does not show the metric's direction.
     if score is None or threshold is None or success is None or score == threshold:
-        return False
+        return None
     return bool((score < threshold) == success)
 
 
@@ -114,7 +127,8 @@ def read_openai(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     is_whole = any("final_report" in row for _, row in rows)
     notes = () if is_whole else (f"{source.path.name} has no final report: its run was cut short",)
     task = spec.get("eval_name") or spec["base_eval"]
-    return one_arm(task=task, arm=arm, rows=sample_rows, finished=is_whole, notes=notes)
+    weights = {"model": arm} if spec.get("completion_fns") else {}
+    return one_arm(task=task, arm=arm, rows=sample_rows, finished=is_whole, weights=weights, notes=notes)
 
 
 @dataclass(slots=True)
@@ -143,7 +157,7 @@ class _Sample:
 
     def rows(self, name: str) -> Iterator[Row]:
         if not self.scores:
-            yield Row(sample=name, error=self.error or "no event scores it", input=self.prompt)
+            yield Row(sample=name, error=self.error or "no event scores it", input=self.prompt, prompt=self.prompt)
         for repeat in range(max(map(len, self.scores.values()), default=0)):
             yield Row(
                 sample=name,
@@ -152,6 +166,7 @@ class _Sample:
                 reply=Reply(text=self.replies[repeat]) if repeat < len(self.replies) else None,
                 input=self.prompt,
                 expected=self.expected,
+                prompt=self.prompt,
             )
 
 
@@ -186,6 +201,7 @@ def read_garak(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         facts={name: MetricFacts(name=name, direction="lower", low=0.0, high=1.0) for name in detectors},
         planned=sorted({_name(attempt) for attempt in attempts}),
         finished=any(row.get("entry_type") == "completion" for row in source.records),
+        weights={"model": setup["plugins.target_name"]} if setup.get("plugins.target_name") else {},
         version=setup["_config.version"],
     )
 
@@ -194,8 +210,11 @@ def _rows(attempt: Mapping[str, Any], detectors: Sequence[str]) -> Iterator[Row]
     """Yield a row for each generation. A detector of another probe does not apply; one without a score has lost it."""
     results = attempt["detector_results"]
     for repeat, output in enumerate(attempt["outputs"]):
+        # Newer versions write a generation that failed as a message without a text.
+        text = None if output is None else output["text"]
         scores = {name: results[name][repeat] if name in results else None for name in detectors}
         lost = {name: "the detector gave no score" for name in results if scores[name] is None}
+        messages = [{"role": turn["role"], "content": turn["content"]["text"]} for turn in attempt["prompt"]["turns"]]
         yield Row(
             sample=_name(attempt),
             repeat=repeat,
@@ -203,9 +222,10 @@ def _rows(attempt: Mapping[str, Any], detectors: Sequence[str]) -> Iterator[Row]
                 name: None if value is None else float(value) for name, value in scores.items() if name not in lost
             },
             lost=lost,
-            error="" if output is not None else "the generator gave no reply",
-            reply=None if output is None else Reply(text=output["text"] or ""),
-            input=[{"role": turn["role"], "content": turn["content"]["text"]} for turn in attempt["prompt"]["turns"]],
+            error="the generator gave no reply" if text is None else "",
+            reply=None if text is None else Reply(text=text),
+            input=messages,
+            prompt=messages,
             metadata={"probe": attempt["probe_classname"], "goal": attempt.get("goal")},
         )
 

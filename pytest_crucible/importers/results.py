@@ -174,6 +174,12 @@ class Row:
     group: str | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict)
     """Attributes of the sample, not of the reply."""
+    prompt: Any = None
+    """The text or the messages of the first request, as they were sent; None where the file does not have them."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """The generation settings of the request: temperature, max_tokens, number of examples, and the like."""
+    prompt_sha256: str = ""
+    """The hash of a prompt that is the sample's input as a model sees it; empty where other fields are its input."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,6 +196,14 @@ class Results:
     repeats: int = 1
     finished: bool = True
     """False where the run was cut short."""
+    weights: Mapping[str, str] = field(default_factory=dict)
+    """The model that the file names, as an adapter's settings name it: `model`, `checkpoint`. Empty where it names none."""
+    template: str = ""
+    """The chat template of the prompts: only prompts of one template can be equal."""
+    has_uneven_repeats: bool = False
+    """Samples have as many repeats as they have rows; otherwise each planned repeat without a row is lost."""
+    one_claim: Mapping[str, str] = field(default_factory=dict)
+    """Metric -> another one, which it repeats: where their values are equal, only the other is compared by default."""
     identity: str = ""
     """Of the file, the task and the arm."""
 
@@ -250,6 +264,7 @@ def one_arm(
     facts: Mapping[str, MetricFacts] | None = None,
     planned: Sequence[str] = (),
     finished: bool = True,
+    weights: Mapping[str, str] | None = None,
     version: str = "",
     notes: Sequence[str] = (),
 ) -> ParsedFile:
@@ -262,6 +277,7 @@ def one_arm(
         planned=planned,
         repeats=max((row.repeat for row in rows), default=0) + 1,
         finished=finished,
+        weights=weights or {},
     )
     return ParsedFile(version=version, results=[results], notes=notes)
 
@@ -272,8 +288,10 @@ def split_values(values: Mapping[str, Value | None], why: str) -> dict[str, Any]
     return {"scores": scores, "lost": dict.fromkeys((name for name in values if name not in scores), why)}
 
 
-def number_repeats(rows: Sequence[Row]) -> list[Row]:
+def number_repeats(rows: Sequence[Row], declared: int = 0) -> list[Row]:
     """Number the repeats of a harness that does not: the second row of a sample is its second repeat.
+
+    `declared` is the number of repeats that the file records; 0 where it does not.
 
     A sample with more rows than most samples is in the dataset twice: its further rows are a sample `NAME (2)`, in one
     group with the first. The file does not distinguish it from a sample that was run more often, and two replies to one input
@@ -281,7 +299,7 @@ def number_repeats(rows: Sequence[Row]) -> list[Row]:
     """
     counts = Counter(Counter(row.sample for row in rows).values())
     # Of two equally frequent numbers the larger: repeats rather than more samples.
-    repeats = max(counts, key=lambda count: (counts[count], count), default=1)
+    repeats = declared or max(counts, key=lambda count: (counts[count], count), default=1)
     has_twins = max(counts, default=0) > repeats
     counts_so_far: Counter[str] = Counter()
     numbered = []

@@ -6,14 +6,18 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
+from pytest_crucible.importers.generation import as_messages, finish_of, generation_settings
 from pytest_crucible.importers.results import ParsedFile, Results, Row, Source, as_text, by_arm, number_repeats, one_arm
 from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
+from pytest_crucible.stats.number_format import quantity
 
 # The format version that this module reads.
 _FORMAT = 3
@@ -35,11 +39,17 @@ def read_promptfoo(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     unsorted = _promptfoo_results_of(source) if document else [row for _, row in source.rows or ()]
     results = sorted(unsorted, key=lambda result: (result["promptIdx"], result["testIdx"]))
     prompts, names = len({result["prompt"]["label"] for result in results}), _test_names(results)
-    arms = by_arm((_provider_name(result, prompts), _promptfoo_row(result, names)) for result in results)
+    settings = dict(_provider_settings(document.get("config", {})))
+    arms = by_arm((_provider_name(result, prompts), _promptfoo_row(result, names, settings)) for result in results)
     task = document.get("config", {}).get("description") or "promptfoo"
+    declared = (document.get("runtimeOptions") or {}).get("repeat") or 0
+    models = {_provider_name(result, prompts): str(result["provider"]["id"]) for result in results}
+    numbered = {arm: number_repeats(rows, declared) for arm, rows in arms.items()}
+    of_arms = [_promptfoo_results(task, arm, rows, models[arm]) for arm, rows in numbered.items()]
     return ParsedFile(
         version=document.get("metadata", {}).get("promptfooVersion", ""),
-        results=[_promptfoo_results(task, arm, number_repeats(rows)) for arm, rows in arms.items()],
+        results=[results for results, _ in of_arms],
+        notes=[note for _, note in of_arms if note],
     )
 
 
@@ -54,12 +64,50 @@ def _promptfoo_results_of(source: Source) -> Sequence[Mapping[str, Any]]:
     return results
 
 
-def _promptfoo_results(task: str, arm: str, rows: Sequence[Row]) -> Results:
+def _promptfoo_results(task: str, arm: str, rows: Sequence[Row], model: str) -> tuple[Results, str]:
+    """Return an arm, and a note on what was left out of it. With one assertion a test, its score repeats whether it passed."""
     named = {name for row in rows for name in row.scores}
     # Named scores are those of assertions, of which more is better.
     facts = {name: MetricFacts(name=name) for name in named}
     facts["score"] = MetricFacts(name="score", low=0.0, high=1.0)
-    return Results(task=task, arm=arm, rows=rows, facts=facts, repeats=max(row.repeat for row in rows) + 1)
+    drawn = _without_copies(rows)
+    copies = len(rows) - len(drawn)
+    results = Results(
+        task=task,
+        arm=arm,
+        rows=drawn,
+        facts=facts,
+        repeats=max(row.repeat for row in drawn) + 1,
+        has_uneven_repeats=copies > 0,
+        one_claim={"score": "pass"},
+        weights={"model": model},
+    )
+    note = f"{arm}: {quantity(copies, 'repeat')} left out: an earlier reply again, from promptfoo's cache"
+    return results, note if copies else ""
+
+
+def _without_copies(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows without repeats whose reply is an earlier one of their sample again, from promptfoo's cache."""
+    texts: dict[str, list[str]] = {}
+    drawn = []
+    for row in rows:
+        earlier = texts.setdefault(row.sample, [])
+        text = row.reply.text if row.reply else ""
+        if row.reply is None or not (row.reply.cached and text in earlier):
+            drawn.append(replace(row, repeat=len(earlier)))
+            earlier.append(text)
+    return drawn
+
+
+def _provider_settings(config: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each provider, by label or id, with its generation settings. One may stand as `{id: {"config": ...}}`."""
+    providers = config.get("providers")
+    for provider in providers if isinstance(providers, list) else ():
+        entries = [provider] if isinstance(provider, dict) and "id" in provider else []
+        if isinstance(provider, dict) and not entries:
+            entries = [{"id": name, **options} for name, options in provider.items() if isinstance(options, dict)]
+        for entry in entries:
+            yield str(entry.get("label") or entry["id"]), generation_settings(entry.get("config") or {})
 
 
 def _provider_name(result: Mapping[str, Any], prompts: int) -> str:
@@ -81,11 +129,14 @@ def _test(result: Mapping[str, Any]) -> tuple[str, str]:
     return canonical(result.get("vars", {})), str(result["testCase"].get("description") or "")
 
 
-def _promptfoo_row(result: Mapping[str, Any], names: Mapping[tuple[str, str], str]) -> Row:
+def _promptfoo_row(
+    result: Mapping[str, Any], names: Mapping[tuple[str, str], str], settings: Mapping[str, Mapping[str, Any]]
+) -> Row:
     variables, failed = result.get("vars", {}), result.get("failureReason") == _ERROR
     scores: dict[str, Value | None] = {"pass": bool(result["success"]), "score": float(result["score"])}
-    scores |= {name: float(score) for name, score in result.get("namedScores", {}).items()}
+    scores |= _named_scores(result)
     lost = {} if failed else dict(_judge_failures(result.get("gradingResult") or {}))
+    provider, own = result["provider"], result["prompt"].get("config")
     return Row(
         sample=names[_test(result)],
         scores={} if failed else {name: value for name, value in scores.items() if name not in lost},
@@ -94,7 +145,23 @@ def _promptfoo_row(result: Mapping[str, Any], names: Mapping[tuple[str, str], st
         reply=_promptfoo_reply(result),
         input=variables,
         metadata=result["testCase"].get("metadata") or {},
+        prompt=as_messages(result["prompt"].get("raw")),
+        parameters={
+            **settings.get(str(provider.get("label") or provider["id"]), {}),
+            **generation_settings(own if isinstance(own, dict) else {}),
+        },
     )
+
+
+def _named_scores(result: Mapping[str, Any]) -> dict[str, float]:
+    """Return the scores of metrics. promptfoo writes 0 for those of assertions without weight: theirs are the assertions' means."""
+    grading, named = result.get("gradingResult") or {}, dict(result.get("namedScores") or {})
+    for name, weight in (grading.get("namedScoreWeights") or {}).items():
+        components = grading.get("componentResults") or ()
+        of_metric = [part["score"] for part in components if (part.get("assertion") or {}).get("metric") == name]
+        if weight == 0 and of_metric:
+            named[name] = fmean(of_metric)
+    return {name: float(score) for name, score in named.items()}
 
 
 def _judge_failures(grading: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -119,6 +186,8 @@ def _promptfoo_reply(result: Mapping[str, Any]) -> Reply | None:
         # A reply from promptfoo's own cache was not requested in that run: its latency is left out.
         latency_s=None if latency is None or response.get("cached") else latency / 1000,
         cost_usd=response.get("cost"),
+        finish=finish_of(response.get("finishReason")),
+        cached=bool(response.get("cached")),
     )
 
 
@@ -172,13 +241,17 @@ def read_pydantic(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     document = source.document
     cases, failures = _cases(document, "cases"), _cases(document, "failures")
     names, measured = _names_by_evaluator(cases), _task_metrics(cases)
+    about = document.get("experiment_metadata") or {}
     rows = [_answered_row(case, names, measured) for case in cases] + [
         Row(error=case["error_message"].partition("\n")[0] or "error", **_sample(case)) for case in failures
     ]
     shadowed = {name for case in cases for name in case.get("metrics") or () if name not in measured}
     notes = [f"metric {name!r} of the task has the name of an evaluation, left out" for name in sorted(shadowed)]
     task = document.get("dataset_name") or "pydantic-evals"
-    return one_arm(task=task, arm=document["name"], rows=rows, facts=_assertion_facts(cases), notes=notes)
+    rows = [replace(row, parameters=generation_settings(about)) for row in rows]
+    weights = {"model": str(about["model"])} if about.get("model") else {}
+    facts = _assertion_facts(cases)
+    return one_arm(task=task, arm=document["name"], rows=rows, facts=facts, weights=weights, notes=notes)
 
 
 def _cases(document: Mapping[str, Any], key: str) -> Sequence[Case]:

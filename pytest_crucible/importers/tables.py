@@ -18,7 +18,7 @@ from pytest_crucible.importers.results import (
     not_a_number,
     number,
 )
-from pytest_crucible.records import Reply, Value
+from pytest_crucible.records import MetricFacts, Reply, Value
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import canonical
 
@@ -36,9 +36,13 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "repeat": ("repeat", "epoch", "trial", "attempt", "repetition_number", "completion_id"),
     "task": ("task", "eval_name", "experiment", "suite", "benchmark"),
     "group": ("group", "cluster", "sample_group"),
+    "input": ("input", "inputs", "user_input", "question", "prompt"),
+    "expected": ("expected",),
     "reply": ("reply", "output", "outputs", "answer", "completion", "prediction", "response"),
     "error": ("error", "error_message", "reason"),
     "lost": ("lost",),
+    "successes": ("successes", "n_successes", "num_successes", "success_count"),
+    "trials": ("trials", "n_trials", "num_trials", "episodes", "n_episodes"),
     "metrics": (),
     "metadata": (),
     "arms": (),
@@ -46,6 +50,8 @@ USUAL: Mapping[str, tuple[str, ...]] = {
 
 # Roles that several columns may have: `--column metrics=A,B`.
 LISTS = ("metrics", "metadata", "arms")
+# The column of samples whose rows are samples of their own, numbered by their lines.
+NUMBERED = "#"
 _NAME = re.compile(r'(?:^|,)(?:"([^"]+)"(?=,|\Z)|([^,]*))')
 
 
@@ -68,7 +74,7 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
         if role not in USUAL:
             raise SpecError(f"--column {role}={column}: the roles are {', '.join(USUAL)}")
         for column_name in split_names(column) if role in LISTS else (column,):
-            if column_name not in has:
+            if column_name not in has and (role, column_name) != ("sample", NUMBERED):
                 hint = suggest(column_name, has, always=f"there are {', '.join(map(_quote_name, has))}")
                 raise SpecError(f"no column named {column_name!r} has values: {hint}")
     # Reversed, so that of two columns that differ in case only the first wins.
@@ -82,7 +88,17 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
     if not {"metric", "value"} <= set(roles_found):
         roles_found.pop("value", None)
         roles_found.pop("lost", None)
-    return roles_found
+    return _roles_of_counts(roles_found, chosen)
+
+
+def _roles_of_counts(columns: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return the roles of a table of counts, whose tasks are its samples, or those of a table that has no two counts."""
+    if not {"successes", "trials"} <= set(columns) or "metrics" in chosen:
+        return {role: column for role, column in columns.items() if role not in ("successes", "trials")}
+    roles_of = {role: column for role, column in columns.items() if role not in ("metric", "value", "lost", "repeat")}
+    if "sample" not in roles_of and "task" in roles_of:
+        roles_of["sample"] = roles_of.pop("task")
+    return roles_of
 
 
 # What MLflow puts behind the name of a metric.
@@ -91,6 +107,10 @@ _SUFFIX = re.compile(r"(/v\d+)?/(score|value)$")
 _ARM, _SCORE = "arm", "score"
 # The number of a completion in some tables, and an opaque id in others.
 _OPAQUE = "completion_id"
+# The metric of a table of counts.
+SUCCESS = "success"
+# Each is a row in memory, of about half a kilobyte.
+MOST_TRIALS = 500_000
 # Task, arm, sample and repeat.
 Unit = tuple[str, str, str, int]
 
@@ -110,11 +130,15 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     # Only for the ambiguous column: text in any other column of repeats is an error of the file.
     if role.get("repeat") == _OPAQUE and not all(_is_whole_number(str(row.get(_OPAQUE) or "")) for _, row in rows):
         del role["repeat"]
+    role = _with_inputs(rows, role, columns)
     if "sample" not in role:
         raise SpecError(
-            f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME"
+            f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME, or number "
+            f"rows that are samples of their own with --column sample={NUMBERED}"
         )
     table = _Table(source, role)
+    if "trials" in role:
+        return ParsedFile(version="", results=list(_arms(table.counts(rows), uneven=True)))
     is_long = {"metric", "value"} <= set(role) and "metrics" not in role
     metrics = () if is_long else _metric_columns(rows, role, has)
     if not (is_long or metrics):
@@ -140,6 +164,21 @@ def _by_arm(
     return split, {**others, "arm": _ARM, "metrics": _SCORE}
 
 
+def _with_inputs(
+    rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], chosen: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the roles without a usual name of inputs or expected values that are the ids, or numbers, or differ in a sample."""
+    units = [tuple(str(row.get(role.get(name, ""))) for name in ("task", "arm", "sample")) for _, row in rows]
+    remaining = dict(role)
+    for name in {"input", "expected"} & role.keys() - chosen.keys():
+        values = [row.get(role[name]) for _, row in rows]
+        of_units = dict(zip(units, values, strict=True))
+        differs = any(of_units[unit] != value for unit, value in zip(units, values, strict=True))
+        if differs or mostly_numbers(values) or list(role.values()).count(role[name]) > 1:
+            del remaining[name]
+    return remaining
+
+
 def _is_whole_number(cell: str) -> bool:
     return not cell or re.fullmatch(r"\d+(\.0)?", cell) is not None
 
@@ -157,6 +196,40 @@ class _Table:
                 raise self._twice(line, unit)
             units[unit] = self._row(unit, row, {_SUFFIX.sub("", name): row.get(name) for name in metrics})
         return units
+
+    def counts(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
+        """Return a row for each trial: a sample's repeats, of which the first ones are successes. One without trials is lost."""
+        units: dict[Unit, Row] = {}
+        for line, row in rows:
+            task, arm, sample, _ = unit = self._unit(line, row)
+            if unit in units:
+                raise self._twice(line, unit)
+            successes, trials = self._counts(line, row)
+            described = self._row(unit, row, {})
+            for trial in range(trials):
+                scores: dict[str, Value | None] = {SUCCESS: trial < successes}
+                units[task, arm, sample, trial] = replace(described, repeat=trial, scores=scores, error="")
+            if not trials:
+                units[unit] = replace(described, error=described.error or "the table has no trial of it")
+            if len(units) > MOST_TRIALS:
+                raise SpecError(
+                    f"{self.source.path} has more than {MOST_TRIALS:,} trials: name a column of rates with --column metrics=NAME"
+                )
+        return units
+
+    def _counts(self, line: int, row: Mapping[str, Any]) -> tuple[int, int]:
+        """Return successes and trials of a row, 0 for empty cells. Raises SpecError unless they are whole and possible."""
+        cells = self._cell(row, "successes"), self._cell(row, "trials")
+        if "" in cells:
+            return 0, 0
+        if all(cell and _is_whole_number(cell) for cell in cells):
+            successes, trials = (int(float(cell)) for cell in cells)
+            if successes <= trials:
+                return successes, trials
+        raise SpecError(
+            f"line {line} of {self.source.path} has {cells[0]!r} successes of {cells[1]!r} trials: write two whole numbers, the "
+            "first at most the second"
+        )
 
     def long(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[Unit, Row]:
         """Return the rows of a long table. A metric that only other units have is lost, as is an empty value.
@@ -182,7 +255,8 @@ class _Table:
         }
 
     def _unit(self, line: int, row: Mapping[str, Any]) -> Unit:
-        sample, again = self._cell(row, "sample"), self._cell(row, "repeat")
+        is_numbered = self.role["sample"] == NUMBERED
+        sample, again = str(line) if is_numbered else self._cell(row, "sample"), self._cell(row, "repeat")
         if not sample:
             raise SpecError(
                 f"line {line} of {self.source.path} has no {self.role['sample']!r}: every row needs the id of its sample"
@@ -209,6 +283,8 @@ class _Table:
             lost={name: error or "the table has no value" for name in values if name not in {*scored, *spared}},
             error=error if not scored else "",
             reply=Reply(text=reply) if reply else None,
+            input=row.get(self.role.get("input", "")) or None,
+            expected=row.get(self.role.get("expected", "")),
             group=self._cell(row, "group") or None,
             metadata={
                 name: row[name]
@@ -236,14 +312,16 @@ def _metric_columns(
     return [name for name in others if mostly_numbers(row.get(name) for _, row in rows)]
 
 
-def _arms(units: Mapping[Unit, Row]) -> Iterator[Results]:
+def _arms(units: Mapping[Unit, Row], *, uneven: bool = False) -> Iterator[Results]:
     """Yield arms. Repeats are counted from the table's first, which may be 0 or 1."""
     first = min(unit[3] for unit in units)
     arms: dict[tuple[str, str], list[Row]] = {}
     for (task, arm, _, _), row in units.items():
         arms.setdefault((task, arm), []).append(replace(row, repeat=row.repeat - first))
     for (task, arm), rows in arms.items():
-        yield Results(task=task, arm=arm, rows=rows, repeats=max(row.repeat for row in rows) + 1)
+        repeats = max(row.repeat for row in rows) + 1
+        facts = {SUCCESS: MetricFacts(name=SUCCESS, low=0.0, high=1.0)} if uneven else {}
+        yield Results(task=task, arm=arm, rows=rows, facts=facts, repeats=repeats, has_uneven_repeats=uneven)
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:

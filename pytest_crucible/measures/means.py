@@ -37,7 +37,7 @@ from pytest_crucible.measures.values import (
 )
 from pytest_crucible.records import BoundedValue, Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.estimating import clip_interval
-from pytest_crucible.stats.inputs import declare_pairs, scale_of
+from pytest_crucible.stats.inputs import Arms, declare_arms, declare_pairs, scale_of
 from pytest_crucible.stats.interval import Interval
 
 RELATIONS: dict[str, Callable[[Any, float], Any]] = {
@@ -146,13 +146,38 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
     """Return first minus second, pair by pair. None without pairs, and where a lost value without bounds could be anything."""
     if not len(first.values) or not all(np.isfinite(arm.values).all() for arm in (first, second)):
         return None
-    # They need scipy, which a session without a comparison does not load.
-    from pytest_crucible.stats.comparing import bound_declared_arms, compare_declared_arms
-
     pair = first.values, without_rounding(first.values, second.values, first.bounds)
     shape = joint_shape(first, second)
     arms = declare_pairs(*pair, **shape, reach=first.largest_change)
-    arms = replace(arms, keys=first.keys, monte_carlo=first.monte_carlo)
+    difference = _compare(replace(arms, keys=first.keys, monte_carlo=first.monte_carlo), first, alpha)
+    span = difference.span
+    return replace(
+        difference,
+        discordance=_discordance(difference.n, difference.deviation, difference.value)
+        if _is_paired_binary(first, second)
+        else None,
+        # Gaffke's bound decides a margin only of values that are bounded.
+        samples_past_limit=partial(_samples_past_limit, pair[0] - pair[1], (-span, span), shape["clusters"])
+        if difference.bounds_method == "gaffke"
+        else None,
+    )
+
+
+def compare_unpaired_means(first: Prepared, second: Prepared, alpha: float) -> Difference:
+    """Return first minus second mean of two arms with values of their own, all of them finite."""
+    shape = joint_shape(first, second)
+    clusters = None
+    if first.clusters is not None and second.clusters is not None:
+        clusters = first.clusters.tolist(), second.clusters.tolist()
+    arms = declare_arms(first.values, second.values, **{**shape, "clusters": clusters})
+    return _compare(replace(arms, monte_carlo=first.monte_carlo), first, alpha)
+
+
+def _compare(arms: Arms, first: Prepared, alpha: float) -> Difference:
+    """Return the difference of two arms' means, with what pairs and independent arms have in common."""
+    # They need scipy, which a session without a comparison does not load.
+    from pytest_crucible.stats.comparing import bound_declared_arms, compare_declared_arms
+
     result = compare_declared_arms(arms, alternative="two-sided", alpha=alpha)
     bounds = bound_declared_arms(arms, alpha)
     effects = [size for size in (result.effect, *result.effects) if size is not None]
@@ -172,14 +197,7 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         clusters=result.clusters,
         deviation=result.deviation,
         dof=result.dof,
-        discordance=_discordance(result.n, result.deviation, result.estimate)
-        if _is_paired_binary(first, second)
-        else None,
         span=span,
-        # Gaffke's bound decides a margin only of values that are bounded.
-        samples_past_limit=partial(_samples_past_limit, pair[0] - pair[1], (-span, span), shape["clusters"])
-        if bounds.method == "gaffke"
-        else None,
         effects=tuple(EffectSize(name=size.name, value=size.value, interval=size.interval) for size in effects),
         note=result.note,
     )

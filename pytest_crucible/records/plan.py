@@ -14,6 +14,8 @@ from pytest_crucible.records.measures import Contrast, MetricFacts, Purpose, Tar
 from pytest_crucible.records.outcomes import ArmOutcomes
 from pytest_crucible.records.serialize import FLAT, FORMER_NAME, build_value, to_plain
 
+IMPORTED = "imported::"
+"""The beginning of the nodeid of an experiment of another harness."""
 FACTORS = ("prompts", "trainings", "rounds")
 """A factor is random (claims are about levels like these) or declared fixed (claims are about these levels alone)."""
 FEWEST_LEVELS = 3
@@ -185,6 +187,11 @@ class Plan:
     """What features have planned, as plain data by name. A feature reads its own by a `PlanValue`."""
 
     @property
+    def is_imported(self) -> bool:
+        """Return whether its replies are those of another harness, so that no setting of its arms was declared here."""
+        return self.nodeid.startswith(IMPORTED)
+
+    @property
     def candidate(self) -> Arm:
         return self.arms[0]
 
@@ -300,8 +307,25 @@ class PlanValue(Generic[Value]):
 
 BEGINS_LATE = PlanValue[str]("begins_late", str, "")
 """The name of the stage at which an experiment begins, if that is not the first."""
+LEFT_OUT = PlanValue[Mapping[str, tuple[str, ...]]]("left_out", Mapping[str, tuple[str, ...]], {})
+"""Why -> the samples that cannot be compared, by id: `other input`, or `only in ARM`."""
 ANSWERED_BY = PlanValue[str]("answered_by", str, "")
 """The helper experiment of the run in which the candidate has answered these same samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualInputs:
+    """The samples of a plan that ask the same question as others, which are one group."""
+
+    samples: int
+    questions: int
+    """How many questions these samples ask."""
+    declared: int = 0
+    """The number of groups that the samples declare; 0 without any."""
+
+
+EQUAL_INPUTS = PlanValue[EqualInputs | None]("equal_inputs", EqualInputs, None)
+"""What equal inputs have grouped (`crucible_equal_inputs`); None if nothing."""
 
 
 CHOOSING = " (choosing "

@@ -76,6 +76,7 @@ class Settings:
     undecided: str
     memory: str
     reasoning: Reasoning
+    equal_inputs: str
     tinker: str
     tinker_base: str | None
     features: Mapping[str, Any] = field(default_factory=dict)

@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from pytest_crucible.records import Analysis, Comparison, Estimate, MetricFacts, Plan, Run, Verdict
+from pytest_crucible.records.plan import LEFT_OUT
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.sections import section_views
@@ -46,6 +47,7 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
             "groups": plan.groups,
             "origin": to_plain(plan.origin),
             "selection": to_plain(plan.selection),
+            "left_out": to_plain(LEFT_OUT.of(plan)),
         },
         "repeats": plan.repeats,
         "arms": [

@@ -9,7 +9,7 @@ from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
 from pytest_crucible.analyse.pool import realign, repeat_places
 from pytest_crucible.analyse.scores import mark_inapplicable
-from pytest_crucible.plan.design import check_fields, expand_slices, without_unfounded_claim
+from pytest_crucible.plan.design import check_fields, check_repeats, expand_slices, without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations
 from pytest_crucible.plan.variants import VariantNames, variant_terms
@@ -17,6 +17,7 @@ from pytest_crucible.records import ArmOutcomes, Contrast, MetricFacts, Plan, Pr
 from pytest_crucible.records.datasets import SAME_ANSWER
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import VIEWS, Direction, view_problem
+from pytest_crucible.records.plan import LEFT_OUT
 from pytest_crucible.records.results import rules_of
 from pytest_crucible.runs.compared_details import ComparedArm, ComparedDetails
 from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
@@ -109,7 +110,9 @@ def _table(
     if numbers[0] is None or numbers[1] is None or not began:
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
-    places, notes = _places(store, ours_entry[1], theirs_entry[1])
+    places, left_out = _places(store, ours_entry[1], theirs_entry[1])
+    notes = [_left_out_note(samples, why) for why, samples in left_out.items()]
+    plan = LEFT_OUT.on(plan, left_out)
     moved = (ours_entry, numbers[0], 0, {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], 1, places)
     inputs = _inputs(store, plan, [_move_arm(store, plan, *of_arm) for of_arm in moved])
     inputs = replace(
@@ -119,6 +122,7 @@ def _table(
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
     queried = replace(plan, contrasts=contrasts, variant_terms=terms)
+    check_repeats((), contrasts, plan.draws(0).repeats)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
     whole = replace(inputs, plan=queried, expected=expected, metadata=metadata)
@@ -248,10 +252,13 @@ def _with_directions(plan: Plan, directions: Mapping[str, Direction]) -> Plan:
     return replace(plan, metrics=tuple(named.values()))
 
 
-def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], list[str]]:
-    """Return the baseline's positions -> the candidate's: equal in one dataset, else by samples of equal id and input."""
+def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int], dict[str, tuple[str, ...]]]:
+    """Return the baseline's positions -> the candidate's: equal in one dataset, else by samples of equal id and input.
+
+    The other samples come second, by why they are left out.
+    """
     if first.dataset_sha256 == other.dataset_sha256:
-        return {k: k for k in range(first.planned)}, []
+        return {k: k for k in range(first.planned)}, {}
     ours, theirs = (sample_contents(store, plan.dataset_sha256) for plan in (first, other))
     ours_by_id = {name: (place, content) for place, (name, content) in enumerate(ours)}
     same = {
@@ -266,15 +273,12 @@ def _places(store: RunStore, first: Plan, other: Plan) -> tuple[Mapping[int, int
     there = {name for name, _ in theirs}
     apart = [name for name in ours_by_id if name not in there] + [name for name in there if name not in ours_by_id]
     changed = [name for name, content in theirs if name in ours_by_id and ours_by_id[name][1] != content]
-    return same, [
-        *_left_out_note(apart, "in one run only"),
-        *_left_out_note(changed, "with another input in the other run"),
-    ]
+    left_out = {"in one run only": apart, "with another input in the other run": changed}
+    return same, {why: tuple(samples) for why, samples in left_out.items() if samples}
 
 
-def _left_out_note(samples: Sequence[str], what: str) -> Iterator[str]:
-    if samples:
-        yield f"{quantity(len(samples), 'sample')} {what} (first: {min(samples)}), left out"
+def _left_out_note(samples: Sequence[str], why: str) -> str:
+    return f"{quantity(len(samples), 'sample')} {why} (first: {min(samples)}), left out"
 
 
 def _changes(first: Plan, other: Plan) -> Iterator[str]:

@@ -29,7 +29,7 @@ from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
 from pytest_crucible.records.call_differences import SentCalls
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
-from pytest_crucible.records.outcomes import answer_text
+from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis, complete_samples

@@ -1,4 +1,4 @@
-"""Results of other harnesses as a run: arms of one task become one experiment, on the samples that all of them have."""
+"""Results of other harnesses as a run: each task becomes one experiment, with a plan, replies and verdicts."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import contextlib
 import hashlib
 import secrets
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, combinations
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 from pytest_crucible.plan.design import (
     check_expected,
+    check_repeats,
     contrasts_with_baselines,
     group_count,
     plan_metrics,
@@ -31,6 +32,7 @@ from pytest_crucible.records import (
     Fingerprint,
     Lost,
     MetricFacts,
+    ModelCall,
     Observation,
     Outcome,
     Plan,
@@ -42,120 +44,15 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.plan import EQUAL_INPUTS, IMPORTED, LEFT_OUT
 from pytest_crucible.records.serialize import canonical, pick
 from pytest_crucible.records.settings import DEFAULT_ALPHA
+from pytest_crucible.report.plan_lines import equal_input_lines
 from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.runs.imported_tasks import Task, common_settings, group_tasks
 from pytest_crucible.runs.provenance import environment_facts, utc_now
-from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """The results of all arms on one task. The first arm is the candidate."""
-
-    name: str
-    arms: tuple[Results, ...]
-    samples: tuple[str, ...]
-    """The ids that all arms have, in the order of the candidate."""
-    notes: tuple[str, ...] = ()
-
-
-def group_tasks(files: Sequence[ImportedFile], names: Sequence[str] = (), candidate: str = "") -> list[Task]:
-    """Return the tasks of all files. `names` renames the files' arms, in their order. The candidate is the first arm by default.
-
-    Raises SpecError.
-    """
-    renamed = list(_named_arms(files, names))
-    arms = dict.fromkeys(of_arm.arm for of_arm in renamed)
-    if candidate and candidate not in arms:
-        raise SpecError(f"arm {candidate!r} does not exist: the files have {', '.join(arms)}")
-    tasks: dict[str, list[Results]] = {}
-    for results in sorted(renamed, key=lambda of_arm: of_arm.arm != candidate):
-        tasks.setdefault(results.task, []).append(results)
-    return [_task(name, arms) for name, arms in tasks.items()]
-
-
-def _named_arms(files: Sequence[ImportedFile], names: Sequence[str]) -> Iterator[Results]:
-    """Yield arms with the names that the user gives, or else their own: with the file's name where two files share one."""
-    origins = _by_origin(files)
-    if names and len(names) != len(origins):
-        raise SpecError(
-            f"{quantity(len(names), 'arm')} named for {quantity(len(origins), 'file')}: give --arm once for each file"
-        )
-    labels = _labels([origin for origin, _ in origins])
-    for k, ((origin, results_of), label) in enumerate(zip(origins, labels, strict=True)):
-        several = len({arm.arm for arm in results_of}) > 1
-        others = {(arm.task, arm.arm) for j, (_, other) in enumerate(origins) if j != k for arm in other}
-        if names and several:
-            raise SpecError(f"{origin} has several arms, which have names already: leave --arm out")
-        for results in results_of:
-            of_file = f"{label}/{results.arm}" if several else label
-            name = of_file if (results.task, results.arm) in others else results.arm
-            yield replace(results, arm=names[k] if names else name)
-
-
-def _by_origin(files: Sequence[ImportedFile]) -> list[tuple[str, list[Results]]]:
-    """Return the results of each path that the user named. A file that is named twice stays two."""
-    origins: list[tuple[str, list[Results]]] = []
-    for file in files:
-        is_same_folder = bool(origins) and bool(file.folder) and origins[-1][0] == file.folder
-        # The same directory named twice repeats its results.
-        if is_same_folder and not {of.identity for of in file.results} & {of.identity for of in origins[-1][1]}:
-            origins[-1][1].extend(file.results)
-        else:
-            origins.append((file.origin, list(file.results)))
-    return origins
-
-
-def _labels(origins: Sequence[str]) -> list[str]:
-    """Return a label for each path: its stem, its name or itself, whichever is the shortest that is unique."""
-    paths = [Path(origin) for origin in origins]
-    stems, names = [path.stem for path in paths], [path.name for path in paths]
-    return next((labels for labels in (stems, names) if len(set(labels)) == len(labels)), list(origins))
-
-
-def _task(name: str, arms: Sequence[Results]) -> Task:
-    same = next(((a.arm, b.arm) for a, b in combinations(arms, 2) if a.identity == b.identity), None)
-    if same is not None:
-        raise SpecError(f"task {name!r}: {same[0]!r} and {same[1]!r} are the same results: compare two that differ")
-    twice = next((name for name, count in Counter(results.arm for results in arms).items() if count > 1), None)
-    if twice is not None:
-        raise SpecError(f"task {name!r} has arm {twice!r} twice: give each file another name with --arm")
-    ids = [dict.fromkeys([*(row.sample for row in results.rows), *results.planned]) for results in arms]
-    shared = [results for results in ids[0] if all(results in other for other in ids)]
-    inputs: dict[str, set[str]] = {}
-    for row in (row for results in arms for row in results.rows if row.input is not None):
-        inputs.setdefault(row.sample, set()).add(canonical(row.input))
-    # One id, but several inputs.
-    changed = [sample for sample, of_sample in inputs.items() if len(of_sample) > 1]
-    common = tuple(results for results in shared if results not in changed)
-    if not common:
-        raise SpecError(
-            f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
-            f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and no sample in common with the same input: "
-            "compare results of the same samples"
-        )
-    notes = list(_unshared_notes(name, arms, ids, shared))
-    if changed:
-        notes.append(
-            f"task {name!r}: {quantity(len(changed), 'sample')} (first: {changed[0]}) asked something else in each arm, left out"
-        )
-    return Task(name=name, arms=tuple(arms), samples=common, notes=tuple(notes))
-
-
-def _unshared_notes(
-    name: str, arms: Sequence[Results], ids: Sequence[Mapping[str, None]], common: Sequence[str]
-) -> Iterator[str]:
-    shared = set(common)
-    for results, samples in zip(arms, ids, strict=True):
-        alone = [sample for sample in samples if sample not in shared]
-        if alone:
-            yield (
-                f"task {name!r}: {quantity(len(alone), 'sample')} of {results.arm!r} (first: {alone[0]}) "
-                "that not every arm was asked, left out"
-            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +66,8 @@ class ImportedRun:
     @classmethod
     def of(cls, files: Sequence[ImportedFile], wishes: ImportOptions) -> ImportedRun:
         """Plan the tasks of the files, before any store is opened. Raises SpecError for invalid options."""
-        tasks = [ImportedTask.of(task, files, wishes) for task in group_tasks(files, wishes.arms, wishes.candidate)]
+        grouped = group_tasks(files, wishes.arms, wishes.candidate, unpaired=wishes.unpaired)
+        tasks = [ImportedTask.of(task, files, wishes) for task in grouped]
         # Checked over all tasks: a metric may be in one of them only.
         _check_named(wishes, tasks)
         return cls(files=files, tasks=tasks, alpha=wishes.alpha)
@@ -216,23 +114,45 @@ def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> 
     kinds = {facts.name: facts for facts in adopted.plan.metrics}
     for number, (arm, results) in enumerate(zip(adopted.plan.arms, adopted.task.arms, strict=True)):
         entered = store.add_arm(key, number, arm.name, "")
-        for row in results.rows:
-            if row.sample in positions and row.repeat < adopted.plan.repeats:
-                writer.add(*_writer_arguments(row, number, positions[row.sample], entered, kinds))
+        there = [row for row in results.rows if row.sample in positions and row.repeat < adopted.plan.repeats]
+        for row in there:
+            position = positions[row.sample]
+            outcome, scored, lost = _outcome(row, Unit(position, 0, number, row.repeat), kinds)
+            calls = [] if row.prompt is None else [_call(row, arm)]
+            writer.add(replace(outcome, calls=calls, sample=adopted.samples[position]), entered, scored, lost)
+        for unit in _not_planned(adopted, results, number, there):
+            writer.add(Outcome(unit, skipped=True), entered, [], [])
     if all(arm.finished for arm in adopted.task.arms):
         store.finish_experiment(key)
 
 
-def _writer_arguments(
-    row: Row, number: int, position: int, arm: int, facts: Mapping[str, MetricFacts]
-) -> tuple[Outcome, int, list[Observation], list[Lost]]:
-    unit = Unit(position, 0, number, row.repeat)
+def _outcome(row: Row, unit: Unit, facts: Mapping[str, MetricFacts]) -> tuple[Outcome, list[Observation], list[Lost]]:
     if row.error:
-        outcome = Outcome(unit, lost="error", detail=row.error)
-        return outcome, arm, [], [Lost(unit, None, "error", row.error)]
+        return Outcome(unit, lost="error", detail=row.error), [], [Lost(unit, None, "error", row.error)]
     scored = [Observation(unit, name, _value(value, facts[name])) for name, value in row.scores.items()]
     lost = [Lost(unit, name, "scorer", why) for name, why in row.lost.items()]
-    return Outcome(unit, reply=row.reply), arm, scored, lost
+    return Outcome(unit, reply=row.reply), scored, lost
+
+
+def _call(row: Row, arm: Arm) -> ModelCall:
+    """Return the request of a row; settings that differ between the requests of an arm stand with each of them."""
+    is_text = isinstance(row.prompt, str)
+    own = None if row.parameters == arm.parameters else row.parameters
+    text = row.prompt if is_text else canonical(row.prompt)
+    return ModelCall(text, not is_text, 1, own, "", reply=row.reply, error=row.error)
+
+
+def _not_planned(adopted: ImportedTask, results: Results, number: int, rows: Sequence[Row]) -> Iterator[Unit]:
+    """Yield what an arm was not meant to have: samples of other arms, and repeats where samples have different numbers of them."""
+    there = {(row.sample, row.repeat) for row in rows}
+    own = {sample for sample, _ in there}.union(results.planned)
+    for position, sample in enumerate(adopted.samples):
+        is_other = adopted.task.unpaired and sample.id not in own
+        for repeat in range(adopted.plan.repeats):
+            # Of a sample that was not reached, the first repeat is lost.
+            is_missing = results.has_uneven_repeats and repeat and (sample.id, repeat) not in there
+            if is_other or is_missing:
+                yield Unit(position, 0, number, repeat)
 
 
 def _value(value: Value | None, facts: MetricFacts) -> Value | None:
@@ -275,6 +195,9 @@ class ImportOptions:
     """Without a baseline. Empty: every metric that all arms have."""
     declared: Declared = field(default_factory=Declared)
     alpha: float = DEFAULT_ALPHA
+    equal_inputs: str = "group"
+    unpaired: bool = False
+    """Each arm has samples of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +206,7 @@ class ImportedTask:
 
     task: Task
     plan: Plan
-    samples: tuple[Sample, ...]
+    samples: Sequence[Sample]
     notes: tuple[str, ...]
 
     @classmethod
@@ -300,24 +223,28 @@ class ImportedTask:
         decisive = {name for claim in (*contrasts_of_task, *targets) for name in claim.metrics} or set(assumed)
         assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
-        plan = _plan(task, path, identify(task.name, samples), facts, targets, contrasts_of_task)
-        return cls(
-            task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, plan.repeats), *assumptions)
-        )
+        rows = identify(task.name, samples)
+        dataset = group_equal_inputs(rows) if wishes.equal_inputs == "group" else rows
+        plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
+        check_repeats(targets, contrasts_of_task, plan.repeats)
+        grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
+        notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)
+        return cls(task=task, plan=plan, samples=dataset.samples, notes=notes)
 
 
 def _plan(
     task: Task,
     path: str,
     dataset: Dataset,
+    rows_sha256: str,
     facts: tuple[MetricFacts, ...],
     targets: tuple[Target, ...],
     contrasts_of_task: Sequence[Contrast],
 ) -> Plan:
     arms, n = tuple(_arm(number, results) for number, results in enumerate(task.arms)), len(dataset.samples)
     metrics = _sha([metric.name for metric in facts])
-    return Plan(
-        nodeid=f"imported::{task.name}",
+    plan = Plan(
+        nodeid=f"{IMPORTED}{task.name}",
         path=path,
         line=0,
         dataset=dataset.name,
@@ -326,14 +253,15 @@ def _plan(
         selected=n,
         groups=group_count(dataset),
         # Repeats are paired between arms; `_repeats` notes those that are left out.
-        repeats=min(results.repeats for results in task.arms),
+        repeats=_planned_repeats(task.arms),
         arms=arms,
         metrics=facts,
         targets=targets,
         contrasts=contrasts_with_baselines(contrasts_of_task, arms, dataset.samples),
-        fingerprint=Fingerprint(dataset=dataset.sha256, function=_sha(task.name), metrics=metrics, sampling=""),
+        fingerprint=Fingerprint(dataset=rows_sha256, function=_sha(task.name), metrics=metrics, sampling=""),
         open_metrics=False,
     )
+    return EQUAL_INPUTS.on(LEFT_OUT.on(plan, task.left_out), count_equal_inputs(dataset.samples))
 
 
 def _samples(task: Task) -> tuple[Sample, ...]:
@@ -367,7 +295,15 @@ def _groups(task: Task) -> dict[str, str]:
 def _arm(number: int, results: Results) -> Arm:
     """Return an arm whose identity is its file, which does not show which weights answered."""
     role: Role = "baseline" if number else "candidate"
-    return Arm(name=results.arm, role=role, adapter=results.arm, identity=results.identity, recorded=True)
+    return Arm(
+        name=results.arm,
+        role=role,
+        adapter=results.arm,
+        identity=results.identity,
+        parameters=common_settings(results.rows),
+        settings=results.weights,
+        recorded=True,
+    )
 
 
 def names_of(arm: Results) -> set[str]:
@@ -379,14 +315,27 @@ def _contrasts(chosen: Sequence[Contrast], task: Task, facts: Sequence[MetricFac
     """Return the chosen comparisons that the task allows, or else one for each metric that all arms have."""
     has = [names_of(arm) for arm in task.arms]
     common = [metric.name for metric in facts if metric.kind != "text" and all(metric.name in names for names in has)]
+    distinct = [name for name in common if not _repeats_claim(name, task.arms)]
     by_name = {metric.name: metric for metric in facts}
     contrasts = chosen or [
         contrast_of_unnamed(by_name[name], (row.scores.get(name) for arm in task.arms for row in arm.rows))
-        for name in common
+        for name in distinct
     ]
     possible = [contrast for contrast in contrasts if set(contrast.metrics) <= set(common)]
     decidable = (without_unfounded_claim(contrast, by_name[contrast.metric]) for contrast in possible)
-    return list(with_declarations(decidable, facts))
+    return [replace(contrast, unpaired=task.unpaired) for contrast in with_declarations(decidable, facts)]
+
+
+def _repeats_claim(name: str, arms: Sequence[Results]) -> bool:
+    """Return whether a metric has the values of another one in every row, as a harness that derives it from that has it."""
+    other = next((arm.one_claim[name] for arm in arms if name in arm.one_claim), None)
+    rows = [row for arm in arms for row in arm.rows if not row.error]
+    return other is not None and all(row.scores.get(name) == row.scores.get(other) for row in rows)
+
+
+def _planned_repeats(arms: Sequence[Results]) -> int:
+    numbers = [results.repeats for results in arms]
+    return max(numbers) if all(results.has_uneven_repeats for results in arms) else min(numbers)
 
 
 def _repeats(task: Task, repeats: int) -> Iterator[str]:

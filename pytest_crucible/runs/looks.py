@@ -51,7 +51,7 @@ class Looks:
         `twins` are the positions of the samples that each variant applies to.
         """
         self._rule, self._plan, self._known_kinds, self._twins = rule, plan, known_kinds, twins
-        self._groups = [sample.group for sample in samples]
+        self._groups = [sample.cluster for sample in samples]
         self._expected = [sample.expected for sample in samples] if uses_expected(plan) else []
         self._metadata = [sample.metadata for sample in samples] if uses_fields(plan) else []
         self.order = look_order([sample.id for sample in samples], self._groups)

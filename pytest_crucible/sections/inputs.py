@@ -90,9 +90,21 @@ class StoredDetails(Protocol):
         """Return an arm's first reply to the samples at some positions."""
         return {}
 
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+        """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
+        return {}
+
+    def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
+        """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""
+        return {}
+
     def calls(self, arm: int) -> CallColumns:
         """Return all calls of an arm about the original samples."""
         return CallColumns()
+
+    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
+        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by position."""
+        return {}
 
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""

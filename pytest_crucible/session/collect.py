@@ -62,7 +62,7 @@ class ExperimentCollection:
         self.settings = settings
         self.resources = resources
         # One for all items, because each dataset is read once.
-        self.datasets = SessionDatasets(config, settings.seed)
+        self.datasets = SessionDatasets(config, settings.seed, settings.equal_inputs)
         self.items: Sequence[pytest.Item] = ()
         """The selected items."""
         self._models: list[Judge] = []

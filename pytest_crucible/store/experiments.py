@@ -35,6 +35,7 @@ from pytest_crucible.store.history import (
     past_comparisons,
     sessions_with_same_replies,
 )
+from pytest_crucible.store.prompts import load_prompts
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples_without_twin
 from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_places
@@ -113,7 +114,7 @@ class StoredExperiment:
 
     def candidates_on_samples(self) -> int:
         """Return how many candidates were measured on these samples so far, this one included."""
-        return candidates_on_samples(self.store, self.key, self.plan.dataset_sha256)
+        return candidates_on_samples(self.store, self.key, self.plan.fingerprint.dataset)
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
@@ -152,6 +153,10 @@ class StoredExperiment:
         """Return all calls of an arm about the original samples."""
         return load_calls(self.store, self.key, arm, self.plan.draws(arm))
 
+    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
+        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by position."""
+        return load_prompts(self.store, self.key, arm, self.plan.draws(arm), self.plan.dataset_sha256)
+
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""
         return load_replies(self.store, self.key, arm, self.plan.draws(arm))
@@ -176,6 +181,10 @@ class StoredExperiment:
     def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
         """Return the decisions that the run has made on a subject, by their numbers."""
         return load_decisions(self.store, self.run, subject)
+
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+        """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
+        return samples.first_prompts(self.store, self.samples(list(forms)), forms)
 
     def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
         """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""

@@ -9,10 +9,12 @@ from typing import Any
 from sqlalchemy import Connection, Select, and_, case, func, insert, literal, or_, select, true, update
 
 from pytest_crucible.records import CachedReplies, Draws, ReusedReplies, SentAgain
+from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import stored_text
 
 
 def find_arm(
@@ -21,7 +23,8 @@ def find_arm(
     """Return (key, run) of an arm of another run with this fingerprint; None without one.
 
     It is the latest arm whose experiment is complete, or else the latest; with `latest`, the latest in any case.
-    With `before`, only arms of experiments that were entered before that one count.
+    With `before`, only arms of experiments that were entered before that one count. An arm whose replies would be scored
+    otherwise now, because their reasoning is known, is not returned.
     """
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
@@ -37,7 +40,18 @@ def find_arm(
         .limit(1)
     )
     row = store.first(query)
-    return None if row is None else (row.id, row.run)
+    return None if row is None or _was_reasoning_scored(store, row.id) else (row.id, row.run)
+
+
+def _was_reasoning_scored(store: RunStore, arm: int) -> bool:
+    """Return whether reasoning in some reply of an arm was scored with the answer, because its form was not known then."""
+    calls, replies = schema.calls, schema.replies
+    is_scored = (
+        (replies.c.arm == calls.c.arm) & (replies.c.position == calls.c.position) & (replies.c.epoch == calls.c.epoch)
+    )
+    query = select(stored_text(replies)).join(calls, is_scored)
+    query = query.where(replies.c.arm == arm, calls.c.is_scored, calls.c.think.is_(None))
+    return any(reasoning_length(text) for (text,) in store.rows(query) if text)
 
 
 def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> tuple[int, str] | None:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Variant
-from pytest_crucible.records.outcomes import reasoning_length
+from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store.texts import (

@@ -145,6 +145,30 @@ def test_a_run_that_was_cut_short_decides_nothing(there, capsys):
     assert "the run of cut.json ended as 'cancelled'" in run["notes"]
 
 
+def test_what_was_sent_and_left_out_is_stored_with_the_run(there, capsys):
+    """A user reads in which setting the arms differ, which only their logs have, and which sample is another one."""
+    log = json.loads((there / "inspect-v1.json").read_text())
+    for name, heat, inputs in (("v2", 0, {}), ("v1", 0.5, {"sum-3": "Another question?"})):
+        samples = [{**sample, "input": inputs.get(sample["id"], sample["input"])} for sample in log["samples"]]
+        spec = {**log["eval"], "model": f"mockllm/{name}", "model_generate_config": {"temperature": heat}}
+        (there / f"{name}.json").write_text(json.dumps({**log, "samples": samples, "eval": spec}))
+    assert main(["import", "v2.json", "v1.json", "--metric", "match"]) == HELD
+    output = capsys.readouterr().out
+    _, run = import_run(capsys, "show")
+
+    assert "the arms were sent different temperature (temperature: mockllm/v2 0, mockllm/v1 0.5)" in output
+    assert "task 'sums': 1 sample (first: sum-3) asked something else in each arm, left out" in output
+    assert run["experiments"][0]["dataset"]["left_out"] == {"other input": ["sum-3"]}
+    assert main(["show", "--sample", "sum-1"]) == HELD
+    assert "user       What is 1 + 1?" in capsys.readouterr().out
+
+
+def test_a_comparison_of_files_is_in_no_store(there, capsys):
+    main(["compare", "promptfoo-cached.json", "-v"])
+
+    assert "\nrun promptfoo-cached.json, seed 0, not stored\n" in capsys.readouterr().out
+
+
 def test_several_tasks_are_judged_together(there, capsys):
     results = [str(next(there.glob(f"lm-eval-{arm}/results_*.json"))) for arm in ("v2", "v1")]
     _, run = import_run(capsys, "import", *results)

@@ -21,7 +21,10 @@ MOST_LETTERS = 40
 
 def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield one line on the settings of all calls, with those in which arms differ without a declaration."""
-    sent = [sent_settings(columns) for columns in inputs.arms]
+    sent = [
+        sent_settings(columns) or (recorded_settings(columns) if inputs.plan.is_imported else {})
+        for columns in inputs.arms
+    ]
     if not any(sent):
         return
     differing = [name for name in _names(sent) if _differs(name, sent)]
@@ -55,8 +58,15 @@ def sent_settings(columns: ArmColumns) -> dict[str, Kinds]:
     return settings
 
 
+def recorded_settings(columns: ArmColumns) -> dict[str, Kinds]:
+    """Return the settings that a file has for all replies of an arm, where it has no requests."""
+    return {name: Counter({canonical(value): 1}) for name, value in columns.arm.parameters.items()}
+
+
 def declared_differences(inputs: CheckInputs) -> frozenset[str]:
     """Return the settings that the tables of the adapters, or the marker, declare to differ between the arms."""
+    if inputs.plan.is_imported:
+        return frozenset()
     arms = [columns.arm for columns in inputs.arms]
     tables = [{**arm.settings, **arm.parameters} for arm in arms]
     names = {name for table in tables for name in table}
@@ -80,6 +90,11 @@ def _problem(names: list[str], inputs: CheckInputs, sent: list[dict[str, Kinds]]
         for columns, settings in zip(inputs.arms, sent, strict=True)
         if settings
     ]
+    if inputs.plan.is_imported:
+        return (
+            f"the arms were sent different {' and '.join(names)} ({name}: {', '.join(values)}): a difference of the arms may come "
+            "from that"
+        )
     return (
         f"the test sent different {' and '.join(names)} ({name}: {', '.join(values)}), and no adapter declares it: a difference "
         f"of the arms may come from that; if it is what you compare, write arms_differ_in={names!r} in the marker"

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from inspect_ai import Epochs, Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
-from inspect_ai.model import ModelOutput, ModelUsage, get_model
+from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, accuracy, grouped, match, mean, scorer, stderr
-from inspect_ai.solver import generate
+from inspect_ai.solver import generate, system_message
 
 HERE = Path(__file__).parent
 SAMPLES = [Sample(id=f"sum-{k}", input=f"What is {k} + {k}?", target=str(2 * k)) for k in range(1, 13)]
@@ -135,11 +136,39 @@ def make_clusters(folder: str) -> None:
         write_eval_log(log, str(HERE / f"inspect-clusters-{name}.eval"))
 
 
-def lean(log: EvalLog) -> EvalLog:
-    """Without transcripts and traces of the machine that it was written on."""
+def make_reduced(folder: str) -> None:
+    """Four epochs of ten samples, of which the best counts: v2 is right once on each sample, v1 always on four of them."""
+    right = {"v2": lambda k, epoch: epoch == k % 4, "v1": lambda k, epoch: k <= 4}
+    for name, efforts in (("v2", "low"), ("v1", "high")):
+        counts = Counter()
+
+        def answer(messages, tools, tool_choice, config, name=name, counts=counts):
+            k = int(messages[-1].text.split()[2])
+            counts[k] += 1
+            is_right = right[name](k, counts[k] - 1)
+            output = ModelOutput.from_content(
+                name, str(2 * k) if is_right else "no idea", "max_tokens" if k == 3 else "stop"
+            )
+            output.usage = ModelUsage(input_tokens=9, output_tokens=2, total_tokens=11)
+            return output
+
+        config = GenerateConfig(max_tokens=64, reasoning_effort=efforts)
+        model = get_model(f"mockllm/{name}", custom_outputs=answer, memoize=False, config=config)
+        solver = [system_message("Answer with a number."), generate(temperature=0.5)]
+        task = Task(dataset=SAMPLES[:10], solver=solver, scorer=match(), name="best", epochs=Epochs(4, "max"))
+        options = {"log_dir": folder, "display": "none", "log_format": "eval", "max_connections": 1}
+        log = read_eval_log(eval(task, model=model, **options)[0].location)
+        write_eval_log(lean(log, events=("model",)), str(HERE / f"inspect-best-{name}.eval"))
+        if name == "v2":
+            log.samples = None
+            write_eval_log(log, str(HERE / "inspect-unlogged.eval"))
+
+
+def lean(log: EvalLog, events: tuple[str, ...] = ()) -> EvalLog:
+    """Without transcripts, but events of these kinds, and without traces of the machine that it was written on."""
     log.eval.revision = None
     for sample in log.samples:
-        sample.events, sample.attachments = [], {}
+        sample.events, sample.attachments = [event for event in sample.events if event.event in events], {}
         if sample.error:
             sample.error.traceback = sample.error.traceback_ansi = ""
     return log
@@ -156,6 +185,7 @@ def make() -> None:
                 write_eval_log(log, str(HERE / f"inspect-{name}.{ending}"))
         make_clusters(folder)
         make_values(folder)
+        make_reduced(folder)
     (HERE / "inspect-v2.json").unlink()
 
 

@@ -64,15 +64,17 @@ def tasks(folder: Path) -> TaskManager:
 def make() -> None:
     with tempfile.TemporaryDirectory() as name:
         manager = tasks(Path(name))
-        for arm, seed in (("v1", 1), ("v2", 2)):
+        few = {"num_fewshot": 3, "gen_kwargs": {"temperature": 0.5, "do_sample": True}}
+        for arm, seed, options in (("v1", 1, {}), ("v2", 2, {}), ("few", 1, few)):
             shutil.rmtree(HERE / f"lm-eval-{arm}", ignore_errors=True)
             results = simple_evaluate(
                 model="dummy",
-                tasks=list(TASKS),
+                tasks=["sums_filtered"] if options else list(TASKS),
                 task_manager=manager,
                 log_samples=True,
                 random_seed=seed,
                 bootstrap_iters=0,
+                **options,
             )
             samples = results.pop("samples")
             tracker = EvaluationTracker(output_path=name)

@@ -34,6 +34,39 @@ module.exports = class {
 """
 
 
+CACHING = """
+module.exports = class {
+  constructor(options) { this.version = options.config.version; this.seen = {}; }
+  id() { return `caching:${this.version}`; }
+  async callApi(prompt) {
+    const k = Number(prompt.match(/What is (\\d+)/)[1]);
+    const cached = Boolean(this.seen[k]);
+    this.seen[k] = true;
+    const output = this.version === 'v1' && k <= 1 ? 'a thousand' : String(2 * k);
+    return { output, cached, finishReason: k === 2 ? 'length' : 'stop', tokenUsage: { total: 10, prompt: 9, completion: 1 } };
+  }
+};
+"""
+
+
+def cached() -> dict:
+    """Two tests of one assertion each, with messages and settings, whose further repeats come from a cache."""
+    messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is {{k}} + {{k}}?"}]
+    return {
+        "description": "cached sums",
+        "prompts": [json.dumps(messages)],
+        "providers": [
+            {
+                "id": "file://caching.js",
+                "label": name,
+                "config": {"version": name, "temperature": heat, "max_tokens": 8},
+            }
+            for name, heat in (("v2", 0), ("v1", 0.7))
+        ],
+        "tests": [{"vars": {"k": k}, "assert": [{"type": "equals", "value": str(2 * k)}]} for k in (1, 2)],
+    }
+
+
 def judged() -> dict:
     """Four tests with a judge, which fails on the third."""
     rubric = {"type": "llm-rubric", "value": "is a number", "metric": "rubric", "provider": "file://judge.js"}
@@ -59,9 +92,17 @@ def config() -> dict:
 
 def lean(document: dict) -> dict:
     """Without the stack of an error and other traces of the machine that it was written on."""
-    document["runtimeOptions"] = {}
+    options = document.get("runtimeOptions") or {}
+    document["runtimeOptions"] = {
+        name: options[name] for name in ("repeat",) if name in options and is_cached(document)
+    }
     document["results"]["results"] = [lean_result(result) for result in document["results"]["results"]]
     return document
+
+
+def is_cached(document: dict) -> bool:
+    """Return whether the file is that of the cached repeats; the others show how repeats are read without their number."""
+    return document["config"]["description"] == "cached sums"
 
 
 def lean_result(output: dict) -> dict:
@@ -71,6 +112,7 @@ def lean_result(output: dict) -> dict:
 def evaluate(promptfoo: str, folder: Path, settings: dict, *options: str) -> dict:
     (folder / "provider.js").write_text(PROVIDER)
     (folder / "judge.js").write_text(JUDGE)
+    (folder / "caching.js").write_text(CACHING)
     (folder / "promptfooconfig.json").write_text(json.dumps(settings))
     quiet = {"PROMPTFOO_DISABLE_TELEMETRY": "1", "PROMPTFOO_DISABLE_UPDATE": "1", "PROMPTFOO_CONFIG_DIR": str(folder)}
     command = [promptfoo, "eval", "-c", "promptfooconfig.json", "--no-cache", "-o", "out.json", *options]
@@ -92,6 +134,13 @@ def make_judged(promptfoo: str) -> None:
         (HERE / "promptfoo-judged.json").write_text(json.dumps(document) + "\n")
 
 
+def make_cached(promptfoo: str) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        document = evaluate(promptfoo, Path(name), cached(), "--repeat", "3", "-j", "1")
+        (HERE / "promptfoo-cached.json").write_text(json.dumps(document) + "\n")
+
+
 if __name__ == "__main__":
     make_sums(sys.argv[1])
+    make_cached(sys.argv[1])
     make_judged(sys.argv[1])

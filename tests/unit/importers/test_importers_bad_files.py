@@ -63,7 +63,7 @@ BAD = {
         "has results of promptfoo's format 2, and format 3 can be read: export it again",
     ),
     "totals.json": (
-        lambda: inspect(samples=None),
+        lambda: inspect(samples=None, reductions=None),
         "has only aggregate scores; scores of single samples are needed: log the samples too",
     ),
     "results_x.json": (lambda: "", "has totals only: run lm_eval with --log_samples"),

@@ -1,0 +1,219 @@
+"""Samples of lm-evaluation-harness, with the settings that the results file of their run has."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.importers.generation import as_messages, generation_settings
+from pytest_crucible.importers.metric_facts import facts_by_name
+from pytest_crucible.importers.results import NoSampleScoresError, ParsedFile, Results, Row, Source, open_source
+from pytest_crucible.records import MetricFacts, Reply
+from pytest_crucible.records.errors import SpecError
+
+_FILE = re.compile(r"samples_(?P<task>.+)_(?P<date>\d{4}-\d\d-\d\dT[\d.:-]+)\.jsonl")
+
+_NO_METRICS = frozenset(
+    {"doc_id", "doc", "target", "arguments", "resps", "filtered_resps", "filter", "metrics"}
+    | {"doc_hash", "prompt_hash", "target_hash", "task_name", "schedule"}
+)
+
+
+def recognises_lm_eval(source: Source) -> bool:
+    """Return whether these are logged samples, or the results file that is next to them."""
+    if source.rows is not None:
+        return bool(source.rows) and {"doc_id", "resps", "filtered_resps"} <= set(source.rows[0][1])
+    return isinstance(source.document, dict) and {"results", "higher_is_better"} <= set(source.document)
+
+
+def read_lm_eval(source: Source, columns: Mapping[str, str]) -> ParsedFile:
+    """Return the samples of one task; for the results file of a run, those of all its tasks, in the files next to it."""
+    if source.rows is not None:
+        harness = _ResultsFile.beside(source.path)
+        return ParsedFile(
+            version=harness.version, results=[_lm_eval_results(source, harness)], notes=list(_lm_eval_left_out(source))
+        )
+    harness = _ResultsFile.of(source.document)
+    date = source.path.stem.removeprefix("results_")
+    files = [open_source(path) for path in sorted(source.path.parent.glob(f"samples_*_{date}.jsonl"))]
+    if not files:
+        raise NoSampleScoresError(
+            f"{source.path} has totals only: run lm_eval with --log_samples, which writes samples beside it"
+        )
+    notes = [note for file in files for note in _lm_eval_left_out(file)]
+    return ParsedFile(version=harness.version, results=[_lm_eval_results(file, harness) for file in files], notes=notes)
+
+
+# A log-likelihood task logs each sample's log-likelihood under the name of the aggregate that is computed from it.
+_PERPLEXITY, _LOG_LIKELIHOOD = "perplexity", "log_likelihood"
+
+
+@dataclass(frozen=True, slots=True)
+class _ResultsFile:
+    """Facts about the samples that only the results file contains."""
+
+    arm: str
+    version: str
+    higher: Mapping[str, Mapping[str, bool]]
+    examples: Mapping[str, int]
+    """The number of examples in the prompts of each task (`num_fewshot`)."""
+    settings: Mapping[str, Any]
+    """Settings of all tasks: what stands around the prompts."""
+    weights: Mapping[str, str]
+    template: str
+
+    @classmethod
+    def of(cls, document: Mapping[str, Any]) -> _ResultsFile:
+        arm = document.get("model_name") or document.get("model_source") or ""
+        around = ("system_instruction", "fewshot_as_multiturn")
+        # A template belongs to its model: whether there is one is a setting.
+        has_template = {"chat_template": True} if document.get("chat_template") else {}
+        return cls(
+            arm,
+            document.get("lm_eval_version") or "",
+            document.get("higher_is_better") or {},
+            document.get("n-shot") or {},
+            {**{name: document[name] for name in around if document.get(name)}, **has_template},
+            _weights(arm, (document.get("config") or {}).get("model_args")),
+            str(document.get("chat_template") or ""),
+        )
+
+    @classmethod
+    def beside(cls, samples: Path) -> _ResultsFile:
+        """Read the results file next to the samples. Without one, the folder's name is the model's."""
+        match = _FILE.fullmatch(samples.name)
+        results = samples.with_name(f"results_{match['date']}.json") if match else None
+        if results is None or not results.is_file():
+            return cls(samples.resolve().parent.name, "", {}, {}, {}, {}, "")
+        return cls.of(json.loads(results.read_text(encoding="utf-8")))
+
+
+# Arguments that name weights on top of the model's.
+_ADAPTERS = ("peft", "delta", "lora_local_path", "revision")
+
+
+def _weights(model: str, arguments: Any) -> dict[str, str]:
+    """Return the model and the adapter on it. Arguments are a mapping, or a text such as `pretrained=a,peft=b`."""
+    if isinstance(arguments, str):
+        arguments = dict(part.partition("=")[::2] for part in arguments.split(","))
+    named = arguments if isinstance(arguments, dict) else {}
+    adapter = ",".join(f"{name}={named[name]}" for name in _ADAPTERS if named.get(name))
+    return {"model": model, **({"checkpoint": adapter} if adapter else {})} if model else {}
+
+
+def _lm_eval_results(source: Source, harness: _ResultsFile) -> Results:
+    """Return one arm. The filters of a task read one reply in different ways: their scores belong to one row."""
+    match = _FILE.fullmatch(source.path.name)
+    task = match["task"] if match else source.path.stem
+    rows: dict[str, Row] = {}
+    of_task = {"num_fewshot": harness.examples[task]} if task in harness.examples else {}
+    for line, sample in source.rows or ():
+        row = _lm_eval_row(sample, {**of_task, **harness.settings})
+        earlier = rows.get(row.sample, row)
+        if earlier is not row and {*row.scores, *row.lost} & {*earlier.scores, *earlier.lost}:
+            raise SpecError(
+                f"line {line} of {source.path} repeats doc_id {row.sample} under one filter: ids must be unique"
+            )
+        scores, lost = {**earlier.scores, **row.scores}, {**earlier.lost, **row.lost}
+        rows[row.sample] = replace(earlier, scores=scores, lost=lost)
+    return Results(
+        task=task,
+        arm=harness.arm,
+        rows=list(rows.values()),
+        facts=_lm_eval_facts(rows.values(), harness.higher.get(task, {})),
+        weights=harness.weights,
+        # Never empty: without a template, prompts are equal too.
+        template=f"template {harness.template}",
+    )
+
+
+def _lm_eval_row(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> Row:
+    by_filter = "" if sample.get("filter", "none") == "none" else f".{sample['filter']}"
+    values = {
+        _lm_eval_name(name, sample) + by_filter: sample[name]
+        for name in _lm_eval_metrics(sample)
+        if _is_score(sample[name])
+    }
+    return Row(
+        sample=str(sample["doc_id"]),
+        scores={name: value for name, value in values.items() if math.isfinite(value)},
+        lost={name: f"the value is {value}" for name, value in values.items() if not math.isfinite(value)},
+        reply=Reply(text=_lm_eval_text(sample["filtered_resps"])),
+        input=sample.get("doc"),
+        expected=sample.get("target"),
+        **_lm_eval_request(sample, settings),
+    )
+
+
+def _lm_eval_request(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the prompt of a sample's first request, with its settings: a document is put to a model in many ways.
+
+    Versions before 0.4.5 write lists of arguments in place of mappings.
+    """
+    first = next(iter(_entries(sample.get("arguments"))), None)
+    # The messages of an API for chats are a text in a list.
+    parts = [each[0] if isinstance(each, list) and len(each) == 1 else each for each in _entries(first)]
+    prompt = next((part for part in parts if isinstance(part, str)), None)
+    generation = next((part for part in parts if isinstance(part, dict)), {})
+    hashed = sample.get("prompt_hash") or (None if prompt is None else hashlib.sha256(prompt.encode()).hexdigest())
+    return {
+        "prompt": as_messages(prompt),
+        "parameters": {**settings, **generation_settings(generation)},
+        "prompt_sha256": hashed or "",
+    }
+
+
+def _entries(arguments: Any) -> list[Any]:
+    return (
+        list(arguments.values())
+        if isinstance(arguments, dict)
+        else list(arguments or ())
+        if isinstance(arguments, list)
+        else []
+    )
+
+
+def _lm_eval_metrics(sample: Mapping[str, Any]) -> list[str]:
+    """Return the metrics of a sample. Versions before 0.4.7 do not list them: there, every unknown field is one."""
+    return [name for name in sample.get("metrics") or set(sample) - _NO_METRICS if name in sample]
+
+
+def _lm_eval_name(metric: str, sample: Mapping[str, Any]) -> str:
+    """Return the name of a sample's value. A perplexity is at least 1: a value of at most 0 is a log-likelihood."""
+    return _LOG_LIKELIHOOD if metric == _PERPLEXITY and not sample[metric] > 0 else metric
+
+
+def _is_score(value: Any) -> bool:
+    """Return whether a value is a score. Metrics of a whole corpus, such as perplexity, have a list here."""
+    return isinstance(value, int | float)
+
+
+def _lm_eval_left_out(source: Source) -> Iterator[str]:
+    _, first = (source.rows or [(0, {})])[0]
+    for name in _lm_eval_metrics(first):
+        if not _is_score(first[name]):
+            yield f"metric {name!r} of {source.path.name} has no value of a single sample, left out"
+        elif _lm_eval_name(name, first) != name:
+            yield (
+                f"metric {name!r} of {source.path.name} is a number of the whole corpus: its samples have "
+                f"{_lm_eval_name(name, first)!r}, where higher is better"
+            )
+
+
+def _lm_eval_text(resps: Sequence[Any]) -> str:
+    """Return the generated reply; for a multiple choice, the likelihoods as JSON."""
+    first = resps[0] if resps else ""
+    return first if isinstance(first, str) and len(resps) == 1 else json.dumps(resps)
+
+
+def _lm_eval_facts(rows: Iterable[Row], higher: Mapping[str, bool]) -> dict[str, MetricFacts]:
+    """Return facts with the direction that the task declares. Tasks do not declare ranges."""
+    names = dict.fromkeys(name for row in rows for name in (*row.scores, *row.lost))
+    declared = {name: higher[plain] for name in names if (plain := name.partition(".")[0]) in higher}
+    return {name: replace(facts_by_name(name), direction="higher" if up else "lower") for name, up in declared.items()}

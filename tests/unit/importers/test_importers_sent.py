@@ -1,0 +1,254 @@
+"""Settings, prompts and ends of replies are read from files of other harnesses; samples with other inputs are left out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+from imported_files import FILES, find, find_row, read_arm, read_changed
+
+from pytest_crucible.importers.formats import read
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.plan import LEFT_OUT
+from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+
+
+def evaluate(*patterns, **options):
+    return ImportedRun.of([read(find(pattern)) for pattern in patterns], ImportOptions(**options)).evaluate_unstored()
+
+
+def estimates(run) -> dict[tuple[str, str], float]:
+    (experiment,) = run.experiments
+    return {(estimate.metric, estimate.arm): estimate.value for estimate in experiment.estimates}
+
+
+BEST = ("inspect-best-v2.eval", "inspect-best-v1.eval")
+MESSAGES = [
+    {"role": "system", "content": "Answer with a number."},
+    {"role": "user", "content": "What is 1 + 1?"},
+]
+
+
+class TestReducers:
+    """In each sample one epoch of v2 in four is right, so that its best is; v1 is right four times on four of ten samples."""
+
+    def test_the_declared_reducer_is_the_score(self):
+        run = evaluate(*BEST)
+
+        # By the mean over epochs it would be 0.25 against 0.40, a regression.
+        assert estimates(run) == {("match.max", "mockllm/v2"): 1.0, ("match.max", "mockllm/v1"): 0.4}
+        assert [verdict.state for verdict in run.verdicts] == ["met"]
+
+    def test_the_score_is_that_which_inspect_computed(self, tmp_path):
+        """Each reducer gives the log's own figure: it is read, since its name does not show its arguments."""
+        shutil.copy(find("inspect-best-v1.eval"), tmp_path / "best.eval")
+        row = find_row(read_arm(tmp_path / "best.eval"), "sum-4")
+
+        assert (row.scores, row.repeat) == ({"match.max": 1.0}, 0)
+        assert read_arm(tmp_path / "best.eval").facts["match.max"].high == 1.0
+
+    def test_scores_of_a_log_without_samples_are_read(self):
+        results = read_arm("inspect-unlogged.eval")
+
+        assert {row.sample for row in results.rows} == {f"sum-{k}" for k in range(1, 11)}
+        assert {tuple(row.scores.items()) for row in results.rows} == {(("match.max", 1.0),)}
+
+    def test_other_reducers_are_other_metrics(self, tmp_path):
+        plain = read_changed(tmp_path, "inspect-v1.json", lambda log: log["eval"].update(task="best"))
+        run = ImportedRun.of([read(find("inspect-best-v2.eval")), plain], ImportOptions())
+
+        with pytest.raises(SpecError, match=r"the arms share no metric with numbers: 'mockllm/v2' has match\.max, "):
+            run.check_compared()
+
+    def test_the_mean_and_another_reducer_are_two_scores(self, tmp_path):
+        def change(log):
+            log["eval"]["config"]["epochs_reducer"] = ["mean", "at_least_2"]
+            log["reductions"] = [
+                {"scorer": "match", "reducer": reducer,
+                 "samples": [{"sample_id": f"sum-{k}", "value": value} for k in range(1, 13)]}
+                for reducer, value in (("mean", 0.5), ("at_least_2", 1))
+            ]  # fmt: skip
+
+        results = read_changed(tmp_path, "inspect-v1.json", change).results[0]
+
+        assert find_row(results, "sum-1").scores == {"match": 0.5, "match.at_least_2": 1.0}
+        assert {name: facts.high for name, facts in results.facts.items()} == {"match": 1.0, "match.at_least_2": 1.0}
+
+    def test_a_sample_with_a_lost_epoch_is_lost(self, tmp_path):
+        """Inspect takes the best of the others; the lost one might have been better."""
+
+        def change(log):
+            log["eval"]["config"]["epochs_reducer"] = ["max"]
+            log["reductions"] = [
+                {"scorer": "match", "reducer": "max", "samples": [{"sample_id": f"sum-{k}", "value": "I"} for k in range(1, 13)]}
+            ]  # fmt: skip
+            log["samples"][0] |= {"scores": {}, "error": {"message": "the server went away"}}
+
+        row = find_row(read_changed(tmp_path, "inspect-v1.json", change).results[0], "sum-1")
+
+        assert (row.scores, row.lost) == ({}, {"match.max": "an epoch is lost: the server went away"})
+
+    def test_a_reducer_without_reduced_scores_is_refused_by_its_name(self, tmp_path):
+        def change(log):
+            log["eval"]["config"]["epochs_reducer"] = ["pass_at_2"]
+            del log["reductions"]
+
+        with pytest.raises(
+            SpecError, match="declares the reducer pass_at_2 of its epochs and has no scores that are reduced"
+        ):
+            read_changed(tmp_path, "inspect-v1.json", change)
+
+
+class TestWhatWasSent:
+    def test_inspect_has_messages_settings_of_the_call_and_the_end_of_a_reply(self):
+        results = read_arm("inspect-best-v2.eval")
+        row, cut = find_row(results, "sum-1"), find_row(results, "sum-3")
+
+        assert row.prompt == MESSAGES
+        # The temperature is that of the solver, which the head of the log does not have.
+        assert row.parameters == {"max_tokens": 64, "temperature": 0.5, "reasoning_effort": "low"}
+        assert (row.reply.finish, cut.reply.finish) == ("stop", "length")
+        assert results.weights == {"model": "mockllm/v2"}
+
+    def test_lm_eval_has_prompts_settings_and_the_number_of_examples(self):
+        row = read_arm("lm-eval-few/samples*").rows[0]
+
+        assert row.prompt.endswith("What is 1 + 1?")
+        assert row.prompt.count("What is") == 4
+        settings = {"num_fewshot": 3, "until": ["\n"], "max_gen_toks": 8, "temperature": 0.5, "do_sample": True}
+        assert row.parameters == settings
+
+    def test_an_adapter_of_lm_eval_is_a_checkpoint_of_its_own(self, tmp_path):
+        shutil.copytree(FILES / "lm-eval-few", tmp_path / "few")
+        (path,) = (tmp_path / "few").glob("results*")
+        document = json.loads(path.read_text())
+        document["config"]["model_args"] = "pretrained=base,peft=adapters/v2,dtype=float16"
+        path.write_text(json.dumps(document))
+
+        assert read_arm(path).weights == {"model": "few", "checkpoint": "peft=adapters/v2"}
+
+    def test_promptfoo_has_messages_settings_and_ends(self):
+        v2, v1 = read(find("promptfoo-cached.json")).results
+        row = find_row(v2, '{"k":2}')
+
+        assert [message["role"] for message in row.prompt] == ["system", "user"]
+        assert row.parameters == {"temperature": 0, "max_tokens": 8}
+        assert v1.rows[0].parameters["temperature"] == 0.7
+        assert (row.reply.finish, v2.weights) == ("length", {"model": "caching:v2"})
+
+    def test_helm_has_prompts_settings_and_the_number_of_examples(self):
+        row = read_arm("helm-v2/per_instance_stats.json").rows[0]
+
+        assert row.prompt.startswith("Answer the following questions with a single letter only.")
+        assert {"temperature": 0.0, "max_tokens": 5, "num_fewshot": 5}.items() <= row.parameters.items()
+
+    def test_deepeval_has_its_hyperparameters(self, tmp_path):
+        def change(document):
+            document["hyperparameters"] = {"model": "v2-lora", "temperature": "0.2"}
+
+        results = read_changed(tmp_path, "deepeval-v2.json", change).results[0]
+
+        assert (results.weights, results.rows[0].parameters) == ({"model": "v2-lora"}, {"temperature": "0.2"})
+
+    def test_mlflow_has_the_first_request_to_a_model(self, tmp_path):
+        sent = {"model": "m", "messages": MESSAGES, "temperature": 0, "api_key": "k"}
+        received = {"model": "m-0613", "choices": [{"finish_reason": "length"}]}
+
+        def change(document):
+            for record in document:
+                trace = json.loads(record["trace"]) if isinstance(record["trace"], str) else record["trace"]
+                attributes = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": json.dumps(sent)}
+                attributes["mlflow.spanOutputs"] = json.dumps(received)
+                trace["data"]["spans"].append({"parent_span_id": "x", "attributes": attributes})
+                record["trace"] = trace
+
+        row = read_changed(tmp_path, "mlflow-genai-v2.json", change).results[0].rows[0]
+
+        assert (row.prompt, row.parameters) == (MESSAGES, {"temperature": 0})
+        assert (row.reply.finish, row.reply.model) == ("length", "m-0613")
+
+    def test_settings_that_differ_are_shown_before_the_verdicts(self):
+        (analysis,) = evaluate(*BEST).experiments
+        view = analysis.sections["run_checks"].view
+
+        assert view.tables[0].verbosity == 0
+        assert view.notes[0].text == (
+            "the arms were sent different reasoning_effort (reasoning_effort: mockllm/v2 low, mockllm/v1 high): a difference of "
+            "the arms may come from that"
+        )
+
+
+class TestOtherInputs:
+    """The documents of both runs are equal, and the prompts have no example in one and three in the other."""
+
+    def test_other_prompts_under_the_same_ids_are_refused_where_all_differ(self):
+        with pytest.raises(SpecError, match=r"same input: that of all 8 differs \(first: 0\), num_fewshot is 0 and 3"):
+            evaluate("lm-eval-v1/samples_sums_filtered*", "lm-eval-few/samples*")
+
+    def change_prompts(self, tmp_path, *, template: str = ""):
+        """Copy the run with other prompts for three samples, which may have another chat template."""
+        folder = tmp_path / "v3"
+        shutil.copytree(FILES / "lm-eval-v2", folder)
+        (results,), (samples,) = folder.glob("results*"), folder.glob("samples_sums_choice*")
+        lines = [json.loads(line) for line in samples.read_text().splitlines()]
+        for line in lines[:3] if not template else lines:
+            line["prompt_hash"] = f"other {line['doc_id']}"
+        samples.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        results.write_text(
+            json.dumps({**json.loads(results.read_text()), "model_name": "v3", "chat_template": template or None})
+        )
+        return evaluate("lm-eval-v1/results*", results)
+
+    def test_they_are_left_out_and_listed_where_some_differ(self, tmp_path):
+        experiment = self.change_prompts(tmp_path).experiments[0]
+
+        assert experiment.comparisons[0].pairs == 5
+        assert LEFT_OUT.of(experiment.plan) == {"other input": ("0", "1", "2")}
+
+    def test_prompts_of_other_chat_templates_are_not_compared(self, tmp_path):
+        """Each model has its own template, so that no two prompts would be equal."""
+        assert self.change_prompts(tmp_path, template="{{ messages }}").experiments[0].comparisons[0].pairs == 8
+
+
+class TestPromptfooClaims:
+    def test_repeats_from_the_cache_are_no_repeats(self):
+        file = read(find("promptfoo-cached.json"))
+
+        assert [(results.repeats, len(results.rows)) for results in file.results] == [(1, 2), (1, 2)]
+        assert file.notes[0] == "v2: 4 repeats left out: an earlier reply again, from promptfoo's cache"
+
+    def test_pass_and_score_that_are_equal_are_one_claim(self):
+        def compare_metrics(pattern):
+            (experiment,) = evaluate(pattern).experiments
+            return [comparison.contrast.metric for comparison in experiment.comparisons]
+
+        assert compare_metrics("promptfoo-cached.json") == ["pass"]
+        # With two assertions a test, the score is the share of those that hold.
+        assert compare_metrics("promptfoo.json") == ["pass", "score", "exact", "brevity"]
+
+    def test_the_number_of_repeats_in_the_file_counts(self, tmp_path):
+        """Two tests of one prompt, each once, are two samples and not two repeats of one."""
+
+        def change(document):
+            document["runtimeOptions"]["repeat"] = 1
+            for result in document["results"]["results"]:
+                result["response"]["cached"] = False
+
+        results = read_changed(tmp_path, "promptfoo-cached.json", change).results[0]
+
+        assert (results.repeats, len({row.sample for row in results.rows})) == (1, 6)
+
+    def test_a_metric_without_weight_has_the_score_of_its_assertions(self, tmp_path):
+        """promptfoo writes 0 for it, whatever the assertion says."""
+
+        def change(document):
+            for result in document["results"]["results"]:
+                grading = result["gradingResult"]
+                grading["namedScoreWeights"], result["namedScores"] = {"zee": 0}, {"zee": 0}
+                for component in grading["componentResults"]:
+                    component["assertion"]["metric"] = "zee"
+
+        results = read_changed(tmp_path, "promptfoo-cached.json", change).results
+
+        assert [find_row(arm, '{"k":1}').scores["zee"] for arm in results] == [1.0, 0.0]
