@@ -170,7 +170,8 @@ class _Log:
 def _without_transcript(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a sample with its first request in place of its transcript; `settings` are those of the log."""
     lean = {name: value for name, value in sample.items() if name not in _TRANSCRIPT}
-    call = next((event for event in sample.get("events") or () if _is_request(event)), {})
+    events: Sequence[Mapping[str, Any]] = sample.get("events") or ()
+    call: Mapping[str, Any] = next(filter(_is_request, events), {})
     return {**lean, "prompt": _prompt(sample), "parameters": _call_settings(call, settings)}
 
 
