@@ -90,7 +90,7 @@ def request(run: str, to: str = "production", **facts: Any) -> Promotion:
 
 
 def states(store: RunStore) -> dict[str, str]:
-    return {status.name: status.state for status in load_registry(store).state.statuses.values()}
+    return {status.version: status.state for status in load_registry(store).state.statuses.values()}
 
 
 def changes(entries: Sequence[LogEntry | GateEntry]) -> list[tuple[str, str]]:

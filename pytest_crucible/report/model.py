@@ -32,6 +32,7 @@ from pytest_crucible.report.sections import (
     joined_sections,
     notes,
     section_methods,
+    split_first_tables,
     worst_first,
     worst_slices_first,
 )
@@ -198,7 +199,7 @@ class Report:
     """The result in plain words."""
     headline: str
     verdicts: tuple[Table, ...]
-    """The tables with verdicts."""
+    """The tables with verdicts, after those of sections that must be read before them."""
     estimates: Table
     sections: tuple[JoinedSection, ...]
     notes: tuple[Note, ...]
@@ -226,14 +227,15 @@ def build_report(run: Run) -> Report:
     """Return the report of a run. Of many experiments, and of the slices of a comparison, the worst come first."""
     run = worst_slices_first(worst_first(run))
     statements = tuple(method_statements(run))
+    before, sections = split_first_tables(joined_sections(run))
     return Report(
         run=run,
         state=_state(run),
         sentence=plain_sentence(run),
         headline=headline(run),
-        verdicts=verdict_tables(run),
+        verdicts=(*before, *verdict_tables(run)),
         estimates=estimates(run.experiments),
-        sections=joined_sections(run),
+        sections=sections,
         notes=(*_suite_errors(run), *notes(run)),
         methods=statements,
         references=find_references(cited_keys(statements)),

@@ -51,6 +51,17 @@ def joined_sections(run: Run) -> tuple[JoinedSection, ...]:
     return tuple(section for section in joined if section.tables or section.charts)
 
 
+def split_first_tables(
+    sections: Sequence[JoinedSection],
+) -> tuple[tuple[Table, ...], tuple[JoinedSection, ...]]:
+    """Return the tables that a report has before its verdicts, and the sections without them."""
+    first = tuple(table for section in sections if section.is_first for table in section.tables if not table.verbosity)
+    others = (
+        replace(section, tables=tuple(table for table in section.tables if table not in first)) for section in sections
+    )
+    return first, tuple(section for section in others if section.tables or section.charts)
+
+
 def section_views(analysis: Analysis) -> Iterator[tuple[str, View]]:
     """Yield the name and the view of each section of an experiment. One that raised has no view."""
     for name, outcome in analysis.sections.items():

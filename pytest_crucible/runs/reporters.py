@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from pytest_crucible.analyse.analysis import main_metric, score_table
-from pytest_crucible.exports import Write, write_csv, write_jsonl
+from pytest_crucible.exports import Write, find_writer, write_csv, write_jsonl
 from pytest_crucible.records import Analysis, Run, SampleColumns
 from pytest_crucible.report.model import Chapter
 from pytest_crucible.runs.evaluate import analysis_inputs
@@ -80,9 +80,7 @@ def __getattr__(name: str) -> Any:
 
         return partial(_draw_figure, getattr(plots, figure), kind)
     if name == "parquet_report":
-        from pytest_crucible.exports import write_parquet
-
-        return partial(_write_observations, write_parquet)
+        return partial(_write_observations, find_writer("parquet"))
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 
 import pytest
-from cached_suite import AUTO, BOTH, CONFTEST, HEADER, KEY, OFF, TEST, V2, count_new_calls, estimates
+from cached_suite import AUTO, BOTH, CONFTEST, HEADER, KEY, OFF, REFRESH, TEST, V2, count_new_calls, estimates
 from run_documents import of_arms
 
 JSON = "--crucible-json=run.json"
@@ -70,6 +70,24 @@ def test_json_has_the_number_and_age_of_cached_replies(paid):
     assert alone == candidate == {"replies": 20, "requests": 20, "since": alone["since"]}
     assert alone["since"].endswith("+00:00")
     assert baseline is None
+
+
+@pytest.mark.uses("run_checks")
+def test_refreshed_replies_that_differ_at_temperature_0_are_shown(drawn):
+    """Also of the resumed run that has copied them, and of the stored one; at another temperature nothing is promised."""
+    write_adapters(drawn, v2="parameters = { temperature = 0 }")
+    drawn.run(*BOTH)
+    refreshed, resumed = (drawn.run(*BOTH, *options) for options in ((REFRESH,), ("--crucible-resume",)))
+    report = drawn.command("show")
+
+    for result in (refreshed, resumed, report):
+        result.stdout.fnmatch_lines(
+            [
+                "refreshed replies  20 of 20 differ, at temperature 0  *not deterministic",
+                "*v2 gave other replies than those that were cached on 20 of 20 samples (83.2 to 100.0 % at 95 %), at temp*",
+            ]
+        )
+        result.stdout.no_fnmatch_line("*v1 gave other replies*")
 
 
 CHANGES = {

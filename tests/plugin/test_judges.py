@@ -233,8 +233,8 @@ def test_a_judge_that_flips_between_calls_is_shown_before_the_verdicts(judged):
             "*judge critic gave equal inputs different verdicts on * of 10 samples (* at 95 %): equal replies get different*",
         ]
     )
-    shown = judged.command("show").outlines
-    assert any("gave equal inputs different verdicts" in line for line in shown)
+    report = judged.command("show").outlines
+    assert any("gave equal inputs different verdicts" in line for line in report)
 
 
 @pytest.mark.uses("run_checks")

@@ -84,8 +84,8 @@ def test_a_command_of_a_plugin_is_listed_and_runs(acme, crucible):
     _, listed, _ = crucible("--help")
     lines = listed.splitlines()
 
-    assert "  leaderboard    The best runs." in lines
-    assert lines.index("  leaderboard    The best runs.") > next(
+    assert "  leaderboard  The best runs." in lines
+    assert lines.index("  leaderboard  The best runs.") > next(
         k for k, line in enumerate(lines) if line.startswith("  tinker")
     )
     assert crucible("leaderboard", "--top", "5") == (0, "the best 5\n", "")

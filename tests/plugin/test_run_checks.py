@@ -78,19 +78,24 @@ def test_an_adapter_that_the_server_does_not_apply_fails_and_leaves_all_verdicts
     shown.stdout.fnmatch_lines(["equal replies*24 of 24 samples*one model", "*", f"test_sums: {ONE}"])
 
 
-def test_the_table_stands_before_the_verdicts_and_only_where_something_is_wrong(served, server):
+def test_the_table_stands_before_the_verdicts_only_where_something_is_wrong(served, server):
     quiet = served.run(*BOTH)
+    quiet.stdout.fnmatch_lines(
+        [
+            "target * verdict",
+            "test_sums: sent temperature 0; answered by m2 (v2), m1 (v1); equal replies 24 of 24 samples*",
+        ]
+    )
     quiet.stdout.no_fnmatch_line("*what was measured*")
     assert quiet.ret == 0
 
     served.run(*BOTH, "-v").stdout.fnmatch_lines(
         [
+            "target * verdict",
             "what was measured  v2             v1",
             "sent               temperature 0  temperature 0",
             "answered by        m2             m1",
             "equal replies      -              24 of 24 samples",
-            "",
-            "target * verdict",
         ]
     )
 

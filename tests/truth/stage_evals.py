@@ -11,6 +11,7 @@ from session_evals import ALPHA, KINDS, answers, drawn, mean_score, plan
 
 from pytest_crucible.analyse.analysis import AnalysisInputs, analyse, score_table
 from pytest_crucible.analyse.stopping import in_order, keep_samples
+from pytest_crucible.features.stages.definition import STAGES as PLANNED_STAGES
 from pytest_crucible.features.stages.definition import (
     StageDecision,
     StageProgress,
@@ -54,7 +55,7 @@ def _draw(
     n = int(rng.integers(100, 301))
     *arms, groups = drawn(rng, kind, n, 0.0 if number else drop)
     bound = parse_target(f"score >= {TRUE_MEANS[kind]!r}", decide="bound")
-    look_plan: Plan = replace(plan(number, kind, n), stages=STAGES, targets=(bound,) if targets else ())
+    look_plan: Plan = PLANNED_STAGES.on(replace(plan(number, kind, n), targets=(bound,) if targets else ()), STAGES)
     inputs = AnalysisInputs(
         plan=look_plan,
         answers=tuple(answers(values, rng.random(n) < lost, bits=kind != "shares") for values in arms),
@@ -77,7 +78,9 @@ def analyse_stage(inputs: AnalysisInputs, order: Sequence[int], number: int, alp
     cut = replace(
         inputs,
         answers=tuple(keep_samples(arm, kept_order, samples=n, repeats=1) for arm in inputs.answers),
-        stages=progress,
+        ended=progress.ended,
+        claims_alpha=progress.alpha,
+        of_features={"stages": progress},
     )
     return analyse(cut, in_order(score_table(cut), kept_order, None), alpha=alpha, family_size=size)
 

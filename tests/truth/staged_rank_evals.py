@@ -15,6 +15,7 @@ from pytest_crucible.analyse.analysis import AnalysisInputs, score_table
 from pytest_crucible.analyse.many_arms import ManyArms, compare_many_arms
 from pytest_crucible.analyse.statistics import SampleAttributes
 from pytest_crucible.analyse.stopping import in_order, keep_samples
+from pytest_crucible.features.stages.definition import STAGES as PLANNED_STAGES
 from pytest_crucible.features.stages.definition import stage_alpha, stage_length
 from pytest_crucible.features.stages.looks import out_of_reach_after
 from pytest_crucible.gate import adjust_p_values, decide_verdicts
@@ -100,10 +101,9 @@ def _inputs(arms: StagedArms, values: np.ndarray) -> AnalysisInputs:
     records = [Arm(name=name, role="baseline", adapter=name, identity=name) for name in names]
     records[0] = replace(records[0], role="candidate")
     target = () if arms.target is None else (parse_target(f"score >= {arms.target!r}"),)
-    look_plan = replace(
-        plan(0, "bits", n), arms=tuple(records), stages=STAGES, targets=target,
-        contrasts=tuple(Contrast(metric="score", baseline=name) for name in names[1:]),
-    )  # fmt: skip
+    contrasts = tuple(Contrast(metric="score", baseline=name) for name in names[1:])
+    whole = replace(plan(0, "bits", n), arms=tuple(records), targets=target, contrasts=contrasts)
+    look_plan = PLANNED_STAGES.on(whole, STAGES)
     clusters = arms.sweep.clusters
     groups = [None] * n if clusters is None else [f"passage {label}" for label in clusters]
     none_lost = np.zeros(n, dtype=bool)

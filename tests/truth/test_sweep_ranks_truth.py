@@ -66,7 +66,7 @@ def compare_sweep(case: SweepEval, values: np.ndarray, drop: str) -> ManyArms:
         clusters = None if case.clusters is None else case.clusters[:samples]
         if len(live) > 1:
             live = [live[k] for k in members_that_go_on(values[:samples][:, live], clusters, drop=drop, looks=3)]
-            looks.append(SweepLook(samples=samples, kept=tuple(names[k] for k in live)))
+            looks.append(SweepLook(samples=samples, remaining=tuple(names[k] for k in live)))
     winner = live[int(np.argmax(values[:, live].mean(axis=0)))]
     groups = None if case.clusters is None else [f"g{label}" for label in case.clusters]
     inputs = analysis_inputs(arm(ok=values[:, 0].astype(bool).tolist()), groups=groups)

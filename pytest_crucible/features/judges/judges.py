@@ -128,7 +128,7 @@ def rubric(
     )
     beside = (
         *_human_metric(name, human, levels, votes_for, depends),
-        *_votes_metric(name, votes, votes_for, lambda given: [given], depends),
+        *_votes_metric(name, votes, votes_for, lambda ballot: [ballot], depends),
     )
     return Metric(function=value, facts=_judged_facts(name, votes), depends=depends, beside=beside)
 
@@ -145,11 +145,11 @@ def _votes_metric(
         return ()
 
     @metric(name=f"{name}{VOTES}", kind="text")
-    async def recorded(reply: Reply, sample: Sample) -> str | NotApplicable:
+    async def list_votes(reply: Reply, sample: Sample) -> str | NotApplicable:
         """The votes on each question about the reply, as a JSON list of lists."""
         return NO_JUDGE_CONFIGURED if judge() is None else await side_value(votes_for, reply, sample, to_list)
 
-    return (Metric(function=recorded.function, facts=recorded.facts, depends=depends),)
+    return (Metric(function=list_votes.function, facts=list_votes.facts, depends=depends),)
 
 
 def _human_metric(
@@ -263,7 +263,7 @@ def pairwise(name: str, question: str, *, against: str | None = None, votes: int
     async def order_values(reply: Reply, sample: Sample) -> str | NotApplicable:
         """The value of the reply when shown first and when shown second, as a JSON list."""
         return _not_applicable(sample, against) or await side_value(
-            once, reply, sample, lambda given: list(_values_in_orders(given))
+            once, reply, sample, lambda ballots: list(_values_in_orders(ballots))
         )
 
     preference.__doc__ = "1 where the judge prefers the reply in both orders, 0 the other answer, else 1/2."
@@ -274,9 +274,9 @@ def pairwise(name: str, question: str, *, against: str | None = None, votes: int
     return Metric(function=preference, facts=_judged_facts(name, 2 * votes), depends=depends, beside=beside)
 
 
-def _values_in_orders(given: tuple[Votes, Votes]) -> tuple[float, float]:
+def _values_in_orders(ballots: tuple[Votes, Votes]) -> tuple[float, float]:
     """Return the value of the reply when it is shown first, and when it is shown second."""
-    first, second = (_preference(votes) for votes in given)
+    first, second = (_preference(votes) for votes in ballots)
     return first, 1 - second
 
 

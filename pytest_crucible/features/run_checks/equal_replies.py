@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
+from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.features.run_checks.answered import count_answerers
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, Severity
 from pytest_crucible.features.run_checks.sent import weights_of
@@ -50,8 +53,10 @@ def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
     for columns in inputs.arms:
         yield from _without_effect(columns, inputs)
     pairs = [(baseline, compare_replies(candidate, baseline)) for baseline in baselines]
-    pairs = [(baseline, agreement) for baseline, agreement in pairs if agreement.samples]
-    for baseline, agreement in pairs:
+    for number, (baseline, agreement) in enumerate(pairs, start=1):
+        if not agreement.samples:
+            yield from _equal_tables(inputs, number)
+            continue
         severity, problem = judge_pair(inputs, candidate, baseline, agreement)
         cell = f"{len(agreement.equal):,} of {agreement.samples:,} samples"
         yield Finding(
@@ -62,6 +67,33 @@ def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
             severity=severity,
             document={"baseline": baseline.arm.name, "equal": len(agreement.equal), "samples": agreement.samples},
         )
+
+
+def _equal_tables(inputs: CheckInputs, number: int) -> Iterator[Finding]:
+    """Yield a finding if an arm without texts has the candidate's score on every sample, on most of them no round number."""
+    pairs = [
+        (scores[0].values, scores[number].values) for scores in inputs.section.scores.values() if len(scores) > number
+    ]
+    samples = max((int((~np.isnan(ours) & ~np.isnan(theirs)).sum()) for ours, theirs in pairs), default=0)
+    fine = max((_fine_values(ours) for ours, _ in pairs), default=0)
+    if fine < LEAST or not all(np.array_equal(ours, theirs, equal_nan=True) for ours, theirs in pairs):
+        return
+    names = f"{inputs.arms[0].arm.name} and {inputs.arms[number].arm.name}"
+    yield Finding(
+        check="equal replies",
+        cells=tuple(f"{samples:,} of {samples:,} rows" if k == number else "" for k in range(len(inputs.arms))),
+        differs="one table",
+        problem=f"all scores of {names} are equal on {samples:,} samples, {fine:,} of them no round numbers: check that the two "
+        "are not one table",
+        severity="warn",
+        document={"baseline": inputs.arms[number].arm.name, "equal": samples, "samples": samples},
+    )
+
+
+def _fine_values(values: Floats) -> int:
+    """Return how many values have more than two decimals, each once."""
+    seen = np.unique(values[~np.isnan(values)])
+    return int((np.abs(seen * 100 - np.round(seen * 100)) > 1e-6).sum())
 
 
 def _without_effect(columns: ArmColumns, inputs: CheckInputs) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ from pytest_crucible.metrics.models.scorers import NoVerdict, stated_verdict
 from pytest_crucible.records import ArmOutcomes
 from pytest_crucible.records.calls import TextKey
 from pytest_crucible.records.outcomes import answer_text
+from pytest_crucible.records.usage import JUDGE
 from pytest_crucible.stats.proportions.exact import two_exact_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound
 
@@ -22,12 +23,19 @@ MOST_DIFFERENT = 0.01
 
 
 class Reading(NamedTuple):
-    """One verdict of a judge, a draw of its own."""
+    """One verdict of a judge."""
 
-    arm: int
     position: int
+    repeat: int
     request: int
+    arm: int
     text: TextKey
+    cached: bool | None
+
+    @property
+    def draw(self) -> tuple[int, int, int]:
+        """The part of the reply cache's key by which requests with equal messages differ."""
+        return self[:3]
 
 
 Judged = Mapping[tuple[str, int | None], Sequence[Reading]]
@@ -37,22 +45,34 @@ Judged = Mapping[tuple[str, int | None], Sequence[Reading]]
 def group_verdicts(arms: Sequence[ArmColumns]) -> Judged:
     """Return the verdicts on each input that was judged more than once.
 
-    Forms of judges' messages are equal only where their texts are: each tag has a hash of all texts. A reply from the cache is a
-    copy of that to the same request of the same sample and repeat, which is counted once.
+    Forms of judges' messages are equal only where their texts are: each tag has a hash of all texts.
     """
-    draws: dict[tuple[str, int | None, int, int, int], list[tuple[bool, Reading]]] = defaultdict(list)
+    inputs: dict[tuple[str, int | None], list[Reading]] = defaultdict(list)
     for number, columns in enumerate(arms):
         calls = columns.calls
-        for row in columns.judge_calls():
-            if calls.texts[row] is not None:
-                position, request = calls.positions[row], calls.requests[row]
-                draw = (calls.members[row], calls.forms[row], position, calls.repeats[row], request)
-                draws[draw].append((calls.cached[row] is False, Reading(number, position, request, calls.texts[row])))
-    inputs: dict[tuple[str, int | None], list[Reading]] = defaultdict(list)
-    for (judge, form, *_), readings in draws.items():
-        sent = [reading for was_sent, reading in readings if was_sent]
-        inputs[judge, form] += sent or [readings[0][1]]
-    return {key: readings for key, readings in inputs.items() if len(readings) > 1}
+        rows = zip(
+            *(calls.members, calls.forms, calls.positions, calls.repeats, calls.requests, calls.texts, calls.cached),
+            strict=True,
+        )
+        for member, form, position, repeat, request, text, cached in rows:
+            if text is not None and member.startswith(JUDGE):
+                inputs[member, form].append(Reading(position, repeat, request, number, text, cached))
+    return {
+        key: draws
+        for key, readings in inputs.items()
+        if len(readings) > 1 and len(draws := _separate_draws(readings)) > 1
+    }
+
+
+def _separate_draws(readings: Sequence[Reading]) -> list[Reading]:
+    """Return the readings without copies: what the cache had is one draw with what was sent, or with another copy of it."""
+    draws = [reading for reading in readings if reading.cached is False]
+    counted = {reading.draw for reading in draws}
+    for reading in readings:
+        if reading.cached is not False and reading.draw not in counted:
+            counted.add(reading.draw)
+            draws.append(reading)
+    return draws
 
 
 def differing_inputs(judged: Judged, long_texts: Mapping[bytes, str]) -> set[tuple[str, int | None]]:
@@ -76,7 +96,7 @@ def long_keys(judged: Judged) -> set[bytes]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeCounts:
-    """What is known of the verdicts on one arm's replies."""
+    """Counts of the verdicts on one arm's replies."""
 
     samples: int
     """Samples of which some input was judged more than once."""
@@ -131,10 +151,9 @@ def count_verdicts(
 ) -> JudgeCounts:
     """Return the counts of the arm with this number."""
     calls, rows = columns.calls, list(columns.judge_calls())
-    inputs = {key: _positions(readings, number) for key, readings in judged.items()}
     return JudgeCounts(
-        samples=len(set().union(*inputs.values())),
-        differ=len(set().union(*(inputs[key] for key in differing))),
+        samples=len(_positions(judged.values(), number)),
+        differ=len(_positions((judged[key] for key in differing), number)),
         judged=len({calls.positions[row] for row in rows}),
         unreadable=len({lost.unit.position for lost in answers.lost if f" {NoVerdict.__name__}: " in lost.detail}),
         calls=len(rows),
@@ -142,8 +161,8 @@ def count_verdicts(
     )
 
 
-def _positions(readings: Iterable[Reading], arm: int) -> set[int]:
-    return {reading.position for reading in readings if reading.arm == arm}
+def _positions(inputs: Iterable[Sequence[Reading]], arm: int) -> set[int]:
+    return {reading.position for readings in inputs for reading in readings if reading.arm == arm}
 
 
 def contradiction(judged: Judged, differing: Iterable[tuple[str, int | None]]) -> str:

@@ -1,4 +1,4 @@
-"""Whether a server gives equal requests equal replies, one at a time and many at once, and what noise that makes."""
+"""Measures whether a server gives equal requests equal replies, one at a time and many at once, and the noise that it makes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Repeatability:
-    """How replies to equal requests differ in one setting."""
+    """The differences between replies to equal requests in one setting."""
 
     setting: str
     concurrency: int

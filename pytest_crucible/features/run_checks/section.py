@@ -91,7 +91,7 @@ def remarks(measured: Measured) -> dict[str, str]:
 
 
 def view(measured: Measured, claims: Sequence[Claim]) -> View:
-    """Return the table of all findings: before the verdicts if one is a problem, else with -v."""
+    """Return the table of all findings: before the verdicts if one is a problem, else with -v, and a sentence after them."""
     loud = [rated for rated in measured.findings if not rated.is_quiet]
     rows = tuple(_row(rated) for rated in measured.findings)
     table = Table(
@@ -103,14 +103,30 @@ def view(measured: Measured, claims: Sequence[Claim]) -> View:
     return View(
         title="What was measured",
         tables=(table,),
-        notes=tuple(Note(text=rated.finding.problem) for rated in loud),
-        is_first=True,
+        notes=tuple(Note(text=rated.finding.problem) for rated in loud) or _summary(measured),
+        is_first=bool(loud),
         document=[
             {**pick(rated.finding, "check cells differs problem"), "severity": rated.severity}
             | {"numbers": rated.finding.document}
             for rated in measured.findings
         ],
     )
+
+
+def _summary(measured: Measured) -> tuple[Note, ...]:
+    """Return one sentence on arms whose measurement is as it should be; none where only their replies are known."""
+    findings = [rated.finding for rated in measured.findings]
+    if not {finding.check for finding in findings} & {"sent", "answered by"}:
+        return ()
+    return (Note(text="; ".join(_phrase(finding, measured.arms) for finding in findings if any(finding.cells))),)
+
+
+def _phrase(finding: Finding, arms: Sequence[str]) -> str:
+    """Return `sent temperature 0`, or `answered by m2 (v2), m1 (v1)` where arms differ."""
+    cells = [(cell, arm) for cell, arm in zip(finding.cells, arms, strict=True) if cell]
+    if len({cell for cell, _ in cells}) == 1:
+        return f"{finding.check} {cells[0][0]}"
+    return f"{finding.check} {', '.join(f'{cell} ({arm})' for cell, arm in cells)}"
 
 
 def _row(rated: Rated) -> Row:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from arm_columns import arm_columns, check_inputs
 
@@ -78,6 +80,29 @@ def test_words_of_the_input_and_of_a_template_are_not_free():
     replies = [f"the verdict on claim {number} is that it holds" for number in range(10)]
     assert count_free_words(replies, ["claim"] * 10) == [0] * 10
     assert count_free_words(["one two three four five six seven eight nine"], ["nine"]) == [8]
+
+
+def test_two_tables_without_texts_whose_scores_are_all_equal_are_a_warning():
+    values = np.random.default_rng(1).random(40)
+    arms = [arm_columns(name, []) for name in ("v2", "v1")]
+
+    def check(theirs):
+        scores = {"quality": (SimpleNamespace(values=values), SimpleNamespace(values=theirs))}
+        return list(check_equal_replies(check_inputs(*arms, scores=scores)))
+
+    (finding,) = check(values.copy())
+    assert finding.severity == "warn"
+    assert finding.problem == (
+        "all scores of v2 and v1 are equal on 40 samples, 40 of them no round numbers: check that the two are not one table"
+    )
+    assert not check(values[::-1])
+
+
+def test_tables_of_round_scores_may_be_equal():
+    values = np.repeat([0.0, 0.5, 1.0], 20)
+    scores = {"ok": (SimpleNamespace(values=values), SimpleNamespace(values=values))}
+    arms = [arm_columns(name, []) for name in ("v2", "v1")]
+    assert not list(check_equal_replies(check_inputs(*arms, scores=scores)))
 
 
 def test_weights_that_change_nothing_fail():

@@ -9,7 +9,7 @@ from arm_columns import arm_columns, check_inputs
 from pytest_crucible.features.run_checks.refreshed import check_refreshed
 
 
-def refreshed(name, as_before, *, members=None, **fields):
+def refreshed_arm(name, as_before, *, members=None, **fields):
     columns = arm_columns(name, ["x"] * len(as_before), **fields)
     calls = replace(columns.calls, as_before=as_before, members=members or columns.calls.members)
     return replace(columns, calls=calls)
@@ -18,8 +18,8 @@ def refreshed(name, as_before, *, members=None, **fields):
 def test_replies_that_differ_are_counted_by_the_reason_why_they_should_not():
     parameters = [None, None, None, {"temperature": 1, "seed": 3}, {"temperature": 1, "seed": 3}]
     arms = (
-        refreshed("v2", [True, False, True, False, None], parameters={"temperature": 0}, own=parameters),
-        refreshed("v1", [True, True], parameters={"temperature": 0}),
+        refreshed_arm("v2", [True, False, True, False, None], parameters={"temperature": 0}, own=parameters),
+        refreshed_arm("v1", [True, True], parameters={"temperature": 0}),
     )
     (finding,) = check_refreshed(check_inputs(*arms))
 
@@ -35,13 +35,17 @@ def test_replies_that_differ_are_counted_by_the_reason_why_they_should_not():
 
 
 def test_equal_replies_are_no_problem():
-    (finding,) = check_refreshed(check_inputs(refreshed("v2", [True, True], parameters={"temperature": 0})))
+    (finding,) = check_refreshed(check_inputs(refreshed_arm("v2", [True, True], parameters={"temperature": 0})))
 
     assert (finding.differs, finding.problem) == ("", "")
 
 
 def test_a_run_that_has_refreshed_nothing_has_no_line():
     """Nor has one of a store from before, nor one whose judge alone was asked again."""
-    arms = (arm_columns("v2", ["a"]), refreshed("v1", [None]), refreshed("v0", [True], members=["judge:critic"]))
+    arms = (
+        arm_columns("v2", ["a"]),
+        refreshed_arm("v1", [None]),
+        refreshed_arm("v0", [True], members=["judge:critic"]),
+    )
 
     assert list(check_refreshed(check_inputs(*arms))) == []
