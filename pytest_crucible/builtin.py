@@ -119,6 +119,7 @@ SECTIONS = {
     "stored_baselines": Placed(100, "pytest_crucible.sections.replies:STORED_BASELINES"),
     "drift": Placed(120, "pytest_crucible.sections.drift"),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
+    "stability": Placed(235, "pytest_crucible.sections.stability"),
     "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
 }
 """The sections of reports, with their places among those of features."""

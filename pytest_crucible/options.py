@@ -91,6 +91,14 @@ OPTIONS = (
         choices=("strip", "keep"),
         command_line=False,
     ),
+    Option(
+        "equal_inputs",
+        "samples with equal input, expected value and metadata: group (one group) or keep (each counts alone)",
+        "group",
+        key="string",
+        metavar="MODE",
+        choices=("group", "keep"),
+    ),
     Option("run_code", "run code that a model wrote, in the sandbox", False, flag=True),
     Option(
         "tinker",

@@ -21,7 +21,7 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import Refused, Spent, Uncached, describe_type
-from pytest_crucible.records.outcomes import reasoning_length, reasoning_text
+from pytest_crucible.records.reasoning import answer_span, reasoning_text
 
 
 def scored_reply(reply: Reply, reasoning: Reasoning) -> Reply:
@@ -45,14 +45,14 @@ def scored_reply(reply: Reply, reasoning: Reasoning) -> Reply:
 def _without_reasoning(reply: Reply) -> Reply:
     # A value that is not a string was built by the test, and its text is only how it is shown.
     is_text = reply.value is None or isinstance(reply.value, str)
-    length = reasoning_length(reply.text) if is_text else 0
-    if not length:
+    start, end = answer_span(reply.text) if is_text else (0, 0)
+    if not start:
         return reply
-    answer = reply.text[length:].lstrip()
+    answer = reply.text[start:end].lstrip()
     return replace(
         reply,
         text=answer,
-        reasoning="\n\n".join(part for part in (reply.reasoning, reasoning_text(reply.text, length)) if part),
+        reasoning="\n\n".join(part for part in (reply.reasoning, reasoning_text(reply.text, start)) if part),
         value=answer if reply.value == reply.text else reply.value,
     )
 

@@ -75,8 +75,14 @@ class StoredTexts:
 
 def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) -> CheckInputs:
     """Return the inputs of checks on these arms, the candidate first."""
-    of_plan = {"contrasts": (), "features": {}, "is_imported": section.pop("is_imported", False)}
-    plan = SimpleNamespace(arms=[each.arm for each in arms], candidate=arms[0].arm, **of_plan)
+    plan = SimpleNamespace(
+        arms=[each.arm for each in arms],
+        candidate=arms[0].arm,
+        contrasts=(),
+        arms_differ_in=(),
+        features={},
+        is_imported=section.pop("is_imported", False),
+    )
     fields: dict[str, Any] = {
         "plan": plan,
         "stored": StoredTexts(arms[0], inputs),

@@ -79,7 +79,9 @@ def plan_item(
     (item,) = collect_items(pytester, source)
     register_features(item.config.pluginmanager)
     chosen = default_settings(**settings)
-    planner = ExperimentPlanner(item.config, chosen, arms, SessionDatasets(item.config, chosen.seed))
+    planner = ExperimentPlanner(
+        item.config, chosen, arms, SessionDatasets(item.config, chosen.seed, chosen.equal_inputs)
+    )
     return item, planner.plan_experiment(item, item.function)
 
 

@@ -472,6 +472,8 @@ ELSEWHERE = tuple(
     for name in (
         "training",
         "worst_samples",
+        "stability",
+        "slices[].claims",
         "candidates",
         "stored_baselines",
         "stopping",
@@ -552,7 +554,7 @@ def _document(pytester: pytest.Pytester, *, fields: int = 2, last: tuple[str, ..
         from pytest_crucible.datasets.checks import expect_no_missing_values
 
         right = judges.rubric("right", "Is it right?", levels={"no": 0, "yes": 1}, human="rated")
-        better = judges.pairwise("better", "Which is better?")
+        better = judges.pairwise("better", "Which is better?", votes=2)
 
         @pytest.mark.crucible(dataset="two", metrics=["exact_match", "odd", right, better], limit=4)
         @pytest.mark.quality_target("passed >= 0.5", "rate(passed >= 0.5) >= 0.5")

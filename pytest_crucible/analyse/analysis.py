@@ -12,9 +12,11 @@ import numpy as np
 from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.pool import Pool
 from pytest_crucible.analyse.reach import find_refuted_reaches, suggest_reach
+from pytest_crucible.analyse.repeats import reduce_repeats
 from pytest_crucible.analyse.scores import Scores, resolve, scores, scores_with_units
 from pytest_crucible.analyse.slices import (
     flag_slice,
+    flag_sliced,
     is_by_twin,
     keep_slice,
     score_twins,
@@ -131,10 +133,14 @@ class ScoreTable:
 
     def arm(self, measure: Measure, number: int) -> list[ScoredMetric]:
         """Return the measure's metrics with their scores in the arm of that number, in the slice that the measure is about."""
-        metrics = [ScoredMetric(self.facts[name], self._scores(measure, name, number)) for name in measure.metrics]
-        if measure.by is None or not measure.slice:
+        metrics = [
+            ScoredMetric(self.facts[name], reduce_repeats(measure, self._scores(measure, name, number)))
+            for name in measure.metrics
+        ]
+        if measure.by is None or not (measure.slice or row_of(measure).over_slices):
             return metrics
-        inside = flag_slice(self.attributes.slicings[measure.by], measure.slice)
+        slicing = self.attributes.slicings[measure.by]
+        inside = flag_slice(slicing, measure.slice) if measure.slice else flag_sliced(slicing)
         return [ScoredMetric(facts, keep_slice(scores, inside)) for facts, scores in metrics]
 
     def attributes_of(self, measure: Measure) -> SampleAttributes:
@@ -301,8 +307,8 @@ def _own(
     plan: Plan, metrics: Sequence[ScoredMetric], arm: str, attributes: SampleAttributes
 ) -> tuple[Sequence[ScoredMetric], str, SampleAttributes]:
     """Return an arm's scores, its name and attributes, of its own samples alone."""
-    kept, of_kept = keep_own_samples(plan, metrics, attributes)
-    return kept, arm, of_kept
+    own_metrics, own_attributes = keep_own_samples(plan, metrics, attributes)
+    return own_metrics, arm, own_attributes
 
 
 def _targets(plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float) -> tuple[TargetResult, ...]:

@@ -225,12 +225,22 @@ def _move_own(cells: Floats, own: str) -> Floats:
 
 def arm_mean(
     measure: Measure, metrics: Sequence[ScoredMetric], attributes: SampleAttributes, chosen: Flags
-) -> stats.CrossedMean:
-    """Return the mean of one arm with its sources of variation, the factors in the order of FACTORS.
+) -> tuple[stats.CrossedMean, Numbers]:
+    """Return the mean of one arm with its sources of variation, the factors in the order of FACTORS, and its bounds.
 
     Raises NotEnoughData below two samples, or five groups.
     """
-    return _mean(_cells(measure, metrics, chosen)[0], attributes, chosen)
+    cells, prepared = _cells(measure, metrics, chosen)
+    return _mean(cells, attributes, chosen), prepared.bounds
+
+
+def shown_alpha(
+    measure: Measure, mean: stats.CrossedMean, attributes: SampleAttributes, limits: Numbers, alpha: float
+) -> float:
+    """Return the error rate of the interval that is shown: of two one-sided bounds, where these decide a comparison."""
+    by_bounds = isinstance(measure, Contrast) and measure.decided_by_bounds
+    too_few = few_levels(mean.sources, attributes) or _too_few_to_prove(measure, mean, attributes, limits, alpha)
+    return 2 * alpha if by_bounds and not too_few else alpha
 
 
 def few_levels(sources: Sequence[stats.Source], attributes: SampleAttributes) -> str:

@@ -115,6 +115,27 @@ def map_arrays(part: Part, change: Callable[[Any], Any]) -> Part:
     return replace(part, **changed)
 
 
+def as_units(scores: Scores) -> Units:
+    """Return the scores of samples as those of their only replies."""
+    shape = (len(scores.values), 1, 1, 1, 1)
+    return Units(*(getattr(scores, name).reshape(shape) for name in ("values", "low", "high", "lost")))
+
+
+def mean_over_repeats(units: Units) -> Units:
+    """Return units of one repeat each: their mean, so that numbers of repeats may differ."""
+    values, low, high = (means_over(getattr(units, name))[..., None] for name in ("values", "low", "high"))
+    lost: Flags = np.any(units.lost, axis=-1, keepdims=True)
+    return Units(values, low, high, lost)
+
+
+def means_over(values: Floats) -> Floats:
+    """Return means over the last axis, without NaN; NaN if there is nothing else."""
+    there = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        means: Floats = np.where(there, values, 0.0).sum(axis=-1) / there.sum(axis=-1)
+    return means
+
+
 def whole_shares(scored: Flags, inapplicable: Flags, skipped: Flags | None = None) -> Shares:
     """Return shares of samples of which the metric applies to all replies or to none."""
     applicable = np.where(inapplicable, 0.0, 1.0)

@@ -115,6 +115,11 @@ def flag_slice(slicing: Slicing, name: str) -> Flags:
     return np.asarray(slicing.codes == code)
 
 
+def flag_sliced(slicing: Slicing) -> Flags:
+    """Return which samples are in a slice."""
+    return np.asarray(slicing.codes >= 0)
+
+
 # A longer table is not readable, and each slice costs a comparison.
 MOST_GROUPS = 200
 GROUP = "group"

@@ -146,7 +146,7 @@ def _weights(metric: ScoredMetric, chosen: Flags, end: End) -> Floats | None:
 
 
 def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
-    if measure.by is None or not row_of(measure).of_slices:
+    if measure.by is None or not row_of(measure).by_field:
         return None
     slicing = attributes.slicings.get(measure.by)
     return None if slicing is None else slicing.choose(chosen)

@@ -41,6 +41,7 @@ from pytest_crucible.records import (
     TargetResult,
 )
 from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.number_format import quantity
 
 
 def drop_difference(
@@ -119,6 +120,7 @@ def estimate(
         clusters=measured.clusters,
         method=measured.method,
         replies=_replies(measure, metrics[0].scores, scored),
+        uneven="" if alone or metrics[0].scores.pair is not None else _uneven(measure, metrics, scored),
     )
 
 
@@ -167,7 +169,12 @@ def evaluate_target(
         needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
         note=prepared.problem or row.no_proof(target, metrics[0].facts) or note or prepared.note,
         # Without a scored value an inferred kind is only a default, by which nothing is impossible.
-        suite_error=declaration_problem(metrics) or (target_problem(target, metrics[0].facts) if scored.any() else ""),
+        suite_error=declaration_problem(metrics)
+        or (
+            row.check_values(target, {arm: prepared}) or target_problem(target, metrics[0].facts)
+            if scored.any()
+            else ""
+        ),
     )
 
 
@@ -199,9 +206,31 @@ def _bound_target(
 
 
 def _replies(measure: Measure, scores: Scores, scored: Flags) -> int | None:
-    if scores.units is None or not row_of(measure).of_replies:
+    if scores.units is None or not row_of(measure).of_replies or measure.by_sample:
         return None
     return int((~np.isnan(scores.units.values[scored])).sum())
+
+
+def _uneven(measure: Measure, metrics: Sequence[ScoredMetric], scored: Flags) -> str:
+    """Return how many replies the samples have and what counts alike, if they have unequal numbers of them; else an empty text.
+
+    Rates, percentiles and totals count replies, and so does a mean of the replies that a metric applies to. Other statistics
+    average the replies to a sample first.
+    """
+    scores, row = metrics[0].scores, row_of(measure)
+    if scores.units is None or not scored.any():
+        return ""
+    counts = (~np.isnan(scores.units.values[scored])).reshape(int(scored.sum()), -1).sum(axis=1)
+    if counts.min() == counts.max():
+        return ""
+    alike = "each sample counts alike" if row.is_mean else "averaged in each sample first"
+    if row.of_replies:
+        alike = "each reply counts alike"
+    elif row.is_mean and scores.mixed[scored].any():
+        answered = counts / scores.shares.observed[scored]
+        by_share = "each sample counts by the share of its replies that the metric applies to"
+        alike = "each reply counts alike" if np.allclose(answered, answered[0]) else by_share
+    return f"{quantity(int(counts.sum()), 'reply')}, {alike}"
 
 
 def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:

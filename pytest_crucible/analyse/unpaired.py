@@ -94,8 +94,8 @@ def keep_own_samples(
     if not any(contrast.unpaired for contrast in plan.contrasts):
         return metrics, attributes
     own = ~metrics[0].scores.skipped
-    kept = [ScoredMetric(facts, map_arrays(scores, lambda values: values[own])) for facts, scores in metrics]
-    return kept, replace(
+    own_metrics = [ScoredMetric(facts, map_arrays(scores, lambda values: values[own])) for facts, scores in metrics]
+    return own_metrics, replace(
         attributes,
         clusters=attributes.clusters_at(own),
         expected=[value for value, flag in zip(attributes.expected, own, strict=False) if flag],

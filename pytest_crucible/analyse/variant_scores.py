@@ -6,7 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Flags, Floats, Pair, Scores, Shares, Units, whole_shares
+from pytest_crucible.analyse.scores import (
+    Flags,
+    Floats,
+    Pair,
+    Scores,
+    Shares,
+    Units,
+    as_units,
+    mean_over_repeats,
+    means_over,
+    whole_shares,
+)
 from pytest_crucible.records import MetricFacts, Plan, VariantTerm
 from pytest_crucible.records.measures import BROKEN, BROKEN_ANY, DROP, term_facts
 
@@ -70,7 +81,7 @@ def drop_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Scores:
     inapplicable = first.inapplicable | second.inapplicable
     units = None
     if first.units is not None and second.units is not None:
-        higher, lower = _over_repeats(first.units), _over_repeats(second.units)
+        higher, lower = mean_over_repeats(first.units), mean_over_repeats(second.units)
         units = Units(
             higher.values - lower.values, higher.low - lower.high, higher.high - lower.low, higher.lost | lower.lost
         )
@@ -110,7 +121,7 @@ def broken_scores(facts: MetricFacts, originals: Scores, twins: Scores) -> Score
 
 
 def _mean_of(draws: Sequence[Scores]) -> Scores:
-    units = [draw.units or _as_units(draw) for draw in draws]
+    units = [draw.units or as_units(draw) for draw in draws]
     stacked = Units(
         *(
             np.concatenate([getattr(part, name) for part in units], axis=-1)
@@ -118,7 +129,7 @@ def _mean_of(draws: Sequence[Scores]) -> Scores:
         )
     )
     size = len(draws[0].values)
-    values, low, high = (_mean(getattr(stacked, name).reshape(size, -1)) for name in ("values", "low", "high"))
+    values, low, high = (means_over(getattr(stacked, name).reshape(size, -1)) for name in ("values", "low", "high"))
     inapplicable: Flags = np.all([draw.inapplicable for draw in draws], axis=0)
     lost: Flags = np.any([draw.lost for draw in draws], axis=0)
     return Scores(values, low, high, lost, inapplicable, units=stacked, own_shares=_shares_of(draws))
@@ -152,23 +163,3 @@ def _shares_of(draws: Sequence[Scores]) -> Shares:
         for combined, name in ((np.any, "seen"), (np.all, "inapplicable"), (np.all, "skipped"))
     )
     return whole_shares(scored, inapplicable, skipped)
-
-
-def _as_units(scores: Scores) -> Units:
-    shape = (len(scores.values), 1, 1, 1, 1)
-    return Units(*(getattr(scores, name).reshape(shape) for name in ("values", "low", "high", "lost")))
-
-
-def _over_repeats(units: Units) -> Units:
-    """Return units of one repeat each: their mean, so that numbers of repeats may differ."""
-    values, low, high = (_mean(getattr(units, name))[..., None] for name in ("values", "low", "high"))
-    lost: Flags = np.any(units.lost, axis=-1, keepdims=True)
-    return Units(values, low, high, lost)
-
-
-def _mean(values: Floats) -> Floats:
-    """Return means over the last axis, without NaN; NaN if there is nothing else."""
-    there = ~np.isnan(values)
-    with np.errstate(invalid="ignore"):
-        means: Floats = np.where(there, values, 0.0).sum(axis=-1) / there.sum(axis=-1)
-    return means

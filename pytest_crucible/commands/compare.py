@@ -28,7 +28,7 @@ from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
-from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.run_store import existing_store, session_equal_inputs
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import TAGGED, RunStore
 
@@ -80,6 +80,12 @@ group_option = click.option(
     default="",
     metavar="KEY",
     help="Key of the samples' metadata, or column of a table: samples with one value of it are a group.",
+)
+equal_inputs_option = click.option(
+    "--equal-inputs",
+    type=click.Choice(["group", "keep"]),
+    show_default="crucible_equal_inputs of pytest's configuration, else group",
+    help="Samples with equal input, expected value and metadata: one group, or each counts alone.",
 )
 range_option = click.option(
     "--range",
@@ -155,6 +161,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
 @claim_options
 @column_option
 @group_option
+@equal_inputs_option
 @range_option
 @reach_option
 @unpaired_option
@@ -167,6 +174,7 @@ def compare_arms(
     baseline: str,
     columns: Mapping[str, str],
     group: str,
+    equal_inputs: str | None,
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
     unpaired: bool,
@@ -187,7 +195,7 @@ def compare_arms(
     """
     contrasts, directions = read_claims(**claimed)
     names = [candidate, baseline] if baseline else [candidate]
-    tabular = Tabular(columns, group, ranges, reaches, unpaired)
+    tabular = Tabular(columns, group, equal_inputs, ranges, reaches, unpaired)
     if any(Path(name).exists() or _is_path(name) for name in names):
         run, notes = _files(names, contrasts, directions, alpha, tabular)
     else:
@@ -205,6 +213,7 @@ class Tabular(NamedTuple):
 
     columns: Mapping[str, str]
     group: str
+    equal_inputs: str | None
     ranges: Mapping[str, tuple[float, float]]
     reaches: Mapping[str, float]
     unpaired: bool
@@ -215,6 +224,10 @@ def _check_runs(baseline: str, tabular: Tabular) -> None:
         raise SpecError("name a baseline after the candidate: only a file with several arms needs none")
     if tabular.columns or tabular.group:
         raise SpecError("--column and --group apply to files: a stored run has its own samples and groups")
+    if tabular.equal_inputs is not None:
+        raise SpecError(
+            "--equal-inputs applies to files: a stored run has the groups of its plan, leave the option out"
+        )
     if tabular.unpaired:
         raise SpecError("--unpaired applies to files: the arms of stored runs have samples in common")
     if tabular.ranges:
@@ -253,6 +266,7 @@ def _files(
         contrasts=contrasts,
         declared=Declared(ranges=tabular.ranges, reaches=tabular.reaches).with_directions(directions),
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
+        equal_inputs=tabular.equal_inputs or session_equal_inputs(),
         unpaired=tabular.unpaired,
     )
     adoption = ImportedRun.of(files, wishes)
@@ -319,6 +333,7 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
 @claim_options
 @column_option
 @group_option
+@equal_inputs_option
 @click.option("--lower", multiple=True, metavar="METRIC", help="A metric where lower is better; may be repeated.")
 @click.option("--higher", multiple=True, metavar="METRIC", help="A metric where higher is better; may be repeated.")
 @range_option
@@ -337,6 +352,7 @@ def import_results(
     targets: Sequence[str],
     columns: Mapping[str, str],
     group: str,
+    equal_inputs: str | None,
     lower: Sequence[str],
     higher: Sequence[str],
     ranges: Mapping[str, tuple[float, float]],
@@ -367,6 +383,7 @@ def import_results(
         contrasts=contrasts,
         declared=declared,
         alpha=alpha,
+        equal_inputs=equal_inputs or session_equal_inputs(),
         unpaired=unpaired,
     )
     adoption = ImportedRun.of(files_read, wishes)

@@ -126,7 +126,8 @@ def list_datasets(name: str, fields: Sequence[str], output: Path | None, as_json
         return
     described = describe(samples)
     origin = None if dataset is None else dataset.origin()
-    document = {**to_plain(described), "name": name, "origin": to_plain(origin)}
+    first = to_plain(pick(described.first, "id input expected group metadata variants"))
+    document = {**to_plain(described), "first": first, "name": name, "origin": to_plain(origin)}
     print_result(lines_of(name, described, origin), document, as_json=as_json)
 
 

@@ -30,6 +30,7 @@ from pytest_crucible.store.history import add_tag, check_tag, list_runs
 from pytest_crucible.store.prune import Leftovers, clear, find_prunable, remove_leftovers
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
+from pytest_crucible.store.sent_calls import sent_text
 from pytest_crucible.store.tables import TABLES
 
 
@@ -219,8 +220,10 @@ def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
 
     with existing_store(where) as opened:
         run = opened.find_run(named)
-        facts, plans = opened.run(run), [plan for _, plan, _ in opened.experiments(run)]
-    yield from reproduction_checks(facts, plans, Path.cwd(), collect_plans)
+        experiments = opened.experiments(run)
+        facts, sent = opened.run(run), {plan.nodeid: sent_text(opened, key, plan) for key, plan, _ in experiments}
+    texts = {nodeid: text for nodeid, text in sent.items() if text}
+    yield from reproduction_checks(facts, [plan for _, plan, _ in experiments], Path.cwd(), collect_plans, texts)
 
 
 def _check_place(where: str) -> Iterator[ReproductionCheck]:

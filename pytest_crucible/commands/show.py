@@ -14,6 +14,7 @@ from pytest_crucible import builtin
 from pytest_crucible.commands.options import WithPages, json_option, print_result, run_argument, store_option
 from pytest_crucible.records import Conversation, Run, StoredCall
 from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.terminal import summary
@@ -114,7 +115,8 @@ def _reply(call: StoredCall, reasoning: bool) -> Iterator[str]:
         yield from _block("reasoning", call.reasoning)
     elif call.reasoning:
         yield from _block("reasoning", f"({quantity(len(call.reasoning), 'character')}; --reasoning prints them)")
-    yield from _block(name, call.text[call.think :].lstrip() if call.reasoning else call.text)
+    text = answer_text(call.text) if call.think else call.text
+    yield from _block(name, text.lstrip() if call.reasoning else text)
 
 
 def _block(name: str, value: Any) -> Iterator[str]:

@@ -39,8 +39,8 @@ class PackedSamples(Sequence[Sample]):
 
     def append(self, sample: Sample) -> None:
         fields: tuple[Any, ...] = (sample.id, sample.input, sample.expected, sample.group, sample.metadata or None)
-        # Few datasets have twins, and a million empty mappings take room.
-        fields += (sample.variants,) if sample.variants else ()
+        # Few datasets have twins or equal inputs, and a million empty mappings take room.
+        fields += (sample.variants, sample.joined_group) if sample.variants or sample.joined_group else ()
         try:
             self._bytes += pickle.dumps(fields, protocol=5)
         except Exception:
@@ -66,16 +66,18 @@ class PackedSamples(Sequence[Sample]):
             raise IndexError(f"sample {at} is out of range for {number} samples")
         if place in self._odd:
             return self._odd[place]
-        name, text, expected, group, metadata, *variants = pickle.loads(
+        name, text, expected, group, metadata, *more = pickle.loads(
             memoryview(self._bytes)[self._ends[place] : self._ends[place + 1]]
         )
+        variants, joined_group = more or ({}, None)
         return Sample(
             id=name,
             input=text,
             expected=expected,
             group=group,
             metadata=metadata or {},
-            variants=variants[0] if variants else {},
+            variants=variants,
+            joined_group=joined_group,
         )
 
     def iterate_fields(self) -> Iterator[tuple[Any, ...]]:

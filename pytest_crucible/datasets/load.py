@@ -64,7 +64,8 @@ def hash_samples(samples: Iterable[Sample], *, stem: str = "") -> str:
     digest = hashlib.sha256()
     for sample in samples:
         own = sample.id.removeprefix(f"{stem}-") if stem else sample.id
-        fields = (own, sample.input, sample.expected, sample.group, dict(sample.metadata))
+        fields: tuple[Any, ...] = (own, sample.input, sample.expected, sample.group, dict(sample.metadata))
+        fields += () if sample.joined_group is None else (sample.joined_group,)
         # Sorted, because the order of a mapping's keys is layout, not content.
         digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
     return digest.hexdigest()

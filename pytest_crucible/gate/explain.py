@@ -208,7 +208,7 @@ def target_reason(result: TargetResult, state: State, proven: bool) -> str:
         rate = "" if share is None else f"; the rate may be as high as {share:.3g}"
         return f"0 of {size}{'' if estimate.replies is None else ' replies'}{rate}"
     evidence = _bound_against_target(result, state, proven)
-    if STATISTICS[result.target.statistic].of_slices and result.note and evidence:
+    if STATISTICS[result.target.statistic].by_field and result.note and evidence:
         evidence = f"{evidence}; {result.note}"
     if proven:
         return evidence

@@ -127,7 +127,9 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         task=spec["task"],
         arm=spec["model"],
         rows=rows,
-        facts={name: MetricFacts(name=name, low=0.0, high=1.0) for name in sorted(_rated(spec, lean, log, names))},
+        facts={
+            name: MetricFacts(name=name, low=0.0, high=1.0) for name in sorted(_find_shares(spec, lean, log, names))
+        },
         planned=[str(sample_id) for sample_id in dataset.get("sample_ids") or ()],
         repeats=max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)])
         if reducers == [MEAN] and lean
@@ -251,7 +253,7 @@ def _reduced_row(epochs: Sequence[Row], scores: Mapping[str, Value | None]) -> R
     return replace(epochs[0], repeat=0, **split_values(scores, "the reducer gave no value"))
 
 
-def _rated(spec: Spec, samples: Sequence[Mapping[str, Any]], log: _Log, names: Iterable[str]) -> set[str]:
+def _find_shares(spec: Spec, samples: Sequence[Mapping[str, Any]], log: _Log, names: Iterable[str]) -> set[str]:
     """Return the metrics with values from 0 to 1: grades, accuracies, and what counts epochs."""
     reduced = [{"scores": {each["scorer"]: score}} for each in log.reductions for score in each["samples"]]
     plain = {

@@ -82,13 +82,15 @@ def _deepeval_facts(measured: Iterable[Mapping[str, Any]]) -> dict[str, MetricFa
         of_metric = below.setdefault(metric["name"], [])
         if (is_below := _passes_below(metric)) is not None:
             of_metric.append(is_below)
-    return {name: _deepeval_fact(name, shown) for name, shown in below.items()}
+    return {name: _deepeval_fact(name, passes) for name, passes in below.items()}
 
 
-def _deepeval_fact(name: str, shown: Sequence[bool]) -> MetricFacts:
-    if not shown:
+def _deepeval_fact(name: str, passes_below: Sequence[bool]) -> MetricFacts:
+    if not passes_below:
         return replace(facts_by_name(name), low=0.0, high=1.0, is_directed=is_known(name))
-    return MetricFacts(name=name, direction="lower" if 2 * sum(shown) > len(shown) else "higher", low=0.0, high=1.0)
+    return MetricFacts(
+        name=name, direction="lower" if 2 * sum(passes_below) > len(passes_below) else "higher", low=0.0, high=1.0
+    )
 
 
 def _passes_below(measured: Mapping[str, Any]) -> bool | None:

@@ -36,6 +36,8 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "repeat": ("repeat", "epoch", "trial", "attempt", "repetition_number", "completion_id"),
     "task": ("task", "eval_name", "experiment", "suite", "benchmark"),
     "group": ("group", "cluster", "sample_group"),
+    "input": ("input", "inputs", "user_input", "question", "prompt"),
+    "expected": ("expected",),
     "reply": ("reply", "output", "outputs", "answer", "completion", "prediction", "response"),
     "error": ("error", "error_message", "reason"),
     "lost": ("lost",),
@@ -89,11 +91,11 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
     return _roles_of_counts(roles_found, chosen)
 
 
-def _roles_of_counts(found: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
+def _roles_of_counts(columns: Mapping[str, str], chosen: Mapping[str, str]) -> dict[str, str]:
     """Return the roles of a table of counts, whose tasks are its samples, or those of a table that has no two counts."""
-    if not {"successes", "trials"} <= set(found) or "metrics" in chosen:
-        return {role: column for role, column in found.items() if role not in ("successes", "trials")}
-    roles_of = {role: column for role, column in found.items() if role not in ("metric", "value", "lost", "repeat")}
+    if not {"successes", "trials"} <= set(columns) or "metrics" in chosen:
+        return {role: column for role, column in columns.items() if role not in ("successes", "trials")}
+    roles_of = {role: column for role, column in columns.items() if role not in ("metric", "value", "lost", "repeat")}
     if "sample" not in roles_of and "task" in roles_of:
         roles_of["sample"] = roles_of.pop("task")
     return roles_of
@@ -128,6 +130,7 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     # Only for the ambiguous column: text in any other column of repeats is an error of the file.
     if role.get("repeat") == _OPAQUE and not all(_is_whole_number(str(row.get(_OPAQUE) or "")) for _, row in rows):
         del role["repeat"]
+    role = _with_inputs(rows, role, columns)
     if "sample" not in role:
         raise SpecError(
             f"{source.path} has no column of sample ids (it has {', '.join(has)}): name it with --column sample=NAME, or number "
@@ -159,6 +162,21 @@ def _by_arm(
     ]
     others = {name: column for name, column in role.items() if name not in ("arms", "metric", "value")}
     return split, {**others, "arm": _ARM, "metrics": _SCORE}
+
+
+def _with_inputs(
+    rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], chosen: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the roles without a usual name of inputs or expected values that are the ids, or numbers, or differ in a sample."""
+    units = [tuple(str(row.get(role.get(name, ""))) for name in ("task", "arm", "sample")) for _, row in rows]
+    remaining = dict(role)
+    for name in {"input", "expected"} & role.keys() - chosen.keys():
+        values = [row.get(role[name]) for _, row in rows]
+        of_units = dict(zip(units, values, strict=True))
+        differs = any(of_units[unit] != value for unit, value in zip(units, values, strict=True))
+        if differs or mostly_numbers(values) or list(role.values()).count(role[name]) > 1:
+            del remaining[name]
+    return remaining
 
 
 def _is_whole_number(cell: str) -> bool:
@@ -265,6 +283,8 @@ class _Table:
             lost={name: error or "the table has no value" for name in values if name not in {*scored, *spared}},
             error=error if not scored else "",
             reply=Reply(text=reply) if reply else None,
+            input=row.get(self.role.get("input", "")) or None,
+            expected=row.get(self.role.get("expected", "")),
             group=self._cell(row, "group") or None,
             metadata={
                 name: row[name]

@@ -96,7 +96,7 @@ class Adapter:
 
     @property
     def changes_nothing(self) -> bool:
-        """Whether the product of each pair of factors is 0, so that the adapter answers as its base."""
+        """True where the product of each pair of factors is 0, so that the adapter answers as its base."""
         pairs = {name.rpartition(".")[0] for name in self.factors}
         return not self.spec.scale or not any(
             self.factors[f"{name}.A"].any() and self.factors[f"{name}.B"].any() for name in pairs

@@ -168,6 +168,7 @@ class Difference:
 
 Check = Callable[[Measure, Sequence[MetricFacts]], str]
 CheckValues = Callable[[Measure, Mapping[str, "Prepared"]], str]
+Chances = Callable[[npt.ArrayLike, npt.ArrayLike, int], Floats]
 NoProof = Callable[[Measure, MetricFacts], str]
 
 
@@ -205,6 +206,9 @@ class Statistic:
     planned_as: Callable[[Measure, MetricFacts], MetricFacts] | None = None
     """The metric whose mean the statistic is, by which sample sizes are planned before a run."""
     condition: Literal["never", "optional", "always"] = "never"
+    chances: Chances | None = None
+    """How likely k draws of a sample pass, by its replies and successes; its name then ends in k, as in `pass^3`. None: it is
+    of no such draws."""
     percent_prefix: str | None = None
     """The letter of a name that ends in a percentage: `p` of `p95`."""
     expected_problem: Callable[[Sequence[Sample]], str] | None = None
@@ -212,6 +216,8 @@ class Statistic:
     of_slices: bool = False
     """It is the extreme of the slices of a field: its name needs `by`, it is decided by proof, and each of its metrics counts on
     the samples that this metric applies to."""
+    over_slices: bool = False
+    """It is one mean over the slices of a field: its name needs `by`, and which of them count alike, as in `by task, macro`."""
     takes_more: bool = False
     """It takes any number of metrics, each as the first."""
     of_replies: bool = False
@@ -226,12 +232,18 @@ class Statistic:
     """Its value with inapplicable samples at the metric's worst is reported too."""
 
     @property
+    def by_field(self) -> bool:
+        return self.of_slices or self.over_slices
+
+    @property
     def uses_expected(self) -> bool:
         return self.expected_problem is not None
 
     @property
     def spelling(self) -> str:
-        return self.name if self.percent_prefix is None else f"{self.percent_prefix}95"
+        if self.percent_prefix is not None:
+            return f"{self.percent_prefix}95"
+        return self.name if self.chances is None else f"{self.name}3"
 
 
 def lazy_function(module: str, name: str, **options: Any) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pytest_crucible.features import load_rows
 from pytest_crucible.features.row import Feature
-from pytest_crucible.measures import auroc, calibration, means, percentiles
+from pytest_crucible.measures import auroc, calibration, draws, means, percentiles
 from pytest_crucible.measures.row import GEOMETRIC_MEANS, RATIO_OF_MEANS, Statistic, lazy_function
 from pytest_crucible.records import Contrast, Measure, MetricFacts, Target
 
@@ -38,6 +38,25 @@ MEAN = Statistic(
     planned_as=means.mean_facts,
     is_mean=True,
     fills_inapplicable=True,
+)
+PASS_ALL = Statistic(
+    name="pass^",
+    title="chance that all draws pass",
+    takes=("metric",),
+    condition="optional",
+    example="pass^3(accuracy) >= 0.80",
+    chances=lazy_function("pytest_crucible.stats.means.repeats", "all_chances"),
+    prepare=draws.prepare,
+    estimate=draws.estimate,
+    bound=means.bound_mean,
+    difference=means.compare_means,
+    value_range=means.rate_range,
+    higher_is_better=means.metric_direction,
+    check=draws.check,
+    check_values=draws.check_values,
+    samples_to_prove=means.samples_to_prove_mean,
+    planned_as=draws.planned_as,
+    is_mean=True,
 )
 AUROC = Statistic(
     name="auroc",
@@ -114,6 +133,14 @@ _ROWS = (
         of_replies=True,
         value_range=means.metric_range,
         higher_is_better=means.metric_direction,
+    ),
+    PASS_ALL,
+    replace(
+        PASS_ALL,
+        name="pass@",
+        title="chance that some draw passes",
+        example="pass@3(accuracy) >= 0.80",
+        chances=lazy_function("pytest_crucible.stats.means.repeats", "any_chances"),
     ),
     AUROC,
     replace(

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pytest_crucible.metrics.definition import NotApplicable, metric
 from pytest_crucible.metrics.text import NO_EXPECTED, expected_answers
 from pytest_crucible.records import Reply, Sample
-from pytest_crucible.records.outcomes import reasoning_length
+from pytest_crucible.records.reasoning import answer_span
 
 PYTHON = {"", "python", "py", "python3", "py3", "ipython", "pycon"}
 # Repetitions are possessive (++, *+): without them a long row of backticks is tried again at each length.
@@ -48,7 +48,7 @@ class Block:
 def code_of(text: str) -> str:
     """Return the code in a reply: its first fenced block marked as Python or unmarked, else the whole text.
 
-    A draft in a `<think>` block is left out; a fence that is never closed extends to the end.
+    A draft in the reasoning is left out; a fence that is never closed extends to the end.
 
     >>> code_of("Sure:\\n```python\\nx = 1\\n```\\nDone.")
     'x = 1\\n'
@@ -58,8 +58,8 @@ def code_of(text: str) -> str:
 
 
 def answer_of(text: str) -> str:
-    """Return a reply without its leading `<think>` block."""
-    return text[reasoning_length(text) :]
+    """Return a reply without its reasoning. The indentation of its first line is kept."""
+    return text[slice(*answer_span(text))]
 
 
 def split_blocks(text: str) -> tuple[list[Block], str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.measures.table import (
     GEOMETRIC,
@@ -31,6 +32,10 @@ from pytest_crucible.records.datasets import SAME_ANSWER, TWIN
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import VIEWS
 from pytest_crucible.records.statistics import KnownNumber, claims_on_samples, known_numbers
+from pytest_crucible.stats.number_format import quantity
+
+if TYPE_CHECKING:
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 
 def sample_fields(samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
@@ -62,7 +67,8 @@ def expand_slices(
 ) -> tuple[Contrast, ...]:
     """Return the comparisons with one for each slice in place of each that is by a field, such as `accuracy by topic`.
 
-    A comparison of an extreme, such as a gap, stays one. Raises SpecError for `within`, which standardises extremes only.
+    A comparison of an extreme, such as a gap, and of a mean over slices stays one. Raises SpecError for `within`, which
+    standardises extremes only.
     """
     expanded: list[Contrast] = []
     for contrast in contrasts:
@@ -74,11 +80,20 @@ def expand_slices(
         from pytest_crucible.measures.fields import slice_samples
 
         slicing = slice_samples(contrast.by, expected, metadata)
+        if contrast.counts:
+            expanded.append(replace(contrast, slice_size=_size_over(contrast, slicing)))
+            continue
         expanded += [
             replace(contrast, slice=name, slice_size=int((slicing.codes == code).sum()))
             for code, name in enumerate(slicing.names)
         ]
     return tuple(expanded)
+
+
+def _size_over(contrast: Contrast, slicing: Slicing) -> int:
+    """Return how many independent samples a mean over slices counts for: of slices as groups, one each."""
+    sizes = Counter(slicing.codes[slicing.codes >= 0].tolist()).values()
+    return len(sizes) if contrast.counts == "micro" else round(len(sizes) ** 2 / sum(1 / size for size in sizes))
 
 
 NO_VARIANTS = VariantNames()
@@ -88,7 +103,7 @@ PASSED = MetricFacts(name="passed", kind="binary", low=0.0, high=1.0, version="1
 
 def group_count(dataset: Dataset) -> int | None:
     """Return the number of clusters; None without groups, or with one for each sample: then the sample is the unit."""
-    groups = {sample.group for sample in dataset.samples}
+    groups = {sample.cluster for sample in dataset.samples}
     return None if None in groups or len(groups) == len(dataset.samples) else len(groups)
 
 
@@ -175,6 +190,16 @@ def check_expected(targets: Sequence[Target], contrasts: Sequence[Contrast], sam
         problem = problem_of(samples) if problem_of is not None else ""
         if problem:
             raise SpecError(f"{what} {problem}")
+
+
+def check_repeats(targets: Sequence[Target], contrasts: Sequence[Contrast], repeats: int) -> None:
+    """Raise SpecError for k draws of a sample that has fewer replies in one round, of one training and prompt."""
+    for what, measure in _measures(targets, contrasts):
+        if measure.draws is not None and measure.draws > repeats:
+            raise SpecError(
+                f"{what} draws {quantity(measure.draws, 'reply')} to each sample, which has {repeats:,}: draw at most {repeats:,}, "
+                f"or ask for more, as in @pytest.mark.crucible(..., epochs={measure.draws})"
+            )
 
 
 def _measures(targets: Sequence[Target], contrasts: Sequence[Contrast]) -> Iterator[tuple[str, Measure]]:

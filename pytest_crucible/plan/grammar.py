@@ -1,15 +1,18 @@
 """The grammar that `quality_target` and `ab_compare` share: a syntax tree, its printed form and its parser.
 
     target   = value relation number
-    value    = term [by] | function "(" term [relation number] {"," term} [by] ")"
+    value    = term [by] | function "(" first [relation number] {"," term} [by ["," name]] ")"
+    function = name [("@" | "^") number]
+    first    = term | "mean_by_sample" "(" term ")"
     term     = metric ["." view] ["[" name [number] "]"]
     by       = "by" field {"&" field} ["within" field]
     field    = ( name {"." name} | '"' any text '"' ) ["(" cuts ")"]
     cuts     = number {"," number}
     relation = ">=" | "<=" | "==" | ">" | "<"
 
-`by` and `within` are words only after a term, so a metric may have either name. A dot may be part of a metric's name,
-so the parser leaves `metric.view` whole; `plan.design` splits it, because only the experiment knows its metrics.
+`by` and `within` are words only after a term, so a metric may have either name; `mean_by_sample` is one only before a
+parenthesis. A dot may be part of a metric's name, so the parser leaves `metric.view` whole; `plan.design` splits it, because only
+the experiment knows its metrics.
 """
 
 from __future__ import annotations
@@ -29,10 +32,11 @@ FIELD_EXAMPLE = """for example sex & race, age(25, 45), or "native country" in d
 CONDITION = "a condition belongs in rate(...), as in 'rate(score >= 0.75) >= 0.45'"
 _TOKEN = re.compile(
     r"\s*(?:(?P<name>[A-Za-z_][\w.\-]*)|(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)"
-    r"|(?P<relation>>=|<=|==|>|<)|(?P<bracket>\[[^\[\]]+\])|(?P<sign>[(),&])|(?P<quoted>\"[^\"]+\"))"
+    r"|(?P<draws>[@^][\w.]*)|(?P<relation>>=|<=|==|>|<)|(?P<bracket>\[[^\[\]]+\])|(?P<sign>[(),&])|(?P<quoted>\"[^\"]+\"))"
 )
 # A member of an ensemble may have any name, so only a last word that is a number counts as one.
 _NUMBERED = re.compile(r"(?P<name>.*\S)\s+(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)")
+BY_SAMPLE = "mean_by_sample"
 Item = TypeVar("Item")
 
 
@@ -79,11 +83,17 @@ class Value:
     condition: Condition | None = None
     """The condition on the first metric, such as `>= 0.75`."""
     by: By | None = None
+    by_sample: bool = False
+    """The condition is on the mean of each sample's replies: `mean_by_sample(accuracy) >= 0.8`."""
+    counts: str = ""
+    """The word after the fields: `macro` of `by task, macro`."""
 
     def __str__(self) -> str:
         first, *others = map(str, self.terms)
+        first = f"{BY_SAMPLE}({first})" if self.by_sample else first
         condition = "" if self.condition is None else f" {self.condition}"
-        inner = ", ".join([f"{first}{condition}", *others]) + ("" if self.by is None else f" {self.by}")
+        by = ("" if self.by is None else f" {self.by}") + (f", {self.counts}" if self.counts else "")
+        inner = ", ".join([f"{first}{condition}", *others]) + by
         return f"{self.function}({inner})" if self.function else inner
 
 
@@ -142,12 +152,15 @@ class _Parser:
 
     def value(self) -> Value:
         name = self._expect("name", "a metric")
-        if self._token != "(":
+        if self.kind == "draws":
+            name += self._expect("draws", "a number of draws")
+        elif self._token != "(":
             return Value((Term(name, self._bracket()),), by=self._by())
-        self._advance()
-        first, condition = self._term(), self._condition()
+        self._sign("(")
+        first, by_sample = self._first()
+        condition = self._condition()
         terms = (first, *self._while(",", self._term))
-        value = Value(terms, name, condition, self._by())
+        value = Value(terms, name, condition, self._by(), by_sample, self._counts())
         self._sign(")")
         return value
 
@@ -163,6 +176,16 @@ class _Parser:
 
     def refuse(self, sentence: str) -> NoReturn:
         raise SpecError(f"{self._what} cannot be read at {self._place()}: {sentence}")
+
+    def _first(self) -> tuple[Term, bool]:
+        """Return the first term, and whether it stands in `mean_by_sample(...)`."""
+        name = self._expect("name", "a metric")
+        if name != BY_SAMPLE or self._token != "(":
+            return Term(name, self._bracket()), False
+        self._advance()
+        term = self._term()
+        self._sign(")")
+        return term, True
 
     def _term(self) -> Term:
         return Term(self._expect("name", "a metric"), self._bracket())
@@ -185,6 +208,12 @@ class _Parser:
             return None
         self._advance()
         return self.fields()
+
+    def _counts(self) -> str:
+        if self._token != ",":
+            return ""
+        self._advance()
+        return self._expect("name", "macro or micro")
 
     def fields(self) -> By:
         outer, self._example = self._example, FIELD_EXAMPLE

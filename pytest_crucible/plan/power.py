@@ -105,13 +105,15 @@ def _is_powerless(contrast: Contrast, units: int, level: float) -> bool:
 def _units(contrast: Contrast, plan: Plan) -> int:
     """Return the number of samples, or groups, of a comparison; of its slice, if it has one."""
     units = plan.groups or plan.selected
+    if contrast.counts:
+        return max(2, min(units, round(contrast.slice_size * plan.selected / plan.planned)))
     return max(2, round(units * contrast.slice_size / plan.planned)) if contrast.slice else units
 
 
 def _effect_of_samples(
     contrast: Contrast, facts: MetricFacts, plan: Plan, alpha: float, family_size: int
 ) -> DetectableEffect:
-    n, grouped = _units(contrast, plan), plan.groups is not None
+    n, grouped = _units(contrast, plan), plan.groups is not None or contrast.counts == "micro"
     # An improvement is decided by its one-sided bound, as with a margin of 0.
     decided = replace(contrast, margin=contrast.margin or 0.0) if contrast.alternative == "superior" else contrast
     level = _two_sided_level(decided, alpha, family_size)

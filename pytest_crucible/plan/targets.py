@@ -3,6 +3,9 @@
 accuracy >= 0.80                    the mean
 rate(entailment >= 0.75) >= 0.45    the proportion of samples for which the condition holds
 count(high_flags) == 0              the sum over samples
+overall(accuracy by task, macro) >= 0.8    the mean of the slices' means; micro: of all samples, with slices as groups
+rate(mean_by_sample(ok) >= 0.8) >= 0.95    the share of samples of whose replies so many pass
+pass^3(ok) >= 0.80                  the chance that 3 draws of a sample all pass; pass@3: that some draw does
 p95(latency_s) <= 2                 a percentile
 auroc(score) >= 0.70                a statistic of a score and of the samples' `expected`
 ece(confidence, accuracy) <= 0.05   a statistic of two metrics
@@ -20,7 +23,7 @@ from typing import Any, cast
 
 from pytest_crucible.measures.row import Statistic
 from pytest_crucible.measures.table import MEAN, STATISTICS
-from pytest_crucible.plan.grammar import CONDITION, Requirement, Value, parse_requirement, parse_value
+from pytest_crucible.plan.grammar import BY_SAMPLE, CONDITION, Requirement, Value, parse_requirement, parse_value
 from pytest_crucible.plan.variants import term_metric
 from pytest_crucible.records import Contrast, DecisionRule, Measure, MetricFacts, Target
 from pytest_crucible.records.errors import SpecError, describe_type, suggest
@@ -86,11 +89,11 @@ def check_decision(text: str, decide: str | None, *, by_proof: bool = False) -> 
 def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
     """Raise SpecError for a target on single slices, and for an equality of an extreme."""
     of_slices = STATISTICS[fields["statistic"]].of_slices
-    if fields["by"] is not None and not of_slices:
+    if fields["by"] is not None and not STATISTICS[fields["statistic"]].by_field:
         name, by = fields["metric"], fields["by"]
         raise SpecError(
-            f"{what} has {str(by)!r} outside of a statistic of slices: write worst({name} {by}), gap({name} {by}) or "
-            f"ratio({name} {by})"
+            f"{what} has {str(by)!r} outside of a statistic of slices: write worst({name} {by}), gap({name} {by}), "
+            f"ratio({name} {by}) or overall({name} {by}, macro)"
         )
     if of_slices and relation == "==":
         raise SpecError(f"{what} requires an equality, which no sample can prove: write <= or >=")
@@ -98,17 +101,20 @@ def _check_slices(fields: dict[str, Any], relation: str, what: str) -> None:
 
 def _measure_fields(value: Value, what: str) -> dict[str, Any]:
     """Return the fields of a Measure. Raises SpecError for terms or a condition that the statistic does not take."""
-    row, percent = _statistic(value, what)
+    row, number = _statistic(value, what)
     condition = value.condition
     if row.condition == ("never" if condition else "always"):
         raise SpecError(f"{what} cannot be read: {CONDITION}")
-    if row.of_slices and value.by is None:
+    if value.by_sample and not row.of_replies:
+        raise SpecError(f"{what} cannot be read: {BY_SAMPLE}(...) {_BY_SAMPLE_EXAMPLE}")
+    if row.by_field and value.by is None:
         raise SpecError(f"{what} does not name the slices: add a field of the samples, as in {row.example!r}")
     if len(value.terms) != len(row.takes) and not row.takes_more:
         raise SpecError(
-            f"{what} gives {row.name}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
+            f"{what} gives {row.spelling}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
             f"write {row.example!r}"
         )
+    _check_counts(row, value, what)
     first, *others = map(str, value.terms)
     names = [f"{first}.{part}" for part in row.parts] or [first, *others]
     return {
@@ -116,22 +122,48 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
         "metric": names[0],
         "further": tuple(names[1:]),
         "written": first if row.parts else "",
-        "quantile": None if percent is None else _quantile(percent, what),
+        "quantile": None if row.percent_prefix is None else _quantile(number, what),
+        "draws": None if row.chances is None else _draws(row, number, what),
+        "by_sample": value.by_sample,
         "inner_relation": None if condition is None else condition.relation,
         "inner_value": None if condition is None else condition.number,
         "by": value.by,
+        "counts": value.counts,
     }
 
 
-def _statistic(value: Value, what: str) -> tuple[Statistic, str | None]:
-    """Return the statistic's row, and the percentage of a percentile as it was written."""
+def _check_counts(row: Statistic, value: Value, what: str) -> None:
+    """Raise SpecError unless a mean over slices, and nothing else, says what counts alike."""
+    if value.counts and not row.over_slices:
+        raise SpecError(f"{what} has {value.counts!r} after its field, which only overall(...) takes: leave it out")
+    if not row.over_slices:
+        return
+    name = f"overall({value.terms[0]} {value.by}"
+    if value.counts not in ("macro", "micro"):
+        raise SpecError(
+            f"{what} does not say what counts alike: write {name}, macro), where each "
+            f"{value.by.title if value.by else 'slice'} does, or {name}, micro), where each sample does"
+        )
+    if value.by is not None and value.by.within is not None:
+        raise SpecError(f"{what} has within, which standardises gap, ratio and worst only: leave it out")
+
+
+_BY_SAMPLE_EXAMPLE = "belongs in rate(...), as in 'rate(mean_by_sample(accuracy) >= 0.8) >= 0.95'"
+
+
+def _statistic(value: Value, what: str) -> tuple[Statistic, str]:
+    """Return the statistic's row, and the number at the end of its name as it was written: 95 of `p95`, 3 of `pass^3`."""
     function = value.function or MEAN.name
     for row in STATISTICS.values():
         if row.percent_prefix is None and row.name == function:
-            return row, None
+            return row, ""
+        if row.chances is not None and function.startswith(row.name):
+            return row, function.removeprefix(row.name)
         percent = function.removeprefix(row.percent_prefix or function)
         if percent and percent.replace(".", "", 1).isdigit() and percent[0] != ".":
             return row, percent
+    if function == BY_SAMPLE:
+        raise SpecError(f"{what} cannot be read: {BY_SAMPLE}(...) {_BY_SAMPLE_EXAMPLE}")
     names = [row.spelling for row in STATISTICS.values()]
     hint = suggest(function, names, always=f"the statistics are {', '.join(names)}")
     raise SpecError(f"{what} cannot be read: {function!r} is not a statistic: {hint}")
@@ -144,6 +176,14 @@ def _quantile(percent: str, what: str) -> float:
             f"{what} asks for p{percent}: write a percentage between 0 and 100, as in 'p95(latency_s) <= 2'"
         )
     return quantile
+
+
+def _draws(row: Statistic, number: str, what: str) -> int:
+    if not number.isdecimal() or int(number) < 1:
+        raise SpecError(
+            f"{what} asks for {row.name}{number}: write a whole number of draws from 1 on, as in {row.example!r}"
+        )
+    return int(number)
 
 
 def _metric_count(metrics: int) -> str:

@@ -73,6 +73,7 @@ from .results import ReusedReplies as ReusedReplies
 from .results import Run as Run
 from .results import RunSummary as RunSummary
 from .results import SampleColumns as SampleColumns
+from .results import SentAgain as SentAgain
 from .results import StoredCall as StoredCall
 from .results import TrendPoint as TrendPoint
 from .results import Verdict as Verdict

@@ -130,6 +130,13 @@ class Sample:
     metadata: Mapping[str, Any] = field(default_factory=dict)
     variants: Mapping[str, Twin | NoTwin] = field(default_factory=dict)
     """Its twins by the name of their variant."""
+    joined_group: str | None = None
+    """The group that equal inputs make of it and others (`crucible_equal_inputs`); None in a dataset without any."""
+
+    @property
+    def cluster(self) -> str | None:
+        """The group by which verdicts count it: what a test reads as `group` stays as it was declared."""
+        return self.group if self.joined_group is None else self.joined_group
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

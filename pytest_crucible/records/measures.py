@@ -29,6 +29,7 @@ Alternative = Literal["regression", "non-inferior", "superior", "equivalent", "e
 Purpose = Literal["gate", "practice"]
 """A practice experiment is scored and gives no verdict: its samples may become training data."""
 Relation = Literal[">=", "<=", ">", "<", "=="]
+Counts = Literal["", "macro", "micro"]
 Value = bool | float | str
 
 
@@ -157,10 +158,16 @@ class Measure:
     """The metric as written, if the statistic uses its parts: `pii` of `pii.found` and `pii.annotated`."""
     by: By | None = None
     """The fields whose slices are compared, or of which `slice` is one."""
+    counts: Counts = ""
+    """What counts alike in a mean over slices: each slice (macro) or each sample (micro)."""
     slice: str = ""
     """The slice that a comparison is about; empty if it is about all samples, or all slices together."""
     slice_size: int = 0
-    """The number of samples in that slice."""
+    """The number of samples in that slice; of a mean over slices, of as many independent ones as it counts for."""
+    draws: int | None = None
+    """The k of `pass^k` and `pass@k`."""
+    by_sample: bool = False
+    """The condition is on the mean of each sample's replies: `rate(mean_by_sample(accuracy) >= 0.8)`."""
     by_mean: bool = False
     """A comparison of an amount that is written `mean(cost_usd)`: by the ratio of means, not by the ratio of `cost_usd` alone."""
 
@@ -173,8 +180,8 @@ class Measure:
         """The statistic without its metric: `mean`, `rate >= 0.75`, `p95`, `ece vs accuracy`."""
         if self.written:
             return self.statistic
-        function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
-        return " ".join([function, *self._condition, *(f"vs {name}" for name in self.further), *self._by])
+        inner = ["mean_by_sample"] if self.by_sample else []
+        return " ".join([self._function, *inner, *self._condition, *(f"vs {name}" for name in self.further), *self._by])
 
     @property
     def expression(self) -> str:
@@ -183,9 +190,14 @@ class Measure:
             return " ".join([self.metric, *self._by])
         if self.written:
             return f"{self.statistic}({self.written})"
-        function = self.statistic if self.quantile is None else f"p{self.quantile * 100:g}"
-        inner = ", ".join([" ".join([self.metric, *self._condition]), *self.further])
-        return f"{function}({' '.join([inner, *self._by])})"
+        first = f"mean_by_sample({self.metric})" if self.by_sample else self.metric
+        inner = ", ".join([" ".join([first, *self._condition]), *self.further])
+        return f"{self._function}({' '.join([inner, *self._by])})"
+
+    @property
+    def _function(self) -> str:
+        """The statistic with its number: `mean`, `p95`, `pass^3`."""
+        return f"{self.statistic}{self.draws or ''}" if self.quantile is None else f"p{self.quantile * 100:g}"
 
     @property
     def _condition(self) -> list[str]:
@@ -195,7 +207,8 @@ class Measure:
     def _by(self) -> list[str]:
         if self.by is None:
             return []
-        return [f"{self.by} = {short_name(self.slice)}" if self.slice else str(self.by)]
+        counts = f", {self.counts}" if self.counts else ""
+        return [f"{self.by} = {short_name(self.slice)}" if self.slice else f"{self.by}{counts}"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -177,6 +177,9 @@ class Plan:
     chooses: bool = False
     """True for an experiment that only chooses a candidate among its arms for another one, and gives no verdict."""
 
+    arms_differ_in: tuple[str, ...] = ()
+    """Parameters that the test may pass differently to the arms, by declaration; `*` for whatever it sends."""
+
     exclusions: tuple[Exclusion, ...] = ()
     """Samples without which each verdict is decided again."""
 
@@ -308,6 +311,21 @@ LEFT_OUT = PlanValue[Mapping[str, tuple[str, ...]]]("left_out", Mapping[str, tup
 """Why -> the samples that cannot be compared, by id: `other input`, or `only in ARM`."""
 ANSWERED_BY = PlanValue[str]("answered_by", str, "")
 """The helper experiment of the run in which the candidate has answered these same samples."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EqualInputs:
+    """The samples of a plan that ask the same question as others, which are one group."""
+
+    samples: int
+    questions: int
+    """How many questions these samples ask."""
+    declared: int = 0
+    """The number of groups that the samples declare; 0 without any."""
+
+
+EQUAL_INPUTS = PlanValue[EqualInputs | None]("equal_inputs", EqualInputs, None)
+"""What equal inputs have grouped (`crucible_equal_inputs`); None if nothing."""
 
 
 CHOOSING = " (choosing "

@@ -95,6 +95,8 @@ class Look:
     """The session that proved the candidate worse."""
     sessions: tuple[int, ...] = ()
     """The number of sessions that brought replies of the candidate, and then of the baseline."""
+    other_calls: int = 0
+    """The number of sessions that sent other calls: their replies are left out, and they count as looks."""
 
     def alpha(self, alpha: float) -> float:
         """Return the one-sided error rate of this look. The rates of all looks add up to alpha."""
@@ -244,6 +246,15 @@ class ReusedReplies:
 
     run: str
     replies: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentAgain:
+    """Stored replies that answered other calls than this session sends, so that their samples were sent again."""
+
+    replies: int
+    differences: Mapping[str, Mapping[str, Any]]
+    """Name of a parameter, or `messages`, -> its value in the first such call: `sent` now, and `stored`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

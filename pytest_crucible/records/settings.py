@@ -76,6 +76,7 @@ class Settings:
     undecided: str
     memory: str
     reasoning: Reasoning
+    equal_inputs: str
     tinker: str
     tinker_base: str | None
     features: Mapping[str, Any] = field(default_factory=dict)
@@ -96,6 +97,12 @@ class Settings:
         """Return the value of each option by name, those of features beside the others."""
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "features"}
         return {**own, **self.features}
+
+    @property
+    def calls_again(self) -> bool:
+        """Return whether baselines are called although replies of them are stored."""
+        # A refreshed cache would be pointless if stored replies were used instead.
+        return self.fresh or self.cache == "refresh"
 
     @property
     def deadline_s(self) -> float | None:

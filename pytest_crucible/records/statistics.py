@@ -82,6 +82,8 @@ class Estimate:
     method: str
     replies: int | None = None
     """How many replies a rate, a percentile or a count is of, where a sample has several. A mean averages them first."""
+    uneven: str = ""
+    """How many replies there are, and what counts alike, where samples have unequal numbers of them; else empty."""
 
     @property
     def is_known(self) -> bool:

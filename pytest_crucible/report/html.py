@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 
 from pytest_crucible.records import Exchange, Row, State, Table, View, experiment_name
 from pytest_crucible.records.datasets import question_text
-from pytest_crucible.records.outcomes import fold_reasoning
+from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.model import Chapter, Report
 from pytest_crucible.report.pictures import chart_forest, differences, distribution, draw_curves, levels, pairs, waiting
 from pytest_crucible.report.printable import AN_ID, LONGEST_ESCAPE, printable

@@ -16,6 +16,7 @@ from pytest_crucible.records import (
     Analysis,
     Comparison,
     Exchange,
+    Measure,
     MetricFacts,
     Note,
     Run,
@@ -50,6 +51,13 @@ def method_statements(run: Run) -> Iterator[Statement]:
         text=f"{repeats}Intervals are two-sided at {level} unless another level is beside them; n counts samples, and lost ones "
         "are counted apart."
     )
+    measures = [*_measures(run)]
+    if any(measure.draws is not None for measure in measures):
+        yield Statement(
+            text="pass^k and pass@k are means over samples: the share of all draws of k of a sample's replies of which all pass, "
+            "or some does. They are unbiased.",
+            cites=("chen2021", "yao2024"),
+        )
     factors = dict.fromkeys(name for analysis in run.experiments for name in analysis.plan.random_factors)
     if factors:
         yield Statement(text=f"Random factors, whose noise the intervals count: {', '.join(factors)}.")
@@ -90,6 +98,12 @@ def method_statements(run: Run) -> Iterator[Statement]:
     yield from section_methods(run)
     version = run.environment.get("packages", {}).get("pytest-crucible", "")
     yield Statement(text=f"All was computed by pytest-crucible {version}".rstrip() + f" with seed {run.seed}.")
+
+
+def _measures(run: Run) -> Iterator[Measure]:
+    """Yield what the targets and comparisons of a run are about."""
+    for analysis in run.experiments:
+        yield from (*analysis.plan.targets, *analysis.plan.contrasts)
 
 
 def cited_keys(statements: Sequence[Statement]) -> tuple[str, ...]:

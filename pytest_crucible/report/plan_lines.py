@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from pytest_crucible.records import DetectableEffect, Plan
+from pytest_crucible.records.plan import EQUAL_INPUTS
 from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.stats.number_format import points, quantity
 
@@ -33,6 +34,7 @@ def announcement(
     name = plan.nodeid.partition("::")[2]
     arms = " vs ".join(arm.name for arm in plan.arms)
     lines = [f"crucible: {name}: {arms}, {_size(plan)}"]
+    lines += equal_input_lines(plan)
     first = [effect for effect in foresight if effect.contrast.baseline == foresight[0].contrast.baseline]
     lines += effect_lines(first, plan.groups)
     lines += [f"  {line}" for line in further]
@@ -42,6 +44,17 @@ def announcement(
         lines.append("  no model is called: replies come from the reply cache")
     wrap = textwrap.TextWrapper(WIDTH, subsequent_indent="    ", break_on_hyphens=False)
     return "\n".join(wrap.fill(printable_cell(line)) for line in lines)
+
+
+def equal_input_lines(plan: Plan) -> Iterator[str]:
+    """Yield why a plan has its groups, where equal inputs have made some of them."""
+    equal = EQUAL_INPUTS.of(plan)
+    if equal is not None:
+        joined = f", which joins {equal.declared:,} declared groups" if equal.declared else ""
+        yield (
+            f"  {plan.groups or 0:,} groups, because {equal.samples:,} of the samples have only {equal.questions:,} different "
+            f"inputs: equal inputs are one group{joined} (crucible_equal_inputs)"
+        )
 
 
 def _size(plan: Plan) -> str:

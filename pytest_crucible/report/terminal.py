@@ -152,8 +152,7 @@ def _details(run: Run, width: int) -> Iterator[Line]:
             yield Line(f"{printable_cell(subject)}: {_tests(pair)}")
     yield from _section_tables(run, 1, width)
     yield from _notes(run, 1)
-    # A comparison of files is in no store.
-    yield Line(f"run {run.id}, seed {run.seed}{f', in {run.store}' if run.store else ''}")
+    yield Line(f"run {run.id}, seed {run.seed}, {f'in {run.store}' if run.store else 'not stored'}")
 
 
 def _tests(pair: Comparison) -> str:

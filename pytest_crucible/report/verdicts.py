@@ -71,7 +71,8 @@ def _target(verdict: Verdict, analysis: Analysis, _: str) -> str:
         return ""
     replies = result.estimate.replies
     # n counts samples: without the replies a total of 6 would look like a share of them.
-    beside = "" if replies is None else f" ({quantity(replies, 'reply')})"
+    words = result.estimate.uneven or ("" if replies is None else quantity(replies, "reply"))
+    beside = f" ({words})" if words else ""
     return f"{estimate_text(result.estimate)} n={result.estimate.n:,}{beside}"
 
 
@@ -222,7 +223,8 @@ def _is_share(analysis: Analysis, pair: Comparison) -> bool:
     facts = analysis.plan.facts.get(pair.contrast.metric)
     is_unit = facts is not None and (facts.low, facts.high) == (0.0, 1.0)
     kind = analysis.kinds.get(pair.contrast.metric)
-    return pair.contrast.statistic == "rate" or (pair.contrast.statistic == "mean" and (is_unit or kind == "binary"))
+    is_rate = pair.contrast.statistic == "rate" or pair.contrast.draws is not None
+    return is_rate or (pair.contrast.statistic == "mean" and (is_unit or kind == "binary"))
 
 
 def _gates(run: Run) -> str:

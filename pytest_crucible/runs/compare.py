@@ -9,7 +9,7 @@ from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import AnalysisInputs, metric_facts, uses_expected, uses_fields
 from pytest_crucible.analyse.pool import realign, repeat_places
 from pytest_crucible.analyse.scores import mark_inapplicable
-from pytest_crucible.plan.design import check_fields, expand_slices, without_unfounded_claim
+from pytest_crucible.plan.design import check_fields, check_repeats, expand_slices, without_unfounded_claim
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations
 from pytest_crucible.plan.variants import VariantNames, variant_terms
@@ -122,6 +122,7 @@ def _table(
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
     queried = replace(plan, contrasts=contrasts, variant_terms=terms)
+    check_repeats((), contrasts, plan.draws(0).repeats)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
     whole = replace(inputs, plan=queried, expected=expected, metadata=metadata)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pytest_crucible.records import Sample
 from pytest_crucible.records.calls import CallColumns, ReplyColumns, move_rows
@@ -32,7 +33,7 @@ class ComparedArm:
 
 @dataclass(frozen=True, kw_only=True)
 class ComparedDetails(NoStoredDetails):
-    """What is stored of the arms of a comparison, and of its samples, which are the candidate's."""
+    """Stored details of the arms of a comparison, and of its samples, which are the candidate's."""
 
     store: RunStore
     dataset: str
@@ -44,10 +45,26 @@ class ComparedDetails(NoStoredDetails):
         side = self.arms[arm]
         return move_rows(side.stored.calls(side.number), side.place)
 
+    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
+        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by its place in the comparison."""
+        side = self.arms[arm]
+        sent = side.stored.prompts(side.number)
+        return {side.positions[position]: hashes for position, hashes in sent.items() if position in side.positions}
+
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm, at their places in the comparison."""
         side = self.arms[arm]
         return move_rows(side.stored.reply_columns(side.number), side.place)
+
+    def reply_texts(self, arm: int, twin: int) -> Mapping[Place, str]:
+        """Return the texts of an arm's replies, at their places in the comparison."""
+        side = self.arms[arm]
+        texts = side.stored.reply_texts(side.number, twin)
+        return {place: text for unit, text in texts.items() if (place := side.place(unit)) is not None}
+
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+        """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
+        return samples.first_prompts(self.store, self.samples(list(forms)), forms)
 
     def samples(self, positions: Sequence[int]) -> Mapping[int, Sample]:
         """Return the samples at some positions."""

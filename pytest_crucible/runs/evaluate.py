@@ -27,8 +27,9 @@ from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
+from pytest_crucible.records.call_differences import SentCalls
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
-from pytest_crucible.records.outcomes import answer_text
+from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis, complete_samples
@@ -40,6 +41,7 @@ from pytest_crucible.store.experiments import StoredExperiment, load_experiments
 from pytest_crucible.store.history import arm_key, claim_of, past_targets, reply_sources
 from pytest_crucible.store.outcomes import inapplicable_reasons, load_arm
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_places
 
 
 def conclude(
@@ -262,6 +264,17 @@ class _History:
         self.sources: Callable[[int, str], Mapping[tuple[int, int], str]] = functools.cache(
             lambda arm, run: reply_sources(stored.store, arm, run)
         )
+        self._sent: Callable[[int], Mapping[tuple[int, int], SentCalls]] = functools.cache(
+            lambda number: load_sent(
+                stored.store, arm_key(stored.store, stored.key, number), own_settings(arms[number])
+            )
+        )
+        arms = stored.plan.arms
+
+    def has_equal_calls(self, number: int, arm: int) -> bool:
+        """Return whether an arm of a past session was sent what this session has sent to the arm with this number."""
+        own = self.stored.plan.arms[number]
+        return not unlike_places(self._sent(number), load_sent(self.stored.store, arm, own_settings(own)), own)
 
 
 def add_pools(inputs: AnalysisInputs, stored: StoredExperiment, *, strict: bool) -> AnalysisInputs:
@@ -280,27 +293,33 @@ def add_pools(inputs: AnalysisInputs, stored: StoredExperiment, *, strict: bool)
 
 def _load_target_pool(history: _History, target: Target) -> Pool:
     stored = history.stored
-    past = past_targets(stored.store, stored.key, target.text)
+    every = past_targets(stored.store, stored.key, target.text)
+    past = [session for session in every if history.has_equal_calls(0, session[2])]
     arms = [*(arm for _, _, arm in past), arm_key(stored.store, stored.key, 0)]
     parts = _parts(history, arms, [run for run, _, _ in past])
     since = past[0][1] if past else ""
-    look = Look(number=max(sum(bool(part.new) for part in parts), 1), replies=(_count(parts),), since=since)
+    number = max(sum(bool(part.new) for part in parts), 1) + len(every) - len(past)
+    look = Look(number=number, replies=(_count(parts),), since=since, other_calls=len(every) - len(past))
     return pool_arms([parts], look)
 
 
 def _load_pool(history: _History, contrast: Contrast) -> Pool:
     """Return the replies of all sessions until this one. A look is a session that brought new replies."""
     stored = history.stored
-    past = stored.past_comparisons(contrast)
+    every = stored.past_comparisons(contrast)
     number = [arm.name for arm in stored.plan.arms].index(contrast.baseline)
+    past = [look for look in every if all(map(history.has_equal_calls, (0, number), look.arms))]
+    # Their replies are not pooled. They were looks all the same: a test whose calls change each day would never spend alpha.
+    left_out = [look for look in every if look not in past]
     own = arm_key(stored.store, stored.key, 0), arm_key(stored.store, stored.key, number)
     runs = [look.run for look in past]
     sides = [_parts(history, [*(look.arms[side] for look in past), own[side]], runs) for side in (0, 1)]
     grew = [any(part.new for part in session) for session in zip(*sides, strict=True)]
     claim = claim_of(contrast.subject(stored.plan.candidate.name), stored.plan.candidate.name, contrast.baseline)
     look = Look(
-        number=max(sum(grew), 1),
+        number=max(sum(grew), 1) + sum(any(look.has_new_replies) for look in left_out),
         replies=(_count(sides[0]), _count(sides[1])),
+        other_calls=len(left_out),
         since=past[0].started if past else "",
         proven_in=next((look for look in past if look.is_pooled and look.missed and look.subject == claim), None),
     )

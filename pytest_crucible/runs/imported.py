@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
 from pytest_crucible.importers.results import ImportedFile, Results, Row
 from pytest_crucible.plan.design import (
     check_expected,
+    check_repeats,
     contrasts_with_baselines,
     group_count,
     plan_metrics,
@@ -42,9 +44,10 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.plan import IMPORTED, LEFT_OUT
+from pytest_crucible.records.plan import EQUAL_INPUTS, IMPORTED, LEFT_OUT
 from pytest_crucible.records.serialize import canonical, pick
 from pytest_crucible.records.settings import DEFAULT_ALPHA
+from pytest_crucible.report.plan_lines import equal_input_lines
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.imported_tasks import Task, common_settings, group_tasks
 from pytest_crucible.runs.provenance import environment_facts, utc_now
@@ -192,6 +195,7 @@ class ImportOptions:
     """Without a baseline. Empty: every metric that all arms have."""
     declared: Declared = field(default_factory=Declared)
     alpha: float = DEFAULT_ALPHA
+    equal_inputs: str = "group"
     unpaired: bool = False
     """Each arm has samples of its own."""
 
@@ -202,7 +206,7 @@ class ImportedTask:
 
     task: Task
     plan: Plan
-    samples: tuple[Sample, ...]
+    samples: Sequence[Sample]
     notes: tuple[str, ...]
 
     @classmethod
@@ -219,16 +223,20 @@ class ImportedTask:
         decisive = {name for claim in (*contrasts_of_task, *targets) for name in claim.metrics} or set(assumed)
         assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
-        plan = _plan(task, path, identify(task.name, samples), facts, targets, contrasts_of_task)
-        return cls(
-            task=task, plan=plan, samples=samples, notes=(*task.notes, *_repeats(task, plan.repeats), *assumptions)
-        )
+        rows = identify(task.name, samples)
+        dataset = group_equal_inputs(rows) if wishes.equal_inputs == "group" else rows
+        plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
+        check_repeats(targets, contrasts_of_task, plan.repeats)
+        grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
+        notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)
+        return cls(task=task, plan=plan, samples=dataset.samples, notes=notes)
 
 
 def _plan(
     task: Task,
     path: str,
     dataset: Dataset,
+    rows_sha256: str,
     facts: tuple[MetricFacts, ...],
     targets: tuple[Target, ...],
     contrasts_of_task: Sequence[Contrast],
@@ -250,10 +258,10 @@ def _plan(
         metrics=facts,
         targets=targets,
         contrasts=contrasts_with_baselines(contrasts_of_task, arms, dataset.samples),
-        fingerprint=Fingerprint(dataset=dataset.sha256, function=_sha(task.name), metrics=metrics, sampling=""),
+        fingerprint=Fingerprint(dataset=rows_sha256, function=_sha(task.name), metrics=metrics, sampling=""),
         open_metrics=False,
     )
-    return LEFT_OUT.on(plan, task.left_out)
+    return EQUAL_INPUTS.on(LEFT_OUT.on(plan, task.left_out), count_equal_inputs(dataset.samples))
 
 
 def _samples(task: Task) -> tuple[Sample, ...]:

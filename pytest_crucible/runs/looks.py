@@ -7,7 +7,7 @@ that go on. The order of arrival does not matter: otherwise fast answers would d
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
@@ -17,6 +17,7 @@ from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import answered_by_arm, skip_samples
 from pytest_crucible.plan.arms import complete_length, look_order
 from pytest_crucible.records import ArmOutcomes, Draws, Lost, Observation, Outcome, Plan, Sample, ScoreColumns, Unit
+from pytest_crucible.records.outcomes import Place, move_units
 
 
 class LookRule(Protocol):
@@ -50,7 +51,7 @@ class Looks:
         `twins` are the positions of the samples that each variant applies to.
         """
         self._rule, self._plan, self._known_kinds, self._twins = rule, plan, known_kinds, twins
-        self._groups = [sample.group for sample in samples]
+        self._groups = [sample.cluster for sample in samples]
         self._expected = [sample.expected for sample in samples] if uses_expected(plan) else []
         self._metadata = [sample.metadata for sample in samples] if uses_fields(plan) else []
         self.order = look_order([sample.id for sample in samples], self._groups)
@@ -84,6 +85,22 @@ class Looks:
         self._arms[self._plan.draws(unit.arm).twin(unit.variant)][unit.arm].add(outcome, observations, lost)
         self._awaited[unit.arm][unit.position] += 1
         self._look()
+
+    def remove(self, units: Collection[Unit]) -> None:
+        """Forget stored replies that are sent again."""
+        for unit in units:
+            self._awaited[unit.arm][unit.position] -= 1
+        gone: dict[tuple[int, int], set[Place]] = defaultdict(set)
+        for unit in units:
+            draws = self._plan.draws(unit.arm)
+            place = draws.place(unit.variant % draws.prompts, unit.repeat)
+            gone[draws.twin(unit.variant), unit.arm].add((unit.position, place))
+        for (twin, arm), places in gone.items():
+            remaining = move_units(
+                self._arms[twin][arm].outcomes(), lambda place, places=places: None if place in places else place
+            )
+            self._arms[twin][arm] = ArmRows(remaining, self._plan.draws(arm))
+        self._complete = 0
 
     def _look(self) -> None:
         while self.live:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from pytest_crucible.adapters.config import read_adapters
@@ -139,11 +140,16 @@ class CollectPlans(Protocol):
 
 
 def reproduction_checks(
-    facts: Mapping[str, Any], plans: Sequence[Plan], directory: Path, collect: CollectPlans
+    facts: Mapping[str, Any],
+    plans: Sequence[Plan],
+    directory: Path,
+    collect: CollectPlans,
+    sent: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[ReproductionCheck]:
     """Compare everything that a run depends on with the present state: machine, commit, packages, experiments, adapters.
 
-    `directory` is pytest's root directory.
+    `directory` is pytest's root directory. `sent` are texts on what the tests passed to their arms, by nodeid, which only a run
+    shows again.
     """
     then, manifest, now = facts["environment"], facts["manifest"] or {}, environment_facts()
     yield _check_equal("python", then.get("python"), now["python"])
@@ -159,7 +165,7 @@ def reproduction_checks(
     yield _check_equal("processor", manifest["machine"]["processor"], machine_facts()["processor"])
     yield _check_commit(facts["git"], git_commit(directory))
     yield _check_packages(manifest["packages"], dict(installed_packages()))
-    yield from _check_experiments(manifest, plans, directory, collect)
+    yield from _check_experiments(manifest, plans, directory, collect, sent)
 
 
 def _check_imported_file(origin: Mapping[str, Any]) -> ReproductionCheck:
@@ -198,7 +204,11 @@ def _check_packages(then: Mapping[str, str], now: Mapping[str, str]) -> Reproduc
 
 
 def _check_experiments(
-    manifest: Mapping[str, Any], plans: Sequence[Plan], directory: Path, collect: CollectPlans
+    manifest: Mapping[str, Any],
+    plans: Sequence[Plan],
+    directory: Path,
+    collect: CollectPlans,
+    sent: Mapping[str, str],
 ) -> Iterator[ReproductionCheck]:
     if any(HIDDEN in argument for argument in manifest["command"]):
         sentence = "it contains a key, which is not stored: put keys into the environment"
@@ -210,7 +220,10 @@ def _check_experiments(
         return
     for plan in plans:
         now = here.get(plan.nodeid)
-        yield ReproductionCheck(plan.nodeid, now is not None and not _changes(plan, now), _plan_detail(plan, now))
+        detail = _plan_detail(plan, now)
+        if plan.nodeid in sent:
+            detail = f"{detail}; sent by the test: {sent[plan.nodeid]}"
+        yield ReproductionCheck(plan.nodeid, now is not None and not _changes(plan, now), detail)
 
 
 def _plan_detail(plan: Plan, now: Plan | None) -> str:

@@ -58,6 +58,14 @@ def session_store(folder: Path | None = None) -> str:
     return where if "://" in where or root == here else str(root / where)
 
 
+def session_equal_inputs() -> str:
+    """Return the setting `crucible_equal_inputs` of a session that starts here. Raises SpecError."""
+    setting = str(find_configuration(Path.cwd())[1].get("crucible_equal_inputs") or "group")
+    if setting not in ("group", "keep"):
+        raise SpecError(f"crucible_equal_inputs = {setting!r} in pytest's configuration: write group or keep")
+    return setting
+
+
 def find_configuration(here: Path) -> tuple[Path, Mapping[str, Any]]:
     """Return pytest's root directory for `here`, and the configuration that it reads there."""
     folders = (here, *here.parents)

@@ -249,12 +249,13 @@ class Sampler:
         is_json = not isinstance(input, str)
         try:
             text = canonical(input) if is_json else input
-            digest = hash((text, is_json, None if own is None else canonical(own)))
+            settings = "" if own is None else canonical(own)
+            digest = hash((text, is_json, settings))
             number = self._sent[digest] = self._sent.get(digest, 0) + 1
         except (TypeError, ValueError):
             # JSON has no form for it: it is not cached either, and its draws need no numbers.
-            text, number, own = canonical(repr(input)) if is_json else input, 1, None
-        self._calls.append(ModelCall(text, is_json, number, own, self._system))
+            text, number, own, settings = canonical(repr(input)) if is_json else input, 1, None, ""
+        self._calls.append(ModelCall(text, is_json, number, own, self._system, settings=settings))
         return self._calls[-1]
 
 

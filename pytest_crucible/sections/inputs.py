@@ -21,6 +21,7 @@ from pytest_crucible.records import (
     Plan,
     ReusedReplies,
     Sample,
+    SentAgain,
     Target,
 )
 from pytest_crucible.records.calls import CallColumns, ReplyColumns
@@ -49,8 +50,12 @@ class StoredDetails(Protocol):
         """Return, by arm, how many replies came from the reply cache."""
         return {}
 
+    def replies_sent_again(self) -> Mapping[str, SentAgain]:
+        """Return, by arm, the stored replies that answered other calls and were sent again."""
+        return {}
+
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
-        """Return the latest earlier run that measured the same arm on the same samples, and its replies."""
+        """Return the latest earlier run that measured the same arm on the same samples, and its replies to the same calls."""
         return None
 
     def past_comparisons(self, contrast: Contrast) -> Sequence[PastComparison]:
@@ -85,9 +90,21 @@ class StoredDetails(Protocol):
         """Return an arm's first reply to the samples at some positions."""
         return {}
 
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+        """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
+        return {}
+
+    def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
+        """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""
+        return {}
+
     def calls(self, arm: int) -> CallColumns:
         """Return all calls of an arm about the original samples."""
         return CallColumns()
+
+    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
+        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by position."""
+        return {}
 
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""

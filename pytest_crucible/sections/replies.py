@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,9 +18,11 @@ from pytest_crucible.records import (
     Note,
     Plan,
     ReusedReplies,
+    SentAgain,
     Statement,
     View,
 )
+from pytest_crucible.records.call_differences import MESSAGES, changes_text
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 from pytest_crucible.stats.number_format import quantity
 
@@ -128,12 +130,19 @@ class OldAnswers:
     plan: Plan
     reused: Mapping[str, ReusedReplies]
     cached: Mapping[str, CachedReplies]
+    sent_again: Mapping[str, SentAgain] = field(default_factory=dict)
 
 
 def compute_old_answers(inputs: SectionInputs) -> OldAnswers | None:
     """Return the replies that were not requested by this run; None if there are none."""
-    reused, cached = inputs.stored.reused_replies(), inputs.stored.cached_replies()
-    return OldAnswers(plan=inputs.plan, reused=reused, cached=cached) if reused or cached else None
+    stored = inputs.stored
+    answers = OldAnswers(
+        plan=inputs.plan,
+        reused=stored.reused_replies(),
+        cached=stored.cached_replies(),
+        sent_again=stored.replies_sent_again(),
+    )
+    return answers if answers.reused or answers.cached or answers.sent_again else None
 
 
 def view_old_answers(answers: OldAnswers, claims: Sequence[Claim]) -> View:
@@ -141,7 +150,7 @@ def view_old_answers(answers: OldAnswers, claims: Sequence[Claim]) -> View:
     return View(
         title="Reused replies",
         notes=tuple(note for arm in answers.plan.arms for note in _old_answers_notes(answers, arm)),
-        document={"reused": answers.reused, "cached": answers.cached},
+        document={"reused": answers.reused, "cached": answers.cached, "sent_again": answers.sent_again},
     )
 
 
@@ -152,11 +161,27 @@ def _old_answers_notes(answers: OldAnswers, arm: Arm) -> Iterator[Note]:
         total = answers.plan.count_replies(answers.plan.arms.index(arm))
         how = "; --crucible-fresh calls the model again" if arm.role == "baseline" else ""
         yield Note(text=f"{arm.name}: {reused.replies:,} of {total:,} replies reused from run {reused.run}{how}")
+    if arm.name in answers.sent_again:
+        yield Note(text=f"{arm.name}: {_sent_again_text(answers.sent_again[arm.name], arm)}")
     if cached is not None:
         yield Note(
             text=f"{arm.name}: {cached.replies:,} of {cached.requests:,} replies from the reply cache (since "
             f"{cached.since[:10]}), with their original latency and cost; --crucible-cache=refresh calls the model again"
         )
+
+
+def _sent_again_text(sent: SentAgain, arm: Arm) -> str:
+    """Return how many stored replies answered other calls, and in what the first of them differed."""
+    text = changes_text({name: (pair["stored"], pair["sent"]) for name, pair in sent.differences.items()})
+    names = [name for name in sent.differences if name != MESSAGES]
+    how = (
+        f"; if the arms are to differ in it, declare arms_differ_in={names}" if names and arm.role == "baseline" else ""
+    )
+    is_single = sent.replies == 1
+    return (
+        f"{quantity(sent.replies, 'stored reply')} {'answers' if is_single else 'answer'} other calls than this session sends "
+        f"({text}), and {'its sample was' if is_single else 'their samples were'} sent again{how}"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,6 +207,8 @@ class Rerun:
     """The level of its interval."""
     sessions: tuple[int, ...] | None = None
     """How many sessions brought replies of the candidate, and then of the baseline."""
+    other_calls: int = 0
+    """How many sessions are left out of the pool, because they sent other calls."""
     is_fixed: bool = False
     """Whether rounds are declared fixed, so that claims are about these sessions alone."""
 
@@ -235,6 +262,7 @@ def _look_fields(inputs: SectionInputs, look: Look | None) -> dict[str, Any]:
         "replies": look.replies,
         "level": 1 - 2 * look.alpha(inputs.alpha),
         "sessions": look.sessions,
+        "other_calls": look.other_calls,
         "is_fixed": "rounds" in inputs.plan.fixed,
     }
 
@@ -267,6 +295,9 @@ def _pool_sentence(rerun: Rerun) -> str:
     if not rerun.baseline:
         bound = f"its one-sided bound is at {(1 + rerun.level) / 2:.2%}"
     where = "this session" if rerun.look == 1 else "the replies of all sessions"
+    if rerun.other_calls:
+        where = "the replies of the sessions that sent the same calls, without those of "
+        where += f"{quantity(rerun.other_calls, 'other session')}"
     looked = f"look {rerun.look}, so {bound}".replace("%", " %")
     return f"{rerun.metric}: decided on {where} ({counts}); {looked}{_noise_text(rerun)}"
 

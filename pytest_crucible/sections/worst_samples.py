@@ -10,7 +10,7 @@ import numpy as np
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.records import Claim, Excerpt, View
 from pytest_crucible.records.datasets import question_text
-from pytest_crucible.records.outcomes import fold_reasoning
+from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
 decides = False  # no claim of it can fail the session

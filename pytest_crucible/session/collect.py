@@ -7,6 +7,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -34,7 +35,13 @@ from pytest_crucible.session.marks import experiment_mark
 from pytest_crucible.session.planner import ExperimentPlanner
 from pytest_crucible.session.reports import check_reports
 from pytest_crucible.session.resources import Resources
-from pytest_crucible.session.run_entry import enter_joined_tests, enter_run, enter_withheld, with_stored_runs
+from pytest_crucible.session.run_entry import (
+    enter_joined_tests,
+    enter_run,
+    enter_withheld,
+    reuse_lines,
+    with_stored_runs,
+)
 
 
 class ExperimentCollection:
@@ -55,7 +62,7 @@ class ExperimentCollection:
         self.settings = settings
         self.resources = resources
         # One for all items, because each dataset is read once.
-        self.datasets = SessionDatasets(config, settings.seed)
+        self.datasets = SessionDatasets(config, settings.seed, settings.equal_inputs)
         self.items: Sequence[pytest.Item] = ()
         """The selected items."""
         self._models: list[Judge] = []
@@ -106,7 +113,11 @@ class ExperimentCollection:
                 self._plan_joined(nodeid, group, planner)
         self.config.hook.pytest_crucible_plan_session(collection=self)
         self.lines |= announce_plans(
-            self.plans(), self.settings, self.opened_arms, self.config.hook.pytest_crucible_announce
+            self.plans(),
+            self.settings,
+            self.opened_arms,
+            self.config.hook.pytest_crucible_announce,
+            {nodeid: self._reuse_lines(experiment) for nodeid, experiment in self.experiments.items()},
         )
         if self.settings.sample is not None:
             check_sample(self.settings.sample, self.experiments.values())
@@ -159,6 +170,15 @@ class ExperimentCollection:
         enter_withheld(store, run, self.experiments.values())
         self.config.hook.pytest_crucible_enter(collection=self, run=run)
         enter_joined_tests(store, run, self.joined.values())
+
+    def _reuse_lines(self, experiment: Experiment) -> list[str]:
+        """Return a line on the stored replies that an experiment may use; none where its test has no `sampler`."""
+        if not (self.spends and "sampler" in experiment.injected) or self.settings.cache == "only":
+            return []
+        # It is reported when the run is entered.
+        with contextlib.suppress(StoreError):
+            return list(reuse_lines(lambda: self.resources.store, self.settings, experiment.plan))
+        return []
 
     def _facts(self) -> dict[str, Any]:
         """Return what features record of the run."""
@@ -244,11 +264,15 @@ def _with_arms(plan: Plan, arms: Mapping[str, Arm]) -> Plan:
 
 
 def announce_plans(
-    plans: Sequence[Plan], settings: Settings, opened_arms: Sequence[OpenedArm], announce: Callable[..., object]
+    plans: Sequence[Plan],
+    settings: Settings,
+    opened_arms: Sequence[OpenedArm],
+    announce: Callable[..., object],
+    last_lines: Mapping[str, Sequence[str]] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the announcement of each plan, by nodeid. All comparisons of the session share alpha.
 
-    `announce` is the hook that features implement.
+    `announce` is the hook that features implement; `last_lines` follow their lines.
     """
     whole = Announcement(
         plans=plans,
@@ -262,7 +286,7 @@ def announce_plans(
     for plan in plans:
         foresight = _foresight(plan, alpha=whole.alpha, family_size=whole.claims)
         not_queried = [experiment.arm.name for experiment in opened_arms[len(plan.arms) :]]
-        further = [line for _, line in sorted(whole.lines[plan.nodeid])]
+        further = [line for _, line in sorted(whole.lines[plan.nodeid])] + [*last_lines.get(plan.nodeid, ())]
         lines[plan.nodeid] = announcement(
             plan, foresight, not_queried, further=further, replayed=settings.cache == "only"
         )

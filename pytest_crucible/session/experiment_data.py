@@ -13,6 +13,7 @@ from pytest_crucible.adapters.kinds import kind_of_arm
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.builtin import check_dataset_name, registered_metrics
 from pytest_crucible.datasets import identify, load_file, load_rows, select
+from pytest_crucible.datasets.equal_inputs import group_equal_inputs
 from pytest_crucible.datasets.load import LargeFile, is_large
 from pytest_crucible.datasets.release import Release
 from pytest_crucible.datasets.selection import selection_text
@@ -41,9 +42,10 @@ class Selected:
 class SessionDatasets:
     """Selects the samples of a session's experiments."""
 
-    def __init__(self, config: pytest.Config, seed: int = 0) -> None:
+    def __init__(self, config: pytest.Config, seed: int = 0, equal_inputs: str = "group") -> None:
         self._config = config
         self._seed = seed
+        self._equal_inputs = equal_inputs
         self._origins: dict[str, Origin] = {}
         """Where the samples of a named dataset come from, by its name."""
         self._loaded: dict[Any, Sequence[Sample]] = {}
@@ -60,10 +62,13 @@ class SessionDatasets:
         return self._whole[item.nodeid]
 
     def select(self, item: pytest.Function, mark: ExperimentMark) -> ExperimentData:
-        """Return the samples that an experiment sends."""
+        """Return the samples that an experiment sends, in the groups by which they count."""
         selected, dataset = self.whole(item, mark)
         data = ExperimentData(item=item, mark=mark, selected=selected, dataset=dataset)
         self._config.hook.pytest_crucible_select(data=data)
+        data.rows_sha256 = data.dataset.sha256
+        if self._equal_inputs == "group":
+            data.dataset = group_equal_inputs(data.dataset)
         return data
 
     def samples_facts(self, data: ExperimentData) -> dict[str, Any]:
@@ -146,6 +151,8 @@ class ExperimentData:
     """The samples that the marker selects."""
     dataset: Dataset
     """Without the samples that are left out."""
+    rows_sha256: str = ""
+    """The hash of the dataset as its rows are: replies do not depend on the groups that equal inputs make."""
     warnings: list[str] = field(default_factory=list)
     values: dict[str, Any] = field(default_factory=dict)
     """Values of features in the plan, as plain data."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -31,16 +32,44 @@ from pytest_crucible.session.experiment import CrucibleWarning, Experiment, Expe
 from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.progress import progress_display
+from pytest_crucible.session.redaction import key_redactor
 from pytest_crucible.session.resources import emit_budgets
 from pytest_crucible.session.run_entry import EnteredExperiment, ExperimentEntry
 from pytest_crucible.session.state import SessionState
+from pytest_crucible.session.stored_calls import StoredCalls, open_stored_calls
 from pytest_crucible.store.experiments import load_experiment
+from pytest_crucible.store.reused_outcomes import add_sent_again
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.looks import LookRule, Looks
 
 # The main thread updates the progress line and reacts to Ctrl-C this often: fast for a reader, idle for a processor.
 TICK_S = 0.2
+
+
+@dataclass
+class _Work:
+    """The units of an experiment while they are sent."""
+
+    call: Call
+    entered: EnteredExperiment
+    stored_calls: StoredCalls
+    reopen: Callable[[Unit], None]
+    """Reserves the budget of a unit that is sent again."""
+    open_units: OpenUnits
+    progress: Progress
+    looks: Looks | None
+    run: ExperimentRun
+
+    def while_open(self, units: Iterable[Unit]) -> Iterator[Unit]:
+        """Yield units and those that are sent again, until the run is over, of the arms that go on."""
+        sent = self.run.until_over(self.stored_calls.with_waiting(units))
+        return sent if self.looks is None else self.looks.of_live_arms(sent, self.call.release)
+
+    def is_over(self) -> bool:
+        """Return whether no further unit is sent."""
+        is_over = self.run.is_over is not None and self.run.is_over()
+        return is_over or (self.looks is not None and not self.looks.live)
 
 
 class ExperimentItems:
@@ -117,15 +146,24 @@ class ExperimentItems:
         entered = ExperimentEntry(resources.store, state.settings, state.run).enter(
             experiment, is_first=run.is_first, answered=run.answered
         )
+        stored_calls = open_stored_calls(
+            resources.store,
+            state.run,
+            experiment,
+            entered.arms,
+            with_messages=not key_redactor(state.config).redacts_findings,
+        )
         threads = DaemonThreads(MOST_OPEN * state.settings.concurrency)
         try:
-            on_unit_done = self._begin_spending(experiment, entered.done)
+            on_unit_done, reopen = self._begin_spending(experiment, entered.done)
             call = Call(run.item, experiment, resources.loop, threads, state.deadline, on_unit_done)
             with experiment_span(state.publisher.sample_emit, experiment.plan), collecting_seldom():
-                progress = self._ask(call, entered, run)
+                progress = self._ask(call, entered, stored_calls, reopen, run)
         finally:
             threads.shutdown()
             resources.writer.flush()
+            for arm, sent in stored_calls.sent_again.items():
+                add_sent_again(resources.store, state.run, entered.arms[arm][0], sent)
         if resources.shared.cache is not None:
             check_all_replayed(resources.shared.cache, experiment.plan, experiment.dataset.samples)
         if not progress.is_cut_short and run.is_last:
@@ -133,12 +171,15 @@ class ExperimentItems:
 
     def _begin_spending(
         self, experiment: Experiment, done: list[set[tuple[int, int]]]
-    ) -> Callable[[str, int, str], None] | None:
-        """Register which arms will be queried for which samples. With a budget, return the function to call when a unit is done."""
+    ) -> tuple[Callable[[str, int, str], None] | None, Callable[[Unit], None]]:
+        """Register which arms will be queried for which samples.
+
+        Return the function to call when a unit is done, None without a budget; and that for a unit that is sent again.
+        """
         nodeid, plan = experiment.plan.nodeid, experiment.plan
         spending = self._state.resources.shared.spending
         if spending.account(nodeid) is None:
-            return None
+            return None, lambda unit: None
         samples = experiment.dataset.samples
         settled = [{(samples[position].id, repeat) for position, repeat in units} for units in done]
         asking = [(number, arm.name) for number, arm in enumerate(plan.arms) if arm.stored_run is None]
@@ -151,9 +192,28 @@ class ExperimentItems:
                 and (sample, repeat) not in settled[number]
             ],
         )
-        return partial(spending.release, nodeid)
 
-    def _ask(self, call: Call, entered: EnteredExperiment, run: ExperimentRun) -> Progress:
+        numbers = {name: number for number, name in asking}
+
+        def release(sample: str, repeat: int, arm: str) -> None:
+            # Nothing is reserved for it when a stored reply of another arm is sent again.
+            settled[numbers[arm]].add((sample, repeat))
+            spending.release(nodeid, sample, repeat, arm)
+
+        def reopen(unit: Unit) -> None:
+            settled[unit.arm].discard((samples[unit.position].id, experiment.repeat(unit)))
+
+        return release, reopen
+
+    def _ask(
+        self,
+        call: Call,
+        entered: EnteredExperiment,
+        stored_calls: StoredCalls,
+        reopen: Callable[[Unit], None],
+        run: ExperimentRun,
+    ) -> Progress:
+        """Run all units; `reopen` reserves the budget of one that is sent again."""
         state = self._state
         experiment, plan = call.experiment, call.experiment.plan
         looks = self._begin_looks(experiment, entered.key, run.rule)
@@ -163,7 +223,9 @@ class ExperimentItems:
         for opened_arm, done in zip(experiment.opened_arms, entered.done, strict=False):
             for backend in collect_backends([opened_arm]) if done else ():
                 note_earlier_answers(backend)
-        future = state.resources.loop.submit(self._run_rounds(call, entered, open_units, progress, looks, run))
+        work = _Work(call, entered, stored_calls, reopen, open_units, progress, looks, run)
+        self._forget(work, stored_calls.pop_removed())
+        future = state.resources.loop.submit(self._run_rounds(work))
 
         def tick() -> None:
             state.interruptions.check()
@@ -175,34 +237,44 @@ class ExperimentItems:
         run.show(None)
         return progress
 
-    async def _run_rounds(
-        self,
-        call: Call,
-        entered: EnteredExperiment,
-        open_units: OpenUnits,
-        progress: Progress,
-        looks: Looks | None,
-        run: ExperimentRun,
-    ) -> None:
-        experiment, plan, state = call.experiment, call.experiment.plan, self._state
+    async def _run_rounds(self, work: _Work) -> None:
+        experiment, plan, state = work.call.experiment, work.call.experiment.plan, self._state
         samples = experiment.dataset.samples
-        spanned = with_sample_spans(state.publisher.sample_emit, call, plan, lambda position: samples[position].id)
+        spanned = with_sample_spans(state.publisher.sample_emit, work.call, plan, lambda position: samples[position].id)
         scored = ScoredUnits(experiment, spanned, state.deadline)
-        keep = self._outcome_writer(experiment, scored, entered.arms, looks)
-        # A round begins when the one before has ended, so that a slow hour does not affect all of them.
-        for number in range(plan.rounds):
-            units = run.until_over(open_units.of_round(number))
+        keep = self._outcome_writer(work, scored)
+
+        async def send(units: Iterable[Unit], planned: list[int], number: int) -> None:
             await run_units(
-                units if looks is None else looks.of_live_arms(units, call.release),
+                work.while_open(units),
                 scored,
                 keep,
                 concurrency=state.settings.concurrency,
                 arms=tuple(arm.name for arm in plan.arms),
-                planned=open_units.count_open(number),
-                progress=progress,
-                answered=[bool(done) or number > 0 for done in entered.done],
+                planned=planned,
+                progress=work.progress,
+                answered=[bool(done) or number > 0 for done in work.entered.done],
                 behind=state.resources.writer.behind,
             )
+
+        # A round begins when the one before has ended, so that a slow hour does not affect all of them.
+        for number in range(plan.rounds):
+            await send(work.open_units.of_round(number), work.open_units.count_open(number), number)
+            # The last replies may have shown that further units have to be sent again.
+            while work.stored_calls.waiting and not work.is_over():
+                await send((), work.stored_calls.count_waiting(), number)
+
+    def _forget(self, work: _Work, units: Sequence[Unit]) -> None:
+        """Forget the stored replies of units that are sent again."""
+        if not units:
+            return
+        work.progress.total += len(units)
+        for unit in units:
+            work.reopen(unit)
+            arm = work.entered.arms[unit.arm][unit.variant]
+            self._state.resources.writer.remove_copied(arm, unit.position, unit.repeat)
+        if work.looks is not None:
+            work.looks.remove(units)
 
     def _begin_looks(self, experiment: Experiment, key: int, rule: LookRule | None) -> Looks | None:
         """Return the looks at the experiment, with the replies that are stored already; None for a run without looks."""
@@ -216,15 +288,16 @@ class ExperimentItems:
         samples, twins = experiment.dataset.samples, experiment.twins
         return Looks(rule, plan, samples, stored.arms, stored.known_kinds, stored.variants, twins)
 
-    def _outcome_writer(
-        self, experiment: Experiment, scored: ScoredUnits, arms: list[list[int]], looks: Looks | None
-    ) -> Callable[[Outcome], None]:
+    def _outcome_writer(self, work: _Work, scored: ScoredUnits) -> Callable[[Outcome], None]:
         """Return a function that hands an outcome and its scores to the writer."""
+        experiment, arms, looks = work.call.experiment, work.entered.arms, work.looks
         samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]
         writer, on_observation = self._state.resources.writer, observation_hook(self._state.config)
 
         def keep(outcome: Outcome) -> None:
             observations, lost = scored.pop_scores(outcome)
+            # First of all: a look must not see stored replies to other calls.
+            self._forget(work, work.stored_calls.add(outcome))
             writer.add(outcome, arms[outcome.unit.arm][outcome.unit.variant], observations, lost)
             if looks is not None:
                 looks.add(outcome, observations, lost)

@@ -24,6 +24,9 @@ from pytest_crucible.session.state import SessionState
 from pytest_crucible.store.writer import Writer
 
 OUTCOME = pytest.StashKey[Outcome]()
+"""The outcome of the attempt that runs."""
+ENDED = pytest.StashKey[Outcome]()
+"""The outcome of the attempt that counts so far: `--reruns` (pytest-rerunfailures) runs a failed item again."""
 SPAN = pytest.StashKey[SampleSpan]()
 
 
@@ -96,9 +99,10 @@ class JoinedItems:
         report: pytest.TestReport,
         observed: Callable[..., None] | None,
     ) -> None:
-        """Update the outcome at the end of each phase, and store it once, at teardown: subtests report a phase repeatedly.
+        """Update the outcome at the end of each phase, and store an answer at teardown: subtests report a phase repeatedly.
 
-        A wrong answer becomes an expected failure if a verdict over all samples follows. Raises StoreError.
+        An item that is run again has one answer: its first, which a later attempt neither replaces nor loses. A wrong answer
+        becomes an expected failure if a verdict over all samples follows. Raises StoreError.
         """
         outcome = self._outcome(item)
         if call.excinfo is not None and call.when != "teardown":
@@ -109,13 +113,33 @@ class JoinedItems:
                 report.outcome = "skipped"
                 report.wasxfail = f"one wrong answer: {outcome.detail}"
         if call.when == "teardown":
+            del item.stash[OUTCOME]
+            is_rerun = ENDED in item.stash and not item.stash[ENDED].lost
             try:
-                # A session that runs one sample, or only estimates, has stored no plan.
-                if joined.arms:
-                    store_item(outcome, joined, sample_id(item), self._state.resources.writer, observed)
+                if not is_rerun:
+                    item.stash[ENDED] = outcome
+                    self._store(item, joined, outcome, observed, lost=False)
             finally:
                 if SPAN in item.stash:
                     item.stash[SPAN].stop(outcome)
+
+    def finish(self, item: pytest.Item, joined: JoinedTest, observed: Callable[..., None] | None) -> None:
+        """Store an item that is lost after its last attempt. Raises StoreError."""
+        if ENDED in item.stash:
+            self._store(item, joined, item.stash[ENDED], observed, lost=True)
+
+    def _store(
+        self,
+        item: pytest.Item,
+        joined: JoinedTest,
+        outcome: Outcome,
+        observed: Callable[..., None] | None,
+        *,
+        lost: bool,
+    ) -> None:
+        # A session that runs one sample, or only estimates, has stored no plan.
+        if joined.arms and bool(outcome.lost) == lost:
+            store_item(outcome, joined, sample_id(item), self._state.resources.writer, observed)
 
     def _outcome(self, item: pytest.Item) -> Outcome:
         if OUTCOME not in item.stash:
@@ -124,7 +148,9 @@ class JoinedItems:
             number = names.index(arm_name(item) or names[0])
             name = sample_id(item)
             unit, sample = Unit(joined.positions[name], 0, number, 0), Sample(id=name, input=name)
-            item.stash[OUTCOME] = Outcome(unit, started=time.time(), sample=sample)
+            # The calls of a lost attempt were paid for.
+            calls = list(item.stash[ENDED].calls) if ENDED in item.stash else []
+            item.stash[OUTCOME] = Outcome(unit, started=time.time(), calls=calls, sample=sample)
         return item.stash[OUTCOME]
 
 

@@ -33,6 +33,7 @@ class ExperimentMark:
     fields: Mapping[str, str] = field(default_factory=dict)
     budget: str | None = None
     purpose: Purpose = "gate"
+    arms_differ_in: tuple[str, ...] = ()
     features: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of features, by name."""
 
@@ -57,7 +58,20 @@ def experiment_mark(item: pytest.Item) -> ExperimentMark:
         raise SpecError(
             f"@pytest.mark.crucible has stratify={arguments['stratify']!r} but nothing to draw: add limit=, fold= or split="
         )
+    arguments["arms_differ_in"] = _differing_names(arguments.get("arms_differ_in", ()))
     return ExperimentMark(**arguments)
+
+
+def _differing_names(argument: Any) -> tuple[str, ...]:
+    """Return the parameters in which arms may differ. Raises SpecError for anything but names."""
+    names = (argument,) if isinstance(argument, str) else argument
+    is_list = isinstance(names, list | tuple | set | frozenset)
+    if not is_list or not all(isinstance(name, str) and name.strip() for name in names):
+        raise SpecError(
+            f"@pytest.mark.crucible has arms_differ_in={argument!r}: write names of parameters that the test passes, such as "
+            "['reasoning_effort'], or '*' for whatever it sends"
+        )
+    return tuple(dict.fromkeys(names if not isinstance(names, set | frozenset) else sorted(names)))
 
 
 def _check_purpose(item: pytest.Item, purpose: Any) -> None:

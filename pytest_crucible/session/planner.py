@@ -10,12 +10,14 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm, coverage_warnings
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.equal_inputs import count_equal_inputs
 from pytest_crucible.features import left_out_sentence
 from pytest_crucible.measures.table import feature_of
 from pytest_crucible.metrics import Metric
 from pytest_crucible.plan.design import (
     NO_VARIANTS,
     check_expected,
+    check_repeats,
     contrasts_with_baselines,
     group_count,
     plan_metrics,
@@ -26,6 +28,7 @@ from pytest_crucible.plan.targets import with_declarations
 from pytest_crucible.plan.variants import VariantNames, check_members, own_names, plan_variants, sample_variants
 from pytest_crucible.records import Dataset, Exclusion, Measure, MetricFacts, Plan, Sample
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.plan import EQUAL_INPUTS
 from pytest_crucible.records.settings import Settings
 from pytest_crucible.session.experiment import INJECTED, Experiment, ExperimentDraft
 from pytest_crucible.session.experiment_checks import (
@@ -125,9 +128,10 @@ class ExperimentPlanner:
             open_metrics="score" in draft.takes,
             variants=plan_variants(draft.all_variants, dataset.samples),
             purpose=mark.purpose,
+            arms_differ_in=mark.arms_differ_in,
             # Everything that the stored replies depend on but the arm.
             fingerprint=fingerprint(
-                dataset=dataset.sha256,
+                dataset=draft.data.rows_sha256,
                 function=draft.function,
                 case=draft.item.callspec.id if hasattr(draft.item, "callspec") else "",
                 metrics=scored.metrics,
@@ -211,9 +215,10 @@ def make_plan(
         check_known_numbers(item, quality_targets, metrics)
     judged = [name for measure in (*quality_targets, *contrasts) for name in measure.metrics]
     check_expected(quality_targets, contrasts, dataset.samples)
+    check_repeats(quality_targets, contrasts, facts["repeats"] // facts.get("rounds", 1))
     arm_records = tuple(arm.arm for arm in arms)
     path, line, _ = item.location
-    return Plan(
+    plan = Plan(
         **{"nodeid": item.nodeid, **facts},
         path=path,
         line=line or 0,
@@ -230,6 +235,7 @@ def make_plan(
         not_run={name: names.reason_not_run(name) for name in judged if names.reason_not_run(name)},
         variant_terms=plan_terms(metrics, quality_targets, contrasts, names, open_metrics=open_metrics),
     )
+    return EQUAL_INPUTS.on(plan, count_equal_inputs(dataset.samples))
 
 
 def _check_statistics(item: pytest.Item, measures: Sequence[Measure]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,10 +19,11 @@ from pytest_crucible.records.settings import Settings
 from pytest_crucible.runs.provenance import build_manifest, environment_facts, utc_now
 from pytest_crucible.session.experiment import Experiment
 from pytest_crucible.session.items import JoinedTest
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.decisions import find_member
 from pytest_crucible.store.experiments import StoredExperiment, load_experiment
 from pytest_crucible.store.history import add_tag, check_tag
-from pytest_crucible.store.reused_outcomes import copy_outcomes, find_arm
+from pytest_crucible.store.reused_outcomes import copy_outcomes, count_answers, find_arm
 from pytest_crucible.store.runs import RunStore
 
 
@@ -201,11 +202,26 @@ def find_stored_replies(
         source = store.stored_candidate(arm.stored_run, plan.nodeid, variant)[:2]
     elif settings.resume:
         source = find_arm(store, fingerprint, run=run, latest=True)
-    # A refreshed cache would be pointless if stored replies were used instead.
-    fresh = settings.fresh or settings.cache == "refresh"
-    if source is None and arm.role == "baseline" and not fresh:
+    if source is None and arm.role == "baseline" and not settings.calls_again:
         source = find_arm(store, fingerprint, run=run)
     return source
+
+
+def reuse_lines(store: Callable[[], RunStore], settings: Settings, plan: Plan) -> Iterator[str]:
+    """Yield a line on the stored replies that a plan may use, and that are requested again where the test sends other calls.
+
+    `store` opens the run store, if an arm may have any.
+    """
+    counts = {
+        arm.name: count_answers(store(), source[0])
+        for number, arm in enumerate(plan.arms)
+        if arm.stored_run is None and (settings.resume or (arm.role == "baseline" and not settings.calls_again))
+        if (source := find_stored_replies(store(), settings, plan, number, 0, run="")) is not None
+    }
+    names = [name for name, count in counts.items() if count]
+    if names:
+        replies = quantity(sum(counts.values()), "stored reply")
+        yield f"0 to {replies} of {' and '.join(names)} are requested again, if calls have changed"
 
 
 def arm_fingerprint(plan: Plan, number: int, variant: int = 0) -> str:

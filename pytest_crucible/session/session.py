@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Generator, Sequence
+import contextlib
+from collections.abc import Coroutine, Generator, Iterator, Sequence
 from typing import Any, TypeVar
 
 import pytest
@@ -148,17 +149,33 @@ class CrucibleSession:
             self.messages.expected_failures[owner] = expected
             forget_unexpected_pass(report, call)
         if joined is not None and not self.messages.errors:
-            try:
+            with self._gather_store_errors():
                 self._joined.observe(item, joined, call, report, observation_hook(self.config))
-            # Reported once at the end, instead of by each item.
-            except StoreError as error:
-                self.messages.add_failures([error])
         self.messages.add_item(owner, collected_nodeid(item))
         if collected_nodeid(item) != item.nodeid:
             report.crucible_collected = collected_nodeid(item)  # type: ignore[attr-defined]  # read below
         if self.is_worker:
             report.crucible = self._worker_message(owner, collected_nodeid(item))  # type: ignore[attr-defined]  # xdist sends it along
         return report
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Store a joined item that is lost, when no further attempt of it follows."""
+        try:
+            return (yield)
+        finally:
+            joined = self.collection.joined.get(function_nodeid(item))
+            if joined is not None and not self.messages.errors:
+                with self._gather_store_errors():
+                    self._joined.finish(item, joined, observation_hook(self.config))
+
+    @contextlib.contextmanager
+    def _gather_store_errors(self) -> Iterator[None]:
+        """Report a failed write once at the end, instead of by each item."""
+        try:
+            yield
+        except StoreError as error:
+            self.messages.add_failures([error])
 
     def _worker_message(self, owner: str, item: str) -> dict[str, Any]:
         """Return the message to the controller, each part once."""

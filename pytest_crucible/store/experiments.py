@@ -18,8 +18,10 @@ from pytest_crucible.records import (
     Plan,
     ReusedReplies,
     Sample,
+    SentAgain,
 )
 from pytest_crucible.records.calls import CallColumns, ReplyColumns
+from pytest_crucible.records.outcomes import move_units
 from pytest_crucible.records.plan import HelperReplies
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, reused_outcomes, samples, schema
@@ -27,13 +29,16 @@ from pytest_crucible.store.calls import load_calls, load_long_texts, load_replie
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import (
+    arm_key,
     candidates_on_samples,
     has_new_replies,
     past_comparisons,
     sessions_with_same_replies,
 )
+from pytest_crucible.store.prompts import load_prompts
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples_without_twin
+from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_places
 from pytest_crucible.store.written_rows import Place
 
 
@@ -74,14 +79,25 @@ class StoredExperiment:
         """Return, by arm, the stored replies that were copied into this run."""
         return reused_outcomes.reused_replies(self.store, self.key)
 
+    def replies_sent_again(self) -> Mapping[str, SentAgain]:
+        """Return, by arm, the stored replies that answered other calls and were sent again."""
+        return reused_outcomes.replies_sent_again(self.store, self.run, self.key)
+
     def cached_replies(self) -> Mapping[str, CachedReplies]:
         """Return, by arm, how many replies came from the reply cache."""
         return reused_outcomes.cached_replies(self.store, self.key)
 
     def earlier_answers(self, arm: int) -> tuple[str, ArmOutcomes] | None:
-        """Return the latest earlier run with an equal arm, and that arm's outcomes; None without one."""
+        """Return the latest earlier run with an equal arm, and that arm's answers to the same calls; None without any."""
         earlier = reused_outcomes.earlier_arm(self.store, self.key, arm, run=self.run)
-        return None if earlier is None else (earlier[1], outcomes.load_arm(self.store, earlier[0], arm))
+        if earlier is None:
+            return None
+        key, run = earlier
+        own = own_settings(self.plan.arms[arm])
+        sent = [load_sent(self.store, each, own) for each in (arm_key(self.store, self.key, arm), key)]
+        unlike = unlike_places(*sent, self.plan.arms[arm])
+        answers = move_units(outcomes.load_arm(self.store, key, arm), lambda place: None if place in unlike else place)
+        return (run, answers) if answers.positions else None
 
     def past_comparisons(self, contrast: Contrast) -> tuple[PastComparison, ...]:
         """Return the earlier comparisons of the candidate with the same baseline by the same measure, oldest first."""
@@ -98,7 +114,7 @@ class StoredExperiment:
 
     def candidates_on_samples(self) -> int:
         """Return how many candidates were measured on these samples so far, this one included."""
-        return candidates_on_samples(self.store, self.key, self.plan.dataset_sha256)
+        return candidates_on_samples(self.store, self.key, self.plan.fingerprint.dataset)
 
     def texts(self, arm: int, metric: str) -> Mapping[tuple[int, int], str]:
         """Return the values of a text metric by (position, repeat)."""
@@ -137,6 +153,10 @@ class StoredExperiment:
         """Return all calls of an arm about the original samples."""
         return load_calls(self.store, self.key, arm, self.plan.draws(arm))
 
+    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
+        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by position."""
+        return load_prompts(self.store, self.key, arm, self.plan.draws(arm), self.plan.dataset_sha256)
+
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""
         return load_replies(self.store, self.key, arm, self.plan.draws(arm))
@@ -161,6 +181,10 @@ class StoredExperiment:
     def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
         """Return the decisions that the run has made on a subject, by their numbers."""
         return load_decisions(self.store, self.run, subject)
+
+    def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
+        """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""
+        return samples.first_prompts(self.store, self.samples(list(forms)), forms)
 
     def reply_texts(self, arm: int, twin: int) -> Mapping[tuple[int, int], str]:
         """Return the texts of an arm's replies by (position, place): to the original samples (0), or to their twins."""

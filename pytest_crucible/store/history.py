@@ -156,10 +156,10 @@ def sessions_with_same_replies(store: RunStore, experiment: int, number: int) ->
 
 
 def candidates_on_samples(store: RunStore, experiment: int, dataset: str) -> int:
-    """Return how many different candidates experiments on this dataset had, up to this experiment."""
+    """Return how many different candidates experiments on these rows had, in any groups, up to this experiment."""
     table = schema.experiments
     query = select(table.c.plan[("arms", 0)]).where(
-        table.c.plan["dataset_sha256"].as_string() == dataset, table.c.id <= experiment
+        table.c.plan[("fingerprint", "dataset")].as_string() == dataset, table.c.id <= experiment
     )
     return len({canonical([arm["identity"], arm.get("parameters")]) for arm in store.scalars(query)})
 

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, case, func, insert, literal, or_, select, true, update
 
-from pytest_crucible.records import CachedReplies, Draws, ReusedReplies
+from pytest_crucible.records import CachedReplies, Draws, ReusedReplies, SentAgain
+from pytest_crucible.records.reasoning import reasoning_length
+from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store import schema
+from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.texts import stored_text
 
 
 def find_arm(
@@ -19,7 +23,8 @@ def find_arm(
     """Return (key, run) of an arm of another run with this fingerprint; None without one.
 
     It is the latest arm whose experiment is complete, or else the latest; with `latest`, the latest in any case.
-    With `before`, only arms of experiments that were entered before that one count.
+    With `before`, only arms of experiments that were entered before that one count. An arm whose replies would be scored
+    otherwise now, because their reasoning is known, is not returned.
     """
     joined = schema.arms.join(schema.experiments, schema.arms.c.experiment == schema.experiments.c.id)
     joined = joined.join(schema.runs, schema.experiments.c.run == schema.runs.c.id)
@@ -35,7 +40,18 @@ def find_arm(
         .limit(1)
     )
     row = store.first(query)
-    return None if row is None else (row.id, row.run)
+    return None if row is None or _was_reasoning_scored(store, row.id) else (row.id, row.run)
+
+
+def _was_reasoning_scored(store: RunStore, arm: int) -> bool:
+    """Return whether reasoning in some reply of an arm was scored with the answer, because its form was not known then."""
+    calls, replies = schema.calls, schema.replies
+    is_scored = (
+        (replies.c.arm == calls.c.arm) & (replies.c.position == calls.c.position) & (replies.c.epoch == calls.c.epoch)
+    )
+    query = select(stored_text(replies)).join(calls, is_scored)
+    query = query.where(replies.c.arm == arm, calls.c.is_scored, calls.c.think.is_(None))
+    return any(reasoning_length(text) for (text,) in store.rows(query) if text)
 
 
 def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> tuple[int, str] | None:
@@ -78,6 +94,11 @@ def units_to_copy(store: RunStore, source: int, draws: Draws, *, tried: bool = F
         return {(position, numbers[repeat]) for position, repeat in units if repeat in numbers}
 
 
+def count_answers(store: RunStore, arm: int) -> int:
+    """Return how many replies the arm with this key has."""
+    return int(store.scalar(select(func.count()).where(schema.replies.c.arm == arm)))
+
+
 def _units_of(table: Any, arm: int) -> Select[Any]:
     return select(table.c.position, table.c.epoch).where(table.c.arm == arm)
 
@@ -101,6 +122,43 @@ def _copied_repeats(connection: Connection, source: int, draws: Draws) -> dict[i
         number: place for place, number in places.items() if not any(place[:2])
     }
     return {number: places[place] for number, place in stored.items() if place in places}
+
+
+def copied_from(store: RunStore, arms: Sequence[int]) -> dict[int, str]:
+    """Return the run that each of these arms has copies from, by the arm's key; arms without copies are left out."""
+    table = schema.arms
+    query = select(table.c.id, table.c.reused_from).where(table.c.id.in_(arms), table.c.reused_from.is_not(None))
+    return dict(map(tuple, store.rows(query)))
+
+
+_SENT_AGAIN = "sent again"
+"""The subject of a decision, whose number is the key of an arm."""
+
+
+def add_sent_again(store: RunStore, run: str, arm: int, sent: SentAgain) -> None:
+    """Store which copies of an arm this run has sent again, beside those of an earlier stage."""
+    earlier = sent_again(store, run, arm)
+    if earlier is None:
+        add_decision(store, run, _SENT_AGAIN, arm, to_plain(sent))
+        return
+    both = SentAgain(replies=earlier.replies + sent.replies, differences={**sent.differences, **earlier.differences})
+    set_decision(store, run, _SENT_AGAIN, arm, to_plain(both))
+
+
+def sent_again(store: RunStore, run: str, arm: int) -> SentAgain | None:
+    """Return which copies of an arm a run has sent again; None without any."""
+    body = load_decisions(store, run, _SENT_AGAIN).get(arm)
+    return None if body is None else from_plain(SentAgain, body)
+
+
+def replies_sent_again(store: RunStore, run: str, experiment: int) -> dict[str, SentAgain]:
+    """Return, by arm, the stored replies that answered other calls and were sent again."""
+    bodies = load_decisions(store, run, _SENT_AGAIN)
+    if not bodies:
+        return {}
+    table = schema.arms
+    query = select(table.c.id, table.c.name).where(table.c.experiment == experiment, table.c.id.in_(list(bodies)))
+    return {name: from_plain(SentAgain, bodies[key]) for key, name in store.rows(query.order_by(table.c.number))}
 
 
 def reused_replies(store: RunStore, experiment: int) -> dict[str, ReusedReplies]:

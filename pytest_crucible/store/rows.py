@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Variant
-from pytest_crucible.records.outcomes import reasoning_length
+from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
 from pytest_crucible.store.texts import (
@@ -50,7 +50,7 @@ class CallRows:
 
     def _of_unit(self, arm: int, outcome: Outcome, sample: Sample, forms: list[Row]) -> Iterator[Row]:
         scored = outcome.reply.text if outcome.reply is not None and not outcome.lost else None
-        texts = _KnownTexts(sample, self._hide)
+        texts = KnownTexts(sample, self._hide)
         for number, call in enumerate(outcome.calls, start=1):
             row = {
                 "arm": arm,
@@ -70,16 +70,13 @@ class CallRows:
             row.update(self._reply(call.reply, None if call.judge else scored))
             yield row
 
-    def _messages(self, call: ModelCall, texts: _KnownTexts, forms: list[Row]) -> int | None:
-        """Return the key of the form; None if the sample's input was sent unchanged, as by most tests."""
-        if call.text is texts.sample.input and not (call.system or call.judge):
+    def _messages(self, call: ModelCall, texts: KnownTexts, forms: list[Row]) -> int | None:
+        """Return the key of the form of a call's messages; None if it has none."""
+        if call.form_key is not None and call.form_key in self._forms:
+            return call.form_key
+        form = call_form(call, texts, call.system)
+        if form is None:
             return None
-        messages = redact(json.loads(call.text) if call.is_json else call.text, self._hide)
-        if call.system:
-            messages = with_system(self._hide(call.system), messages)
-        elif messages == texts.input:
-            return None
-        form = form_of(messages, texts.texts())
         key = form_key(form)
         if key not in self._forms:
             if len(self._forms) >= MOST_FORMS:
@@ -122,26 +119,26 @@ _OF_A_REPLY = ("text", "reasoning_id", "think", "paid_by", "answered_by", "cache
 """Columns of a call that are null where it has no reply, beside `is_scored`."""
 
 
-class _KnownTexts:
+class KnownTexts:
     """Texts that the messages of a unit may refer to: those of its sample and its earlier replies. Computed when needed."""
 
     def __init__(self, sample: Sample, hide: Callable[[str], str]) -> None:
         self.sample = sample
         self.replies: dict[str, str] = {}
-        self._hide = hide
+        self.hide = hide
 
     @cached_property
     def input(self) -> Any:
         """The stored input of the sample."""
-        return redact(plain_or_repr(self.sample.input), self._hide)
+        return redact(plain_or_repr(self.sample.input), self.hide)
 
     @cached_property
     def _of_sample(self) -> dict[str, str]:
-        return sample_texts(self.input, redact(plain_or_repr(self.sample.metadata), self._hide))
+        return sample_texts(self.input, redact(plain_or_repr(self.sample.metadata), self.hide))
 
     def texts(self) -> dict[str, str]:
         """Return texts by the name of their reference."""
-        replies = {name: sanitize_text(self._hide(text)) for name, text in self.replies.items()}
+        replies = {name: sanitize_text(self.hide(text)) for name, text in self.replies.items()}
         return {
             **self._of_sample,
             **{name: text_form(text) for name, text in replies.items() if len(text) >= SHORTEST_REFERENCE},
@@ -152,6 +149,18 @@ def with_system(system: str, messages: Any) -> Any:
     """Return the messages as sent: after the adapter's system prompt, a text as a message of the user."""
     rest = messages if isinstance(messages, list) else [{"role": "user", "content": messages}]
     return [{"role": "system", "content": system}, *rest]
+
+
+def call_form(call: ModelCall, texts: KnownTexts, system: str) -> str | None:
+    """Return the form of a call's messages after a system prompt; None if the input was sent unchanged, as by most tests."""
+    if call.text is texts.sample.input and not (system or call.judge):
+        return None
+    messages = redact(json.loads(call.text) if call.is_json else call.text, texts.hide)
+    if system:
+        messages = with_system(texts.hide(system), messages)
+    elif messages == texts.input:
+        return None
+    return form_of(messages, texts.texts())
 
 
 Redacted = dict[tuple[tuple[str, Any], ...], Any]

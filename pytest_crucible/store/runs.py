@@ -360,7 +360,7 @@ class RunStore:
             "dataset": dataset,
             "position": position,
             "sample_id": self.hide_id(sanitize_text(sample.id)),
-            "sample_group": sample.group and self.hide_id(sanitize_text(sample.group)),
+            "sample_group": sample.cluster and self.hide_id(sanitize_text(sample.cluster)),
             "input": redact(plain_or_repr(sample.input), self.hide),
             "expected": redact(plain_or_repr(sample.expected), self.hide),
             "metadata": redact(plain_or_repr(sample.metadata), self.hide) if sample.metadata else None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import zlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +23,7 @@ from pytest_crucible.records import (
     StoredCall,
     Unit,
 )
-from pytest_crucible.records.outcomes import reasoning_text
+from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import of_arm, place_of
@@ -29,6 +31,7 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import (
     REFERENCES,
     SHORTEST_REFERENCE,
+    form_of,
     messages_of,
     referred_text,
     sample_texts,
@@ -326,6 +329,25 @@ def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredC
         )
         if not row.member and text is not None and len(text) >= SHORTEST_REFERENCE:
             texts[f"r{row.call}"] = text_form(text)
+
+
+def first_prompts(
+    store: RunStore, samples: Mapping[int, Sample], forms: Mapping[int, int | None]
+) -> dict[int, tuple[Any, Any]]:
+    """Return by position the first prompt of a unit as it was sent, and with references in place of its sample's texts.
+
+    `forms` has the keys of the forms of their messages. A prompt that refers to a text that is not stored is left out.
+    """
+    table, keys = schema.messages, {key for key in forms.values() if key is not None}
+    bodies = {row.id: unpack_form(row.body) for row in store.rows(select(table).where(table.c.id.in_(keys)))}
+    prompts = {}
+    for position, sample in samples.items():
+        texts, key = sample_texts(sample.input, sample.metadata or {}), forms[position]
+        form = form_of(sample.input, texts) if key is None else bodies.get(key)
+        with contextlib.suppress(KeyError):
+            if form is not None:
+                prompts[position] = (messages_of(form, texts), json.loads(form, strict=False))
+    return prompts
 
 
 def _reasoning(row: Any, text: str | None) -> str:

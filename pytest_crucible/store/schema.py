@@ -206,7 +206,7 @@ calls = _table(
     sa.Column("is_scored", sa.Boolean, nullable=False),
     # Sent apart from the text; compressed by zlib. Written by format 4 alone.
     sa.Column("reasoning", sa.LargeBinary),
-    # How many characters of the text are a <think> block.
+    # How many leading characters of the text are reasoning.
     sa.Column("think", sa.Integer),
     # The error of a call without a reply.
     sa.Column("error", sa.Text),

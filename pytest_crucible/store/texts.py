@@ -145,6 +145,20 @@ def messages_of(form: str, texts: Mapping[str, str]) -> Any:
     return json.loads(_REFERENCE.sub(lambda match: texts[match[1]], form))
 
 
+def split_form(form: str) -> list[str]:
+    """Return the own texts of a form, and between them the names of the texts that it refers to.
+
+    >>> split_form(form_of("Is it? Green.", {"i0": "Green"}))
+    ['"Is it? ', 'i0', '."']
+    """
+    return _REFERENCE.split(form)
+
+
+def text_of_input(messages: Any) -> str:
+    """Return messages that refer to no text as their form is written."""
+    return _ENCODE(messages)
+
+
 def form_key(form: str) -> int:
     """Return the first 64 bits of the form's SHA-256, as a signed integer: the key under which it is stored once.
 

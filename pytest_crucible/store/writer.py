@@ -13,7 +13,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, Table
+from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, update
 from sqlalchemy.exc import DatabaseError, OperationalError
 
 from pytest_crucible.records import Emit, Event, Lost, Observation, Outcome
@@ -52,6 +52,8 @@ class _Batch:
     """With the run of each. The thread turns them into rows, so that the sampling loop does not wait for it."""
     calls: list[StoredUnit] = field(default_factory=list)
     """Units with the calls that they made, likewise."""
+    removed: list[Row] = field(default_factory=list)
+    """Places of copied units, whose rows are deleted before others are written."""
     count: int = 0
     since: float = math.inf
     """When the first row was added."""
@@ -126,6 +128,12 @@ class Writer:
                 self._waiting.calls.append((arm, outcome, outcome.sample))
             self._count_added(1 + len(observations))
         self._raise_failure()
+
+    def remove_copied(self, arm: int, position: int, repeat: int) -> None:
+        """Delete the rows of a unit that was copied from another run: it is sent again."""
+        with self._lock:
+            self._waiting.removed.append({"of_arm": arm, "at_position": position, "at_epoch": repeat})
+            self._count_added(1)
 
     def put(self, table: Table, row: Row, *, overwrite: bool = False) -> None:
         """Write a row of a table whose key is its first column; with `overwrite` it replaces a stored one.
@@ -254,10 +262,25 @@ def _write(engine: Engine, batch: _Batch) -> bool:
     """Write a batch. Return whether all outcomes and events in it are new to the database."""
     is_new = True
     with engine.begin() as connection:
+        if batch.removed:
+            _remove_units(connection, batch.removed)
         for table, overwrite, many in batch.tables():
             inserted = insert_many(connection, table, many, over=overwrite)
             is_new &= inserted == len(many) or table not in TABLES
     return is_new
+
+
+def _remove_units(connection: Connection, units: list[Row]) -> None:
+    """Delete all rows of some units, and count them no longer as copied."""
+    for table in (schema.replies, schema.observations, schema.lost, schema.calls):
+        place = {"arm": "of_arm", "position": "at_position", "epoch": "at_epoch"}
+        where = (table.c[column] == bindparam(name) for column, name in place.items())
+        connection.execute(delete(table).where(*where), units)
+    arms = schema.arms.c
+    left = arms.reused_answers - 1
+    counted = update(schema.arms).where(arms.id == bindparam("of_arm"))
+    values = {"reused_answers": left, "reused_from": case((left > 0, arms.reused_from))}
+    connection.execute(counted.values(values), units)
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:

@@ -437,7 +437,7 @@ def test_the_sources_of_noise_are_shown(suite):
         [
             "noise in ok: scripted vs base *levels *standard deviation *with twice as many",
             "prompts *3  0.* [[]0.*] *±0.*",
-            "*ok: scripted vs base: * more prompts halve the t interval, from ±* to ±*",
+            "*ok: scripted vs base: no source alone can halve the interval; twice the prompts (6) give ±0.* instead of ±1.0",
         ]
     )
     assert "| `prompts` | 3 | " in (suite.path / "report.md").read_text(encoding="utf-8")

@@ -166,7 +166,7 @@ def test_what_was_sent_and_left_out_is_stored_with_the_run(there, capsys):
 def test_a_comparison_of_files_is_in_no_store(there, capsys):
     main(["compare", "promptfoo-cached.json", "-v"])
 
-    assert "\nrun promptfoo-cached.json, seed 0\n" in capsys.readouterr().out
+    assert "\nrun promptfoo-cached.json, seed 0, not stored\n" in capsys.readouterr().out
 
 
 def test_several_tasks_are_judged_together(there, capsys):

@@ -38,6 +38,20 @@ def test_the_answer_is_scored(thinking):
     assert right(thinking.json("--crucible-adapter=scripted")) == 1.0
 
 
+def test_the_answer_is_scored_in_each_documented_form(suite):
+    suite.script("""
+        from pytest_crucible.records.reasoning_forms import FORMS
+
+        def answer(request):
+            form, answer = FORMS[int(request.input.split()[0]) % len(FORMS)], eval(request.input)
+            if form.opening == "<|channel|>":
+                return f"<|channel|>analysis<|message|>0<|end|><|start|>assistant{form.closing}{answer}<|return|>"
+            return f"{form.opening}It is 0, no{form.closing}{form.answer}{answer}{''.join(form.ends)}"
+    """)
+
+    assert right(suite.json("--crucible-adapter=scripted")) == 1.0
+
+
 def test_the_whole_text_is_scored_where_reasoning_is_kept(thinking):
     assert right(thinking.json("--crucible-adapter=scripted", *KEEP)) == 0.0
 
@@ -63,6 +77,29 @@ def test_another_setting_measures_the_baseline_again(thinking):
         "base": 1.0,
         "scripted": 0.0,
     }
+
+
+def test_a_baseline_that_was_scored_with_its_reasoning_is_measured_again(suite):
+    """Its form was not known to the version that stored it."""
+    suite.script("""
+        def answer(request):
+            return str(eval(request.input))
+
+        def base(request):
+            return f"<thinking>It is 0</thinking>{eval(request.input)}"
+    """)
+    both = ("--crucible-adapter=scripted", "--compare=base")
+
+    def is_reused() -> bool:
+        return "reused" in json.dumps(suite.json(*both)["experiments"][0]["sections"].get("cache") or {})
+
+    suite.run(*both)
+    assert is_reused()
+    with closing(sqlite3.connect(suite.path / ".crucible/crucible.db")) as connection:
+        connection.execute("UPDATE calls SET think = NULL")
+        connection.commit()
+
+    assert not is_reused()
 
 
 def test_a_stored_run_of_another_setting_is_refused(thinking):
@@ -101,3 +138,43 @@ def test_one_sample_alone_is_scored_alike(thinking):
 
 def test_worst_samples_show_the_length_of_the_reasoning(thinking):
     thinking.run("--crucible-adapter=scripted", "-vv", *KEEP).stdout.fnmatch_lines(["*(reasoning: 14 characters)*"])
+
+
+def findings(document: dict[str, Any]) -> dict[str, Any]:
+    return {finding["check"]: finding for finding in document["experiments"][0]["sections"].get("run_checks", ())}
+
+
+@pytest.mark.uses("run_checks")
+def test_replies_in_an_unknown_form_are_counted_and_shown(suite):
+    suite.script("""
+        def answer(request):
+            return f"It is 0, no{'</deep_think>' if int(request.input.split()[0]) < 5 else ''}{eval(request.input)}"
+
+        def base(request):
+            return f"[THINK]It is 0, no[/THINK]{eval(request.input)}"
+    """)
+
+    document = suite.json("--crucible-adapter=scripted", "--compare=base")
+    result = suite.run("--crucible-adapter=scripted", "--compare=base")
+
+    finding = findings(document)["reasoning"]
+    assert finding["cells"] == ["0 of 20 replies, 5 in an unknown form", "20 of 20 replies"]
+    assert finding["severity"] == "warn"
+    result.stdout.fnmatch_lines(
+        ["*5 of 20 replies of scripted have a mark of reasoning in an unknown form, such as </deep_think>*"]
+    )
+
+
+@pytest.mark.uses("run_checks")
+def test_replies_without_reasoning_and_replies_that_are_kept_whole_are_no_problem(suite):
+    suite.script("""
+        def answer(request):
+            return str(eval(request.input))
+
+        def base(request):
+            return f"It is 0, no</deep_think>{eval(request.input)}"
+    """)
+
+    assert "reasoning" not in findings(suite.json("--crucible-adapter=scripted"))
+    whole = findings(suite.json("--crucible-adapter=base", *KEEP))["reasoning"]
+    assert (whole["problem"], whole["severity"]) == ("", "note")

@@ -74,8 +74,8 @@ def test_an_adapter_that_the_server_does_not_apply_fails_and_leaves_all_verdicts
     }
     assert document["experiments"][0]["verdicts"][0]["reason"] == ONE
     # The same lines come from the store.
-    shown = served.command("show", "latest")
-    shown.stdout.fnmatch_lines(["equal replies*24 of 24 samples*one model", "*", f"test_sums: {ONE}"])
+    report = served.command("show", "latest")
+    report.stdout.fnmatch_lines(["equal replies*24 of 24 samples*one model", "*", f"test_sums: {ONE}"])
 
 
 def test_the_table_stands_before_the_verdicts_only_where_something_is_wrong(served, server):

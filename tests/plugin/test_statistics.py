@@ -108,7 +108,7 @@ def test_a_stored_run_is_shown_with_the_same_verdicts(claims, monkeypatch, capsy
         (
             'quality_target("auroc(score by topic) >= 0.9")',
             "target 'auroc(score by topic) >= 0.9' has 'by topic' outside of a statistic of slices: "
-            "write worst(score by topic), gap(score by topic) or ratio(score by topic)",
+            "write worst(score by topic), gap(score by topic), ratio(score by topic) or overall(score by topic, macro)",
         ),
     ],
 )

@@ -8,8 +8,7 @@ import hashlib
 import itertools
 import json
 import os
-import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from pytest_crucible.adapters.context import files_folder
+from pytest_crucible.adapters.training_files import find_file, suite_folders, training_files
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
 from pytest_crucible.datasets.columns import Table, iterate_fields, text_of
@@ -33,13 +33,12 @@ from pytest_crucible.features.contamination.matching import (
     answer_text,
     read_training_rows,
 )
-from pytest_crucible.records import Arm, Dataset, Exclusion, Sample
+from pytest_crucible.records import Dataset, Exclusion, Sample
 from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.records.files import file_lock, hash_file
 from pytest_crucible.records.serialize import from_plain, to_plain
 
 if TYPE_CHECKING:
-    from pytest_crucible.adapters.opened_arm import OpenedArm
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment import Experiment
 
@@ -227,11 +226,7 @@ class Contamination:
 
     def add_to(self, experiment: Experiment) -> Experiment:
         """Return the experiment with the overlaps of its arms; its verdicts are decided again without the matched samples."""
-        root = self.root
-        modules = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
-        of_suite = {Path(file).parent for file in modules if file and Path(file).is_relative_to(root)}
-        # The folders that the names of training files may count from: the configuration's, and those of the suite's modules.
-        folders = [root, (root / experiment.plan.path).parent, *sorted(of_suite)]
+        folders = suite_folders(self.root, experiment.plan.path)
         overlaps = []
         for arm, opened in zip(experiment.plan.arms, experiment.opened_arms, strict=True):
             files = training_files(arm, opened)
@@ -259,19 +254,3 @@ class Contamination:
                     dataset.samples, path, dataset_sha256=dataset.sha256, name=name, sha256=sha256, cache=self.cache
                 )
         return self._known[key]
-
-
-def find_file(name: str, sha256: str, folders: Iterable[Path]) -> Path:
-    """Return the file of this name with this hash; without one, a file of this name, which has changed or is missing."""
-    candidates = list(dict.fromkeys(folder / Path(name).expanduser() for folder in folders))
-    there = [path for path in candidates if path.is_file()]
-    return next((path for path in there if hash_file(path) == sha256), (there or candidates)[0])
-
-
-def training_files(arm: Arm, opened: OpenedArm) -> Mapping[str, str]:
-    """Return SHA-256 -> name of the files that an arm was trained on; of a family, those of all members.
-
-    `arm` is that of the plan, which also knows the files of a stored run.
-    """
-    members = [member.arm.trained_on for member in opened.competitors]
-    return {sha256: name for files in (arm.trained_on, *members) for sha256, name in files.items()}

@@ -23,7 +23,7 @@ from pytest_crucible.features.data_checks.section import check_view, count_text
 from pytest_crucible.metrics.numbers import final_number
 from pytest_crucible.records import Sample
 from pytest_crucible.records.datasets import normalise
-from pytest_crucible.records.outcomes import answer_text
+from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.report.markdown import check_format, write_view
 from pytest_crucible.report.printable import printable

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pytest_crucible import stats
 from pytest_crucible.analyse import crossed
 from pytest_crucible.analyse.conditional import is_conditional
+from pytest_crucible.analyse.repeats import reduce_repeats
 from pytest_crucible.analyse.scores import Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of, row_of, scored_samples
+from pytest_crucible.measures.row import Numbers
 from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.records import FACTORS, Measure, MetricFacts, Plan
 from pytest_crucible.stats.interval import NotEnoughData
@@ -37,7 +40,7 @@ class Noise:
     components: tuple[stats.Component, ...]
     """The variance components: samples, factors, residual."""
     half_width: float
-    """Half the width of the interval expected from a run like this one."""
+    """Half the width of the interval that is shown."""
     twice: tuple[MoreLevels, ...]
     """The expected interval with twice the levels, for each random source."""
     halving: MoreLevels | None
@@ -62,63 +65,77 @@ def tabulate_noise(
         numbers = [0] if baseline is None else [0, arms.index(baseline)]
         if not all(name in scores for name in measure.metrics):
             continue
-        metrics = [[ScoredMetric(facts[name], scores[name][number]) for name in measure.metrics] for number in numbers]
+        metrics = [
+            [ScoredMetric(facts[name], reduce_repeats(measure, scores[name][number])) for name in measure.metrics]
+            for number in numbers
+        ]
         mean = _mean(measure, metrics, attributes)
         if mean is not None and len(mean[0].sources) > 1 and mean[0].sources[0].variance:
-            yield _noise(*mean, expression, arms[0], baseline, alpha)
+            of_interval = crossed.shown_alpha(measure, mean[0], attributes, mean[1], alpha)
+            yield _noise(*mean, expression, arms[0], baseline, alpha, of_interval)
 
 
 def _mean(
     measure: Measure, arms: Sequence[Sequence[ScoredMetric]], attributes: SampleAttributes
-) -> tuple[stats.CrossedMean, Sequence[str]] | None:
-    """Return a mean or a difference of two, and the names of its axes; None for a measure without such an interval."""
+) -> tuple[stats.CrossedMean, Numbers, Sequence[str]] | None:
+    """Return a mean or a difference of two, its bounds, and the names of its axes; None for a measure without such an interval."""
     row = row_of(measure) if len(arms) == 1 else comparison_row(measure, arms[0][0].facts)
     chosen = scored_samples([metric for metrics in arms for metric in metrics])
-    # The noise of all samples is not that of a slice.
-    if not row.is_mean or measure.slice or not chosen.any():
+    # The noise of all samples is not that of a slice, and more replies make a total larger.
+    if not row.is_mean or row.is_total or measure.slice or not chosen.any():
         return None
     # Nothing counts the random factors of two conditional means.
     if len(arms) > 1 and is_conditional(measure, *arms):
         return None
     try:
         if len(arms) == 1:
-            return crossed.arm_mean(measure, arms[0], attributes, chosen), FACTORS
-        return crossed.mean_difference(measure, (arms[0], arms[1]), attributes, chosen)[0], crossed.SHARED
+            return *crossed.arm_mean(measure, arms[0], attributes, chosen), FACTORS
+        return *crossed.mean_difference(measure, (arms[0], arms[1]), attributes, chosen), crossed.SHARED
     except NotEnoughData:
         return None
 
 
 def _noise(
-    mean: stats.CrossedMean, factors: Sequence[str], measure: str, candidate: str, baseline: str | None, alpha: float
+    mean: stats.CrossedMean,
+    bounds: Numbers,
+    factors: Sequence[str],
+    measure: str,
+    candidate: str,
+    baseline: str | None,
+    alpha: float,
+    shown_alpha: float,
 ) -> Noise:
-    sources = mean.sources
-    halving = _cheapest_halving(sources, alpha)
-    samples = sources[0].name
+    sources, following = mean.sources, stats.NextInterval(mean, shown_alpha, bounds)
+    interval = stats.crossed_interval(mean, level=1 - shown_alpha, bounds=bounds)
+    assert interval is not None, "the samples vary"
+    half_width = (interval.high - interval.low) / 2
+    halving = _cheapest_halving(following, half_width / 2)
+    samples = sources[0]
     return Noise(
         measure=measure,
         candidate=candidate,
         baseline=baseline,
         components=stats.variances_of_mean(mean, factors, level=1 - alpha),
-        half_width=stats.expected_half_width(sources, alpha),
-        twice=tuple(_with_levels(sources, source, 2 * source.levels, alpha) for source in sources),
+        half_width=half_width,
+        twice=tuple(_with_levels(following, source, 2 * source.levels) for source in sources),
         halving=halving,
         instead=None
-        if halving is None or halving.name == samples
-        else _with_levels(sources, sources[0], round(sources[0].levels * halving.replies), alpha),
+        if halving is None or halving.name == samples.name
+        else _with_levels(following, samples, round(samples.levels * halving.replies)),
     )
 
 
-def _cheapest_halving(sources: Sequence[stats.Source], alpha: float) -> MoreLevels | None:
+def _cheapest_halving(following: stats.NextInterval, goal: float) -> MoreLevels | None:
     steps = [
-        _with_levels(sources, source, levels, alpha)
-        for source in sources
-        for levels in [stats.levels_to_halve(sources, alpha, source.name)]
+        _with_levels(following, source, levels)
+        for source in following.mean.sources
+        for levels in [stats.fewest_levels_for(partial(following.half_width, source.name), source.levels, goal)]
         if levels is not None
     ]
     return min(steps, key=lambda step: step.replies, default=None)
 
 
-def _with_levels(sources: Sequence[stats.Source], source: stats.Source, levels: int, alpha: float) -> MoreLevels:
+def _with_levels(following: stats.NextInterval, source: stats.Source, levels: int) -> MoreLevels:
     times = levels / source.levels
     # Trainings of one arm need replies of that arm alone.
     replies = times if " of " not in source.name else (1 + times) / 2
@@ -126,5 +143,5 @@ def _with_levels(sources: Sequence[stats.Source], source: stats.Source, levels: 
         name=source.name,
         levels=levels,
         replies=replies,
-        half_width=stats.expected_half_width(sources, alpha, source.name, levels),
+        half_width=following.half_width(source.name, levels),
     )

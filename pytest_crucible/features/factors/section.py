@@ -55,8 +55,8 @@ def _table(noise: Noise) -> Table:
             for part in noise.components
         ),
         numbers=("levels",),
-        note="Standard deviations are of single replies. The last column is the t interval with twice as many levels, if "
-        "they are normal.",
+        note="Standard deviations are of single replies. The last column is the interval with twice as many levels, if they "
+        "differ like these.",
     )
 
 
@@ -77,13 +77,15 @@ def _half_width(value: float | None) -> str:
 def _advice(noise: Noise) -> str:
     """Return a sentence on the replies that would narrow the interval most."""
     if noise.halving is None:
-        best = min(noise.twice, key=lambda step: step.half_width / noise.half_width)
+        best = min(noise.twice, key=lambda step: step.half_width)
+        if best.half_width >= noise.half_width:
+            return f"no source alone is expected to narrow ±{number(noise.half_width)}: these levels differ less than others would"
         return (
-            f"no source alone can halve the t interval; twice the {best.name} ({best.levels:,}) give "
+            f"no source alone can halve the interval; twice the {best.name} ({best.levels:,}) give "
             f"±{number(best.half_width)} instead of ±{number(noise.half_width)}"
         )
     more = _more(noise.halving, noise)
-    halved = f"{more} halve the t interval, from ±{number(noise.half_width)} to ±{number(noise.halving.half_width)}"
+    halved = f"{more} halve the interval, from ±{number(noise.half_width)} to ±{number(noise.halving.half_width)}"
     if noise.instead is None:
         return halved
     return f"{halved}; as many replies to {_more(noise.instead, noise)} give ±{number(noise.instead.half_width)}"

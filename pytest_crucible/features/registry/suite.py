@@ -130,6 +130,7 @@ def experiment_demands(
         "test function": _function_digest(item, function),
         "repeats": str(mark.epochs * (settings.option("rounds") or 1)),
         "timeout": f"{timeout!r} s",
+        "equal inputs": "" if settings.equal_inputs == "group" else settings.equal_inputs,
         **{name: text for demands in hook(item=item, settings=settings) for name, text in demands.items()},
     }
     return {name: value for name, value in values.items() if value}

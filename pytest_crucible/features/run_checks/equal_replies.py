@@ -92,8 +92,8 @@ def _equal_tables(inputs: CheckInputs, number: int) -> Iterator[Finding]:
 
 def _fine_values(values: Floats) -> int:
     """Return how many values have more than two decimals, each once."""
-    seen = np.unique(values[~np.isnan(values)])
-    return int((np.abs(seen * 100 - np.round(seen * 100)) > 1e-6).sum())
+    percent = 100 * np.unique(values[~np.isnan(values)])
+    return int((np.abs(percent - np.round(percent)) > 1e-6).sum())
 
 
 def _without_effect(columns: ArmColumns, inputs: CheckInputs) -> Iterator[Finding]:

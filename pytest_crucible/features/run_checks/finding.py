@@ -77,6 +77,9 @@ SEVERITIES: Mapping[str, Severity] = {
     "refreshed replies": "warn",
     "judges": "warn",
     "ends": "warn",
+    "prompts": "warn",
+    "reasoning": "warn",
+    "training prompts": "warn",
 }
 """The checks in the order of their lines, and how severe a problem of each is unless the project says otherwise."""
 OWN_SEVERITIES = PlanValue[Mapping[str, str]]("run_checks", Mapping[str, str], {})

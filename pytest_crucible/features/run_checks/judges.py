@@ -11,7 +11,7 @@ from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs,
 from pytest_crucible.metrics.models.scorers import NoVerdict, stated_verdict
 from pytest_crucible.records import ArmOutcomes
 from pytest_crucible.records.calls import TextKey
-from pytest_crucible.records.outcomes import answer_text
+from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.usage import JUDGE
 from pytest_crucible.stats.proportions.exact import two_exact_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound

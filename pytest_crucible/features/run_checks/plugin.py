@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment import ExperimentDraft
 
 
@@ -25,3 +26,14 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
         from pytest_crucible.features.run_checks.finding import OWN_SEVERITIES, read_severities
 
         draft.plan_value(OWN_SEVERITIES, read_severities(own))
+
+
+def pytest_crucible_prepare(collection: ExperimentCollection) -> None:
+    """Record the shapes of the prompts that arms were trained on."""
+    arms = [
+        arm for opened in collection.opened_arms for arm in (opened.arm, *(each.arm for each in opened.competitors))
+    ]
+    if not collection.problems and collection.spends and any(arm.trained_on for arm in arms):
+        from pytest_crucible.features.run_checks.training_shapes import record_training_shapes
+
+        record_training_shapes(collection)

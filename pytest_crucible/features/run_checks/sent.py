@@ -70,7 +70,8 @@ def declared_differences(inputs: CheckInputs) -> frozenset[str]:
     arms = [columns.arm for columns in inputs.arms]
     tables = [{**arm.settings, **arm.parameters} for arm in arms]
     names = {name for table in tables for name in table}
-    return frozenset(name for name in names if len({canonical(table.get(name)) for table in tables}) > 1)
+    of_adapters = {name for name in names if len({canonical(table.get(name)) for table in tables}) > 1}
+    return frozenset((*of_adapters, *inputs.plan.arms_differ_in))
 
 
 def _names(sent: list[dict[str, Kinds]]) -> list[str]:

@@ -1,12 +1,15 @@
 """Slices: a metric slice by slice, to see where the candidate gains and where it loses; and each arm's gap and quality.
 
-The fields are those that targets and comparisons name, and the samples' groups.
+The fields are those that targets and comparisons name, and the samples' groups. Below a mean over slices, `overall(...)`, each
+slice has a verdict of its own, adjusted by Holm's procedure over them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -24,18 +27,19 @@ from pytest_crucible.analyse.statistics import (
     row_of,
 )
 from pytest_crucible.analyse.targets import estimate
+from pytest_crucible.gate.decide import holds
 from pytest_crucible.measures.fields import advise_cuts, lacking_text
 from pytest_crucible.measures.row import Difference
-from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, View
+from pytest_crucible.records import Claim, Contrast, Estimate, Measure, MetricFacts, Note, Row, Table, Target, View
 from pytest_crucible.records.datasets import short_name
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
-from pytest_crucible.sections.inputs import SectionInputs, no_claims
-from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.number_format import with_interval
+from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.interval import Interval, NotEnoughData
+from pytest_crucible.stats.means.gaffke import gaffke_p_value
+from pytest_crucible.stats.number_format import p_value, with_interval
 
 decides = False  # no claim of it can fail the session
-claims = no_claims
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,10 @@ class Slice:
     pairs: int | None
     difference: float | None
     difference_interval: Interval | None
+    p_value: float | None = None
+    """Of the test that both arms are alike on the slice."""
+    claims: tuple[Claim, ...] = ()
+    """That it differs from the baseline, and that it is beyond the target, where a mean over slices makes such claims of all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,8 +69,12 @@ class SlicedMetric:
     metric: str
     arms: tuple[str, ...]
     slices: tuple[Slice, ...]
+    alpha: float = 0.05
+    """The error rate of all claims of the section together."""
     lacking: int = 0
     """Samples without the field."""
+    target: Target | None = None
+    """The target on the mean over these slices."""
     advice: str = ""
     """How to cut a quantity of which each number is a slice."""
 
@@ -82,8 +94,14 @@ def compute(inputs: SectionInputs) -> Slices | None:
     return Slices(fields=tuple(fields), gaps=gaps) if fields or gaps else None
 
 
+def claims(slices: Slices) -> Sequence[Claim]:
+    """Return the claims of all slices, which are one Holm family."""
+    return tuple(claim for sliced in slices.fields for entry in sliced.slices for claim in entry.claims)
+
+
 def view(slices: Slices, claims: Sequence[Claim]) -> View:
     """Return a table of the slices of each field, and one of the arms' extremes with their quality."""
+    slices = replace(slices, fields=tuple(_adjust(slices.fields, iter(claims))))
     return View(
         title="Slices",
         tables=(*_gap_tables(slices.gaps), *map(_table, slices.fields)),
@@ -109,6 +127,7 @@ def slice_metric(inputs: SectionInputs, metric: str, field: str, labels: Mapping
         arms=tuple(arm.name for arm in inputs.plan.arms[:2]),
         # The first element keeps None from being compared with a number.
         slices=tuple(sorted(entries, key=lambda entry: (entry.value is None, sign * (entry.value or 0.0), entry.name))),
+        alpha=inputs.alpha,
         lacking=int((~inside).sum()),
     )
 
@@ -121,10 +140,65 @@ def _sliced_metrics(inputs: SectionInputs) -> Iterator[SlicedMetric]:
         if measure.by is not None
         for metric in measure.metrics
     }
-    for (_, metric), by in named.items():
+    for (title, metric), by in named.items():
         labels = flag_field(inputs.slicings.get(by), inputs.samples)
-        if labels is not None and metric in inputs.scores:
-            yield replace(slice_metric(inputs, metric, by.title, labels), advice=advise_cuts(by, inputs.slicings[by]))
+        if labels is None or metric not in inputs.scores:
+            continue
+        own = inputs
+        if inputs.clusters is not None and all(
+            len(np.unique(inputs.clusters[flags])) == 1 for flags in labels.values()
+        ):
+            # Within a group there is nothing to cluster by.
+            own = replace(inputs, clusters=None)
+        sliced = slice_metric(own, metric, title, labels)
+        yield replace(_with_claims(own, sliced, labels), advice=advise_cuts(by, inputs.slicings[by]))
+
+
+def _with_claims(inputs: SectionInputs, sliced: SlicedMetric, labels: Mapping[str, Flags]) -> SlicedMetric:
+    """Return the slices with claims, if a target or a comparison is about the mean over them."""
+    plan, key = inputs.plan, (sliced.field, sliced.metric)
+    targets, contrasts = (
+        [each for each in measures if each.counts and each.by is not None and (each.by.title, each.metric) == key]
+        for measures in (plan.targets, plan.contrasts)
+    )
+    if not targets and not contrasts:
+        return sliced
+    target = next((each for each in targets if isinstance(each, Target)), None)
+
+    def claims_of(entry: Slice) -> Iterator[Claim]:
+        subject = f"{sliced.metric} by {sliced.field} = {short_name(entry.name)}"
+        if contrasts:
+            yield Claim(subject=f"{subject}: {' vs '.join(sliced.arms)}", p_value=entry.p_value)
+        if target is not None:
+            p_value = _beyond_target(inputs, target, labels[entry.name])
+            yield Claim(subject=f"{subject} {target.relation} {target.value:g}", p_value=p_value)
+
+    slices = tuple(replace(entry, claims=tuple(claims_of(entry))) for entry in sliced.slices)
+    return replace(sliced, slices=slices, target=target)
+
+
+def _beyond_target(inputs: SectionInputs, target: Target, inside: Flags) -> float | None:
+    """Return the two-sided p-value of a slice's mean being the target's, whatever the lost samples are; None without bounds."""
+    facts, scores = inputs.facts[target.metric], inputs.scores[target.metric][0]
+    if not math.isfinite(facts.low) or not math.isfinite(facts.high):
+        return None
+    chosen = inside & ~scores.inapplicable
+    tail = partial(
+        gaffke_p_value, null=target.value, clusters=None if inputs.clusters is None else inputs.clusters[chosen]
+    )
+    try:
+        above = tail(scores.low[chosen], end=facts.low, side="lower")
+        below = tail(scores.high[chosen], end=facts.high, side="upper")
+    except NotEnoughData:
+        return None
+    return min(1.0, 2 * min(above, below))
+
+
+def _adjust(fields: Sequence[SlicedMetric], claims: Iterator[Claim]) -> Iterator[SlicedMetric]:
+    """Yield the fields with the claims that the gate has adjusted, in the same order."""
+    for sliced in fields:
+        slices = (replace(entry, claims=tuple(next(claims) for _ in entry.claims)) for entry in sliced.slices)
+        yield replace(sliced, slices=tuple(slices))
 
 
 def _groups(inputs: SectionInputs) -> Iterator[SlicedMetric]:
@@ -146,14 +220,39 @@ def _table(sliced: SlicedMetric) -> Table:
     if len(sliced.arms) > 1:
         heads = (*heads, f"{sliced.arms[0]} vs {sliced.arms[1]}", "pairs")
     lacking = lacking_text(sliced.lacking)
+    more = _claim_heads(sliced)
+    tested = ' p and "proven" are adjusted for it (Holm).' if more else ""
     return Table(
         title=f"By {sliced.field}",
-        heads=heads,
-        rows=tuple(Row(cells=_cells(entry)[: len(heads)]) for entry in sliced.slices),
-        numbers=("n", "lost", "pairs"),
-        note=f"Intervals are not adjusted for looking at many slices.{f' {lacking}.' if lacking else ''}",
+        heads=(*heads, *more),
+        rows=tuple(Row(cells=(*_cells(entry)[: len(heads)], *_claim_cells(sliced, entry))) for entry in sliced.slices),
+        numbers=("n", "lost", "pairs", "p"),
+        note=f"Intervals are not adjusted for looking at many slices.{tested}{f' {lacking}.' if lacking else ''}",
         verbosity=3 if sliced.field == GROUP else 1,
     )
+
+
+def _claim_heads(sliced: SlicedMetric) -> tuple[str, ...]:
+    """Return the heads of the columns for the claims of each slice."""
+    count = max((len(entry.claims) for entry in sliced.slices), default=0)
+    target = () if sliced.target is None else (f"{sliced.target.relation} {sliced.target.value:g}",)
+    return (*(("p",) if count > len(target) else ()), *target)
+
+
+def _claim_cells(sliced: SlicedMetric, entry: Slice) -> Iterator[str]:
+    for number, claim in enumerate(entry.claims):
+        is_target = sliced.target is not None and number == len(entry.claims) - 1
+        yield _target_cell(sliced, entry, claim) if is_target else p_value(claim.p_adjusted)
+
+
+def _target_cell(sliced: SlicedMetric, entry: Slice, claim: Claim) -> str:
+    """Return a slice's verdict on the target of all, such as `met, unproven`."""
+    assert sliced.target is not None
+    if entry.value is None:
+        return "-"
+    state = "met" if holds(sliced.target.relation, entry.value, sliced.target.value) else "missed"
+    proven = claim.p_adjusted is not None and claim.p_adjusted <= sliced.alpha
+    return f"{state}, {'proven' if proven else 'unproven'}"
 
 
 def _slice(
@@ -175,6 +274,7 @@ def _slice(
         pairs=difference.n if difference else None,
         difference=difference.value if difference else None,
         difference_interval=difference.interval if difference else None,
+        p_value=difference.p_value if difference else None,
     )
 
 
@@ -209,6 +309,7 @@ def _document(sliced: SlicedMetric, entry: Slice) -> dict[str, object]:
         **interval_ends(entry.interval),
         **pick(entry, "pairs difference"),
         **{f"difference_{name}": end for name, end in difference.items()},
+        **({"claims": [pick(claim, "subject p_value p_adjusted") for claim in entry.claims]} if entry.claims else {}),
     }
 
 

@@ -6,20 +6,27 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pytest_crucible.measures.means import metric_direction, metric_range
+from pytest_crucible.measures.means import mean_facts, metric_direction, metric_range
 from pytest_crucible.measures.row import Statistic, lazy_function
-from pytest_crucible.records import Measure, MetricFacts
+from pytest_crucible.records import Contrast, Measure, MetricFacts
 
 
-def _lazy(function: str, **options: Any) -> Callable[..., Any]:
-    return lazy_function("pytest_crucible.features.slices.extremes", function, **options)
+def _lazy(function: str, module: str = "extremes", **options: Any) -> Callable[..., Any]:
+    return lazy_function(f"pytest_crucible.features.slices.{module}", function, **options)
 
 
 def _no_proof(measure: Measure, facts: MetricFacts) -> str:
     """Explain why nothing is proven about means of slices: the metric's values have no declared ends."""
     if facts.kind in (None, "text", "binary") or all(map(math.isfinite, (facts.low, facts.high))):
         return ""
-    return f"nothing is proven about a {measure.statistic} of values without bounds: declare bounds of {facts.name!r}"
+    value = "mean over slices" if measure.counts else measure.statistic
+    return f"nothing is proven about a {value} of values without bounds: declare bounds of {facts.name!r}"
+
+
+def _no_proof_of_mean(measure: Measure, facts: MetricFacts) -> str:
+    """Likewise for a mean over slices, whose difference a reach bounds, too."""
+    has_reach = isinstance(measure, Contrast) and facts.reach is not None
+    return "" if has_reach else _no_proof(measure, facts)
 
 
 def _ratio_problem(measure: Measure, facts: Sequence[MetricFacts]) -> str:
@@ -75,5 +82,20 @@ ROWS = (
         "_worst",
         value_range=metric_range,
         higher_is_better=metric_direction,
+    ),
+    Statistic(
+        name="overall",
+        title="mean over slices",
+        takes=("metric",),
+        example="overall(accuracy by task, macro) >= 0.80",
+        prepare=_lazy("prepare", "overall"),
+        estimate=_lazy("estimate", "overall"),
+        bound=_lazy("bound", "overall"),
+        difference=_lazy("compare", "overall"),
+        value_range=metric_range,
+        higher_is_better=metric_direction,
+        no_proof=_no_proof_of_mean,
+        planned_as=mean_facts,
+        over_slices=True,
     ),
 )

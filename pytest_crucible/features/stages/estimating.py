@@ -42,7 +42,7 @@ from pytest_crucible.sample.engine import Progress, run_units
 from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call
 from pytest_crucible.session.experiment import Experiment, ExperimentEstimate, HelperEstimate, SessionEstimate
-from pytest_crucible.session.run_entry import find_stored_replies
+from pytest_crucible.session.run_entry import find_stored_replies, reuse_lines
 from pytest_crucible.stats.number_format import dollars, quantity, seconds, three_digits
 from pytest_crucible.store.events import judge_requests_of, judges_of, past_usage
 from pytest_crucible.store.reused_outcomes import units_to_copy
@@ -63,6 +63,8 @@ class EstimatePlugin:
         self._session = session
         self._settings = session.settings
         self._estimates: list[ArmEstimate] = []
+        self._repeated: list[str] = []
+        """Lines on stored replies that may be requested again."""
         self._unsent: defaultdict[Place, list[UnsentRequest]] = defaultdict(list)
 
     @property
@@ -118,6 +120,8 @@ class EstimatePlugin:
         judges = [self._estimate_judge(plan, judge, new) for judge in self._judges(plan)]
         share = helper.least_share if helper else least_share(plan, len(positions or experiment.dataset.samples))
         self._estimates += [ends_early(estimate, share) for estimate in (*arms, *judges)]
+        if "sampler" in experiment.injected:
+            self._repeated += reuse_lines(lambda: self._store, self._settings, plan)
 
     def _as_before(self, nodeid: str, arm: str, replies: int) -> ArmEstimate:
         """Return the estimate of a number of replies, from the latest earlier run alone."""
@@ -227,7 +231,8 @@ class EstimatePlugin:
         lines = estimate_lines(self._estimates, sum_amounts(self._estimates), budgets)
         whole = SessionEstimate(collection.opened_arms, self._settings, _forecast_seconds)
         config.hook.pytest_crucible_estimate_session(estimate=whole, config=config)
-        messages.lines += [*lines, *whole.lines, *self._early_ends()]
+        repeated = (f"  {line}" for line in self._repeated)
+        messages.lines += [*lines, *whole.lines, *repeated, *self._early_ends()]
         if any(over for *_, over in budgets):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 

@@ -102,7 +102,7 @@ STAGE_GROWTH = 1.15
 
 def stage_positions(plan: Plan, samples: Sequence[Sample], number: int) -> list[int]:
     """Return the positions of the samples of a stage, those of earlier stages included, in look order."""
-    groups = [sample.group for sample in samples]
+    groups = [sample.cluster for sample in samples]
     order = look_order([sample.id for sample in samples], groups)
     return order[: stage_length(order, groups, STAGES.of(plan)[number].samples)]
 

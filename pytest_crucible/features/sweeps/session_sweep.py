@@ -91,7 +91,7 @@ def resume_sweep(sweep: PlannedSweep, store: RunStore) -> ResumedSweep:
 def _unsent(sweep: PlannedSweep, looks: list[dict[str, object]]) -> dict[str, frozenset[int]]:
     """Return the positions after the look that was each member's last one; `looks` are the stored decisions, in order."""
     samples = sweep.choosing.dataset.samples
-    order = look_order([sample.id for sample in samples], [sample.group for sample in samples])
+    order = look_order([sample.id for sample in samples], [sample.cluster for sample in samples])
     unsent: dict[str, frozenset[int]] = {}
     for look in looks:
         remaining, length = look["kept"], look["samples"]

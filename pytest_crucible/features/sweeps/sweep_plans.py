@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.datasets import identify
+from pytest_crucible.datasets.equal_inputs import count_equal_inputs
 from pytest_crucible.features.sweeps.families import family_of
 from pytest_crucible.features.sweeps.grid import Family, first_points
 from pytest_crucible.features.sweeps.records import SWEEP_OF, Sweep, SweepMember
@@ -18,7 +19,7 @@ from pytest_crucible.plan.design import group_count
 from pytest_crucible.plan.variants import plan_variants
 from pytest_crucible.records import Plan, Sample
 from pytest_crucible.records.errors import SpecError, closest_name
-from pytest_crucible.records.plan import ANSWERED_BY, BEGINS_LATE, choosing_nodeid
+from pytest_crucible.records.plan import ANSWERED_BY, BEGINS_LATE, EQUAL_INPUTS, choosing_nodeid
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.session.experiment import Experiment
 
@@ -161,7 +162,7 @@ def _members(points: Iterable[Mapping[str, Any]], competitors: Sequence[OpenedAr
 def _split(experiment: Experiment, confirm: float) -> tuple[Halves, tuple[int, ...]]:
     """Return the halves, and the lengths of the choosing half after which members may be dropped."""
     samples = experiment.dataset.samples
-    groups = [sample.group for sample in samples]
+    groups = [sample.cluster for sample in samples]
     order = look_order([sample.id for sample in samples], groups)
     halves = split_halves(order, groups, confirm)
     chosen_by = set(halves.choosing)
@@ -204,7 +205,7 @@ def _sample_key(sample: Sample) -> str:
 def _restrict(experiment: Experiment, samples: Iterable[Sample]) -> Experiment:
     """Return the experiment on some of its samples."""
     dataset = identify(experiment.dataset.name, list(samples))
-    plan = experiment.plan
+    plan = EQUAL_INPUTS.on(experiment.plan, count_equal_inputs(dataset.samples))
     return replace(
         experiment,
         dataset=dataset,

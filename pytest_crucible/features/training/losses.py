@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_crucible.datasets.training_rows import read_row
 from pytest_crucible.features.training.encoding import Encoder, encode_reply, make_datum, number_rows
 from pytest_crucible.features.training.regularizers import (
     ADDED,
@@ -27,7 +28,6 @@ from pytest_crucible.features.training.regularizers import (
     ReplyTokens,
     drop_inputs,
 )
-from pytest_crucible.features.training.set_rows import read_row
 from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.losses import NotFinite
 from pytest_crucible.local_model.training import GradientResult, add_gradients

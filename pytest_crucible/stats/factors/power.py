@@ -19,9 +19,6 @@ from pytest_crucible.stats.arrays import Array, check_shares
 from pytest_crucible.stats.factors.sources import Source, half_width
 from pytest_crucible.stats.planning.roots import rising_root, smallest_integer
 
-MOST_TIMES = 64
-"""Designs with more than this many times the levels are not suggested."""
-
 
 def expected_half_width(sources: Sequence[Source], alpha: float, name: str = "", levels: int = 0) -> float:
     """Return the expected half-width if the source with this name has this number of levels.
@@ -31,22 +28,12 @@ def expected_half_width(sources: Sequence[Source], alpha: float, name: str = "",
     >>> [round(expected_half_width([samples, prompts], 0.05, *more), 3) for more in ((), ("prompts", 25), ("samples", 2000))]
     [0.081, 0.033, 0.077]
     """
-    # Levels may be alike by chance: a variance is at least its floor.
-    raised = [replace(source, variance=max(source.variance, source.floor)) for source in sources]
-    return half_width(with_levels(raised, name, levels), alpha)
+    return half_width(with_levels(raise_to_floors(sources), name, levels), alpha)
 
 
-def levels_to_halve(sources: Sequence[Source], alpha: float, name: str) -> int | None:
-    """Return the levels of one source at which the interval is half as wide; None beyond MOST_TIMES the present ones."""
-    levels = next(source.levels for source in sources if source.name == name)
-    goal = expected_half_width(sources, alpha) / 2
-    low, high = levels, levels * MOST_TIMES
-    if expected_half_width(sources, alpha, name, high) > goal:
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if expected_half_width(sources, alpha, name, middle) > goal else (low, middle)
-    return high
+def raise_to_floors(sources: Sequence[Source]) -> list[Source]:
+    """Return the sources with variances of at least their floors: levels may be alike by chance."""
+    return [replace(source, variance=max(source.variance, source.floor)) for source in sources]
 
 
 def with_levels(sources: Sequence[Source], name: str, levels: int) -> list[Source]:

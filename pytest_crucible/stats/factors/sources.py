@@ -203,6 +203,8 @@ class LevelMeans:
     ends: Range | None = None
     """The ends of the values; None: those of the mean itself."""
     clusters: Labels | None = None
+    times: float = 1.0
+    """How often each value comes, in a plan with more levels."""
 
     def distance(self, side: Side, alpha: float, ends: Range) -> float:
         """Return how far the bound over these values lies from their mean."""
@@ -212,7 +214,7 @@ class LevelMeans:
         end, mean = low if side == "lower" else high, float(inside.mean())
         if inside.size < 2:
             return abs(mean - end)
-        bound = gaffke_bound(inside, end=end, alpha=alpha, side=side, clusters=self.clusters)
+        bound = gaffke_bound(inside, end=end, alpha=alpha, side=side, clusters=self.clusters, times=self.times)
         # At large alphas the bound of skewed values passes their mean.
         return max(mean - bound if side == "lower" else bound - mean, 0.0)
 

@@ -122,17 +122,19 @@ def gaffke_bound(
     alpha: float,
     side: Side,
     clusters: Labels | None = None,
+    times: float = 1.0,
 ) -> float:
     """Return the one-sided bound for the mean of values whose range ends at `end` on that side.
 
-    Raises ValueError for values beyond the end, NotEnoughData below two values or five clusters.
+    `times` counts each value that often, to plan samples of another size. Raises ValueError for values beyond the end,
+    NotEnoughData below two values or five clusters.
 
     >>> round(gaffke_bound([1.0] * 48 + [0.0] * 2, end=0.0, alpha=0.05, side="lower"), 3)
     0.879
     """
     check_tail(alpha, side)
     sign = 1.0 if side == "lower" else -1.0
-    return sign * _bound(_units(values, clusters, end, sign, 1.0), alpha)
+    return sign * _bound(_units(values, clusters, end, sign, times), alpha)
 
 
 def gaffke_ratio_bound(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from itertools import chain
 from math import comb
 
@@ -222,6 +221,33 @@ class RepeatedSuccess:
         return with_note(line, self.note)
 
 
+def any_chances(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> Array:
+    """Return 1 - C(n - c, k) / C(n, k): how likely some of k of the n attempts succeeds; NaN where n < k.
+
+    >>> any_chances([3, 3, 1], [0, 1, 1], 2).round(4).tolist()
+    [0.0, 0.6667, nan]
+    """
+    # Exact whole numbers, divided once: neither a chance near 0 nor one near 1 loses digits.
+    return _chances(lambda n, c: (comb(n, k) - comb(n - c, k)) / comb(n, k), attempts, successes, k)
+
+
+def all_chances(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> Array:
+    """Return C(c, k) / C(n, k): how likely all k of the n attempts succeed; NaN where n < k.
+
+    >>> all_chances([3, 3, 1], [3, 2, 1], 2).round(4).tolist()
+    [1.0, 0.3333, nan]
+    """
+    return _chances(lambda n, c: comb(c, k) / comb(n, k), attempts, successes, k)
+
+
+def _chances(chance: Callable[[int, int], float], attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> Array:
+    tried, succeeded = np.broadcast_arrays(attempts, successes)
+    # A thousand samples with twenty attempts have only 21 different chances.
+    pairs, places = np.unique(np.stack([tried.ravel(), succeeded.ravel()]), axis=1, return_inverse=True)
+    values = [chance(int(n), int(c)) if n >= k else math.nan for n, c in pairs.T.tolist()]
+    return np.array(values, dtype=np.float64)[places.ravel()].reshape(tried.shape)
+
+
 def pass_at_k(
     attempts: npt.ArrayLike,
     successes: npt.ArrayLike,
@@ -240,12 +266,7 @@ def pass_at_k(
     >>> round(result.per_sample[1], 4), round(result.mean, 4)
     (0.25, 0.6105)
     """
-
-    def chance(n: int, succeeded: int, k: int) -> float:
-        # Exact whole numbers, divided once: neither a chance near 0 nor one near 1 loses digits.
-        return (comb(n, k) - comb(n - succeeded, k)) / comb(n, k)
-
-    return _success_over_samples(f"pass@{k}", chance, attempts, successes, k, clusters, level)
+    return _success_over_samples(f"pass@{k}", any_chances, attempts, successes, k, clusters, level)
 
 
 def pass_hat_k(
@@ -264,16 +285,12 @@ def pass_hat_k(
     >>> round(result.per_sample[3], 4), round(result.mean, 4)
     (0.193, 0.2404)
     """
-
-    def chance(n: int, succeeded: int, k: int) -> float:
-        return comb(succeeded, k) / comb(n, k)
-
-    return _success_over_samples(f"pass^{k}", chance, attempts, successes, k, clusters, level)
+    return _success_over_samples(f"pass^{k}", all_chances, attempts, successes, k, clusters, level)
 
 
 def _success_over_samples(
     method: str,
-    chance: Callable[[int, int, int], float],
+    chances_of: Callable[[npt.ArrayLike, npt.ArrayLike, int], Array],
     attempts: npt.ArrayLike,
     successes: npt.ArrayLike,
     k: int,
@@ -281,10 +298,7 @@ def _success_over_samples(
     level: float,
 ) -> RepeatedSuccess:
     check_share(level, "level")
-    counts = _counts(attempts, successes, k)
-    # A thousand samples with twenty attempts have only 21 different chances.
-    cached_chance = cache(chance)
-    chances = np.array([cached_chance(n, succeeded, k) for n, succeeded in counts], dtype=np.float64)
+    chances = chances_of(*_counts(attempts, successes, k), k)
     note = ""
     try:
         interval, _ = unit_mean_interval(chances, clusters, level)
@@ -296,7 +310,7 @@ def _success_over_samples(
     )
 
 
-def _counts(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> list[tuple[int, int]]:
+def _counts(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> tuple[npt.ArrayLike, npt.ArrayLike]:
     succeeded = np.asarray(successes)
     tried = np.asarray(attempts)
     if succeeded.ndim != 1 or not succeeded.size or tried.shape not in ((), succeeded.shape):
@@ -311,4 +325,4 @@ def _counts(attempts: npt.ArrayLike, successes: npt.ArrayLike, k: int) -> list[t
     short = int((tried < k).sum())
     if k < 1 or short:
         raise ValueError(f"k={k} must be at least 1, and {short} of {succeeded.size} samples have fewer attempts")
-    return [(int(n), int(count)) for n, count in zip(tried.tolist(), succeeded.tolist(), strict=True)]
+    return tried, succeeded

@@ -54,6 +54,36 @@ def test_replies_weigh_equally_where_some_are_lost_or_do_not_apply():
     assert (worst, best) == pytest.approx((9 / 26, 11 / 26))
 
 
+@pytest.mark.parametrize(
+    ("text", "rows", "words"),
+    [
+        ("m >= 0.5", [[1.0, 1.0, 1.0], [0.0, LOST, 0.0]], "5 replies, each sample counts alike"),
+        ("rate(m >= 0.5) >= 0.5", [[1.0, 1.0, 1.0], [0.0, LOST, 0.0]], "5 replies, each reply counts alike"),
+        ("p50(m) >= 0.5", [[1.0, 1.0, 1.0], [0.0, LOST, 0.0]], "5 replies, each reply counts alike"),
+        ("m >= 0.5", [[1.0, 1.0, 1.0], [0.0, None, 0.0]], "5 replies, each reply counts alike"),
+        (
+            "m >= 0.5",
+            [[1.0, 1.0, None], [0.0, LOST, LOST]],
+            "3 replies, each sample counts by the share of its replies that the metric applies to",
+        ),
+        ("m >= 0.5", [[1.0, 1.0, LOST], [0.0, LOST, 0.0]], ""),
+        ("rate(m >= 0.5) >= 0.5", [[1.0, 1.0], [0.0, 0.0]], ""),
+    ],
+)
+def test_uneven_repeats_say_what_counts_alike(text, rows, words):
+    estimate = target(text, rows * 3).estimate
+
+    assert estimate.uneven == words.replace("5 replies", "15 replies").replace("3 replies", "9 replies")
+    counts = np.array([sum(isinstance(value, float) and value is not LOST for value in row) for row in rows])
+    means = np.array([row[0] for row in rows])
+    if "each sample counts alike" in words:
+        assert estimate.value == pytest.approx(means.mean())
+    elif "each reply counts alike" in words and not text.startswith("p50"):
+        assert estimate.value == pytest.approx((means * counts).sum() / counts.sum())
+    elif "by the share" in words:
+        assert estimate.value == pytest.approx((2 / 3 * 1.0 + 1.0 * 0.0) / (2 / 3 + 1))
+
+
 def test_a_share_of_replies_is_a_clustered_proportion():
     """R's survey::svyciprop(~m, svydesign(ids = ~sample), method = "beta") has [0.1311, 0.9551]; the bounds are wider."""
     rows = [[1.0, 1.0, None], [0.0, 1.0, None], [0.0, 0.0, None], [1.0, 0.0, None], [1.0, 1.0, LOST]]

@@ -18,7 +18,7 @@ TASKS = {
 }
 
 
-def written(tmp_path, text: str, name: str = "counts.csv"):
+def write_table(tmp_path, text: str, name: str = "counts.csv"):
     path = tmp_path / name
     path.write_text(text, encoding="utf-8")
     return path
@@ -35,14 +35,14 @@ def evaluate(path, **options):
 
 class TestTablesOfCounts:
     def test_trials_are_repeats_of_a_task(self, tmp_path):
-        v2, v1 = read(written(tmp_path, table())).results
+        v2, v1 = read(write_table(tmp_path, table())).results
         picks = [row.scores["success"] for row in v2.rows if row.sample == "pick"]
 
         assert (len(picks), sum(picks), v2.repeats, v1.repeats) == (20, 18, 20, 20)
 
     def test_arms_are_paired_by_task_and_every_task_counts_alike(self, tmp_path):
         """Place has 12 trials in one arm and 10 in the other: all of them count, and none is lost."""
-        (comparison,) = evaluate(written(tmp_path, table())).comparisons
+        (comparison,) = evaluate(write_table(tmp_path, table())).comparisons
 
         rates = [[k / n for k, n in of_arm.values()] for of_arm in TASKS.values()]
         expected = compare(*rates, kind="bounded", bounds=(0, 1))
@@ -52,13 +52,13 @@ class TestTablesOfCounts:
 
     def test_a_task_without_trials_is_lost(self, tmp_path):
         tasks = {"v2": {**TASKS["v2"], "pick": (0, 0)}, "v1": TASKS["v1"]}
-        (comparison,) = evaluate(written(tmp_path, table(tasks))).comparisons
+        (comparison,) = evaluate(write_table(tmp_path, table(tasks))).comparisons
 
         assert (comparison.pairs, comparison.lost) == (2, 1)
 
     @pytest.mark.parametrize(("k", "n"), [("5", "4"), ("1.5", "4"), ("-1", "4"), ("x", "4")])
     def test_impossible_counts_are_refused(self, tmp_path, k, n):
-        path = written(tmp_path, f"task,successes,trials\npick,{k},{n}\n")
+        path = write_table(tmp_path, f"task,successes,trials\npick,{k},{n}\n")
 
         with pytest.raises(
             SpecError, match=f"line 2 of .* has '{k}' successes of '{n}' trials: write two whole numbers"
@@ -66,7 +66,7 @@ class TestTablesOfCounts:
             read(path)
 
     def test_named_metrics_are_not_counts(self, tmp_path):
-        path = written(tmp_path, "id,successes,trials\nq1,3,4\nq2,1,4\n")
+        path = write_table(tmp_path, "id,successes,trials\nq1,3,4\nq2,1,4\n")
 
         assert read(path, columns={"metrics": "successes"}).results[0].rows[0].scores == {"successes": 3.0}
 
@@ -75,7 +75,7 @@ class TestUnpairedSamples:
     """Each arm has episodes of its own: nothing pairs them."""
 
     def test_trials_of_one_task_are_compared_as_two_proportions(self, tmp_path):
-        path = written(tmp_path, table({"v2": {"pick": (43, 50)}, "v1": {"pick": (29, 46)}}))
+        path = write_table(tmp_path, table({"v2": {"pick": (43, 50)}, "v1": {"pick": (29, 46)}}))
         (comparison,) = evaluate(path, unpaired=True).comparisons
 
         expected = compare([1] * 43 + [0] * 7, [1] * 29 + [0] * 17, False)
@@ -85,7 +85,7 @@ class TestUnpairedSamples:
         assert (comparison.interval.low, comparison.interval.high) == pytest.approx((expected.ci_low, expected.ci_high))
 
     def test_estimates_are_of_an_arms_own_samples(self, tmp_path):
-        path = written(tmp_path, table({"v2": {"pick": (43, 50)}, "v1": {"pick": (29, 46)}}))
+        path = write_table(tmp_path, table({"v2": {"pick": (43, 50)}, "v1": {"pick": (29, 46)}}))
         estimates = evaluate(path, unpaired=True).estimates
 
         assert [(each.n, each.inapplicable, each.lost) for each in estimates] == [(50, 0, 0), (46, 0, 0)]
@@ -96,7 +96,7 @@ class TestUnpairedSamples:
             for arm in ("v2", "v1")
             for k, score in enumerate((4, 5, 3, 6) if arm == "v2" else (1, 2))
         ]
-        path = written(tmp_path, "arm,episode,quality\n" + "\n".join(rows) + "\n")
+        path = write_table(tmp_path, "arm,episode,quality\n" + "\n".join(rows) + "\n")
         files = [read(path, columns={"sample": "episode", "metrics": "quality"})]
         (experiment,) = ImportedRun.of(files, ImportOptions(unpaired=True)).evaluate_unstored().experiments
         (comparison,) = experiment.comparisons
@@ -107,7 +107,7 @@ class TestUnpairedSamples:
 
     def test_rows_without_ids_are_numbered(self, tmp_path, monkeypatch, capsys):
         monkeypatch.chdir(tmp_path)
-        written(tmp_path, "arm,success\n" + "v2,1\n" * 30 + "v1,1\nv1,0\n" * 10)
+        write_table(tmp_path, "arm,success\n" + "v2,1\n" * 30 + "v1,1\nv1,0\n" * 10)
 
         assert main(["compare", "counts.csv", "--unpaired", "--column", "sample=#", "--json"]) == HELD
         (comparison,) = json.loads(capsys.readouterr().out)["experiments"][0]["comparisons"]
@@ -117,7 +117,7 @@ class TestUnpairedSamples:
 
     def test_lost_samples_of_an_arm_widen_its_bounds(self, tmp_path):
         rows = ["v2,a,1", "v2,b,1", "v2,c,", "v1,d,0", "v1,e,1", "v1,f,0"]
-        path = written(tmp_path, "arm,id,success\n" + "\n".join(rows) + "\n")
+        path = write_table(tmp_path, "arm,id,success\n" + "\n".join(rows) + "\n")
         (comparison,) = evaluate(path, unpaired=True).comparisons
 
         values = [each.value for each in (comparison.evidence.worst, comparison.evidence.best)]
@@ -128,21 +128,21 @@ class TestUnpairedSamples:
         rows = [
             f"{arm},{k},{s}" for arm, of_arm in {"v2": (1, 2, 4), "v1": (2, 8)}.items() for k, s in enumerate(of_arm)
         ]
-        path = written(tmp_path, "arm,id,latency_s\n" + "\n".join(rows) + "\n")
+        path = write_table(tmp_path, "arm,id,latency_s\n" + "\n".join(rows) + "\n")
         (comparison,) = evaluate(path, unpaired=True).comparisons
 
         assert comparison.ratio.value == pytest.approx(0.5)
 
     def test_groups_of_two_arms_pair_them(self, tmp_path):
         rows = [f"{arm},{arm}{k},{k % 2},1" for arm in ("v2", "v1") for k in range(6)]
-        path = written(tmp_path, "arm,id,group,success\n" + "\n".join(rows) + "\n")
+        path = write_table(tmp_path, "arm,id,group,success\n" + "\n".join(rows) + "\n")
 
         with pytest.raises(SpecError, match="group '0' is in several arms, which it pairs: leave --unpaired out"):
             ImportedRun.of([read(path)], ImportOptions(unpaired=True))
 
     def test_groups_of_one_arm_are_exchanged_whole(self, tmp_path):
         rows = [f"{arm},{arm}{k},{arm}-{k // 3},{int(arm == 'v2' or k % 2)}" for arm in ("v2", "v1") for k in range(12)]
-        path = written(tmp_path, "arm,id,group,success\n" + "\n".join(rows) + "\n")
+        path = write_table(tmp_path, "arm,id,group,success\n" + "\n".join(rows) + "\n")
         (comparison,) = evaluate(path, unpaired=True).comparisons
 
         assert comparison.clusters == 8

@@ -1,4 +1,4 @@
-"""What was sent and how replies ended is read from files of other harnesses, and samples with other inputs are left out."""
+"""Settings, prompts and ends of replies are read from files of other harnesses; samples with other inputs are left out."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ MESSAGES = [
 ]
 
 
-class TestReducers:
-    """Of v2 one epoch in four is right on each sample, so that its best is; v1 is right four times on four of ten samples."""
+    """V2 is right in one epoch of four on each sample, so that its best epoch is right; v1 in all four on four of ten samples."""
+    """In each sample one epoch of v2 in four is right, so that its best is; v1 is right four times on four of ten samples."""
 
     def test_the_declared_reducer_is_the_score(self):
         run = evaluate(*BEST)
@@ -186,7 +186,7 @@ class TestOtherInputs:
         with pytest.raises(SpecError, match=r"same input: that of all 8 differs \(first: 0\), num_fewshot is 0 and 3"):
             evaluate("lm-eval-v1/samples_sums_filtered*", "lm-eval-few/samples*")
 
-    def changed(self, tmp_path, *, template: str = ""):
+    def change_prompts(self, tmp_path, *, template: str = ""):
         """Copy the run with other prompts for three samples, which may have another chat template."""
         folder = tmp_path / "v3"
         shutil.copytree(FILES / "lm-eval-v2", folder)
@@ -201,14 +201,14 @@ class TestOtherInputs:
         return evaluate("lm-eval-v1/results*", results)
 
     def test_they_are_left_out_and_listed_where_some_differ(self, tmp_path):
-        experiment = self.changed(tmp_path).experiments[0]
+        experiment = self.change_prompts(tmp_path).experiments[0]
 
         assert experiment.comparisons[0].pairs == 5
         assert LEFT_OUT.of(experiment.plan) == {"other input": ("0", "1", "2")}
 
     def test_prompts_of_other_chat_templates_are_not_compared(self, tmp_path):
         """Each model has its own template, so that no two prompts would be equal."""
-        assert self.changed(tmp_path, template="{{ messages }}").experiments[0].comparisons[0].pairs == 8
+        assert self.change_prompts(tmp_path, template="{{ messages }}").experiments[0].comparisons[0].pairs == 8
 
 
 class TestPromptfooClaims:
@@ -219,13 +219,13 @@ class TestPromptfooClaims:
         assert file.notes[0] == "v2: 4 repeats left out: an earlier reply again, from promptfoo's cache"
 
     def test_pass_and_score_that_are_equal_are_one_claim(self):
-        def compared(pattern):
+        def compare_metrics(pattern):
             (experiment,) = evaluate(pattern).experiments
             return [comparison.contrast.metric for comparison in experiment.comparisons]
 
-        assert compared("promptfoo-cached.json") == ["pass"]
+        assert compare_metrics("promptfoo-cached.json") == ["pass"]
         # With two assertions a test, the score is the share of those that hold.
-        assert compared("promptfoo.json") == ["pass", "score", "exact", "brevity"]
+        assert compare_metrics("promptfoo.json") == ["pass", "score", "exact", "brevity"]
 
     def test_the_number_of_repeats_in_the_file_counts(self, tmp_path):
         """Two tests of one prompt, each once, are two samples and not two repeats of one."""

@@ -114,6 +114,31 @@ def test_the_user_names_the_roles_of_columns(table):
     assert imported.results[0].arm == "x"
 
 
+@pytest.mark.parametrize(
+    ("text", "columns", "facts"),
+    [
+        ("id,question,expected,score\na,2+2?,4,1\nb,3+3?,6,1\n", {}, ("2+2?", None)),
+        ("id,input,expected,score\na,2+2?,four,1\nb,3+3?,six,1\n", {}, ("2+2?", "four")),
+        ("id,text,score\na,2+2?,1\n", {"input": "text"}, ("2+2?", None)),
+        # The samples are named by it; and a prompt that differs within a sample is not the sample's.
+        ("question,score\n2+2?,1\n", {}, (None, None)),
+        ("id,repeat,prompt,score\na,0,short,1\na,1,long,1\n", {}, (None, None)),
+        ("id,input,score\na,,1\n", {}, (None, None)),
+    ],
+    ids=["question", "expected", "named by the user", "ids", "prompts of repeats", "empty"],
+)
+def test_a_sample_has_the_input_and_the_expected_value_of_their_columns(table, text, columns, facts):
+    row = table(text, **columns).results[0].rows[0]
+
+    assert (row.input, row.expected) == facts
+
+
+def test_a_usual_column_of_inputs_that_has_numbers_is_a_metric(table):
+    imported = table("id,input,score\na,12,1\nb,30,0\n")
+
+    assert scores(imported.results[0])["a", 0] == {"input": 12, "score": 1}
+
+
 def test_each_arm_may_be_a_column(table):
     new, old = table("id,new,old,page\na,1,0,p\nb,,1,q\n", arms="new,old", group="page").results
 

@@ -32,7 +32,7 @@ from pytest_crucible.local_model.server.transport import Refusal
 from pytest_crucible.metrics import code_execution, code_match
 from pytest_crucible.metrics.models.scorers import NoVerdict, read_verdict
 from pytest_crucible.metrics.normalisers import NORMALISERS
-from pytest_crucible.records import Adapter, outcomes, secret_settings, views
+from pytest_crucible.records import Adapter, reasoning, secret_settings, unknown_reasoning, views
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.report import html, markdown
@@ -139,7 +139,11 @@ READERS: dict[str, dict[str, Callable[[str], object]]] = {
     "local_model/server/openai_formats.py": {"split_calls": lambda text: openai_formats.split_calls(text, "call")},
     "local_model/server/transport.py": {"parse_head": head},
     "local_model/tokens.py": {"encode": lambda text: TOKENIZER.encode(text)},
-    "records/outcomes.py": {"reasoning_length": outcomes.reasoning_length},
+    "records/reasoning.py": {
+        "answer_span": reasoning.answer_span,
+        "reasoning_text": lambda text: reasoning.reasoning_text(text, len(text)),
+    },
+    "records/unknown_reasoning.py": {"unknown_reasoning": unknown_reasoning.unknown_reasoning},
     "records/views.py": {"guard_cell": views.guard_cell, "unguard_cell": views.unguard_cell},
     "records/secret_settings.py": {"hide_encoded": lambda text: secret_settings.hide_encoded(text, str)},
     "records/redaction.py": {"hider": hider({"planted"})},
@@ -159,6 +163,7 @@ NO_REPLIES = {
     "importers/lm_eval_samples.py": FILE_NAME,
     "metrics/models/weights.py": "reads the configuration of a model in a local directory",
     "records/measures.py": CONFIGURATION,
+    "records/reasoning_forms.py": "its patterns are those of records/reasoning.py",
     "records/registry.py": CONFIGURATION,
     "records/row_files.py": "its pattern is one class of blanks",
     "records/settings.py": CONFIGURATION,
@@ -178,11 +183,14 @@ ATOMS = (
     "doc_id:", "[11111", "CLAIM[", "CLAIM[c1", "CLAIM[c1]: ", "RELATION", "RELATION: a ", "VERDICT: ", "<think>",
     "</think>", "<answer>", "<answer>A", '{"a": ', "sorry, ", ".", "runtime", "num_", "/v1", " [1", " [1/1",
     "[FAIL", "maximum ", "context ", "option", "%2F", "www", "://", "sk-", "eyJa.", "1s", "~~~ \n", "- ", "1. ", "[{", "@", "@\n",
+    "<think><think></think>", "<|channel|>", "<|end|>", "<|start|>assistant", "<|start|>assistant<|channel|>final<|message|>",
+    "<|END_THINKING|>", "<|END_RESPONSE|>", "<thinking>", "</xyz_think>", "<|close|>response<|sep|>", "analysis", "assistantfinal",
     "x=\n", '"""', "def f(", "def f(x):\n", "f =", "```\ndef f(x):\n", "```python\ndef f(x): pass\n```\n",
 )  # fmt: skip
 BEFORE = (
     "", "1", "A", "answer", "RELATION", "RELATION: a", "RELATION: a supports", "CLAIM[c1]", "CLAIM[c1] (",
     "CLAIM[c1] (1", "Document", "doc_id", "```", "```json", "\\boxed{", "<answer>", "I", "- ",
+    "<think>", "<|START_THINKING|>a<|END_THINKING|>", "<|channel|>final",
 )  # fmt: skip
 BLANK = (" ", "\t", "a", "1", ", 1", "-", "*", "(", "a ")
 

@@ -44,6 +44,11 @@ CONDITION = "cannot be read: a condition belongs in rate(...), as in 'rate(score
         ("count(errors > 2) <= 3", "count", "errors", "<=", 3.0, {"inner_relation": ">", "inner_value": 2.0}),
         ("p95(latency_s) <= 2", "quantile", "latency_s", "<=", 2.0, {"quantile": 0.95}),
         ("p2.5(score) > -1e-3", "quantile", "score", ">", -0.001, {"quantile": 0.025}),
+        ("pass^3(ok) >= 0.8", "pass^", "ok", ">=", 0.8, {"draws": 3}),
+        ("pass@10(score > 0.5) >= 0.8", "pass@", "score", ">=", 0.8, {"draws": 10, "inner_relation": ">", "inner_value": 0.5}),
+        ("rate(mean_by_sample(ok) >= 0.8) >= 0.95", "rate", "ok", ">=", 0.95,
+         {"by_sample": True, "inner_relation": ">=", "inner_value": 0.8}),
+        ("mean_by_sample >= 1", "mean", "mean_by_sample", ">=", 1.0, {}),
         ("f1.macro-avg>=.5", "mean", "f1.macro-avg", ">=", 0.5, {}),
         ("auroc(score) >= 0.7", "auroc", "score", ">=", 0.7, {}),
         ("ece(confidence, accuracy) <= 0.05", "ece", "confidence", "<=", 0.05, {"further": ("accuracy",)}),
@@ -246,6 +251,41 @@ def test_a_statistic_of_too_few_or_too_many_metrics_is_refused(text, sentence):
     assert refusal(text) == f"target {text!r} {sentence}"
 
 
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (
+            "pass^k(ok) >= 1",
+            "asks for pass^k: write a whole number of draws from 1 on, as in 'pass^3(accuracy) >= 0.80'",
+        ),
+        (
+            "pass@0(ok) >= 1",
+            "asks for pass@0: write a whole number of draws from 1 on, as in 'pass@3(accuracy) >= 0.80'",
+        ),
+        (
+            "mean_by_sample(ok) >= 1",
+            "cannot be read: mean_by_sample(...) belongs in rate(...), as in 'rate(mean_by_sample(accuracy) >= 0.8) >= 0.95'",
+        ),
+        (
+            "mean(mean_by_sample(ok)) >= 1",
+            "cannot be read: mean_by_sample(...) belongs in rate(...), as in 'rate(mean_by_sample(accuracy) >= 0.8) >= 0.95'",
+        ),
+        (
+            "overall(ok by task) >= 1",
+            "does not say what counts alike: write overall(ok by task, macro), where each task does, or "
+            "overall(ok by task, micro), where each sample does",
+        ),
+        ("gap(ok by task, macro) <= 1", "has 'macro' after its field, which only overall(...) takes: leave it out"),
+        (
+            "overall(ok by task within age, macro) >= 1",
+            "has within, which standardises gap, ratio and worst only: leave it out",
+        ),
+    ],
+)
+def test_draws_and_means_over_slices_are_refused_in_one_sentence(text, sentence):
+    assert refusal(text) == f"target {text!r} {sentence}"
+
+
 def test_a_number_in_brackets_is_a_part_of_the_variants_name():
     assert parse_target("accuracy[homoglyph  0.10] >= 0.5").metric == "accuracy[homoglyph 0.1]"
 
@@ -279,12 +319,18 @@ terms = st.builds(Term, metric_names, st.none() | brackets)
 fields = st.builds(Field, metric_names, st.lists(numbers, max_size=3).map(tuple))
 groupings = st.builds(By, st.lists(fields, min_size=1, max_size=3).map(tuple), st.none() | fields)
 plain_values = st.builds(lambda term, by: Value((term,), by=by), terms, st.none() | groupings)
+functions = metric_names | st.builds("{}{}{}".format, metric_names, st.sampled_from("@^"), st.integers(0, 99))
 calls = st.builds(
     Value,
     st.lists(terms, min_size=1, max_size=3).map(tuple),
-    metric_names,
+    functions,
     st.none() | st.builds(Condition, relations, numbers),
     st.none() | groupings,
+    st.booleans(),
+).flatmap(
+    lambda call: (
+        st.just(call) if call.by is None else st.builds(replace, st.just(call), counts=st.just("") | metric_names)
+    )
 )
 values = plain_values | calls
 requirements = st.builds(Requirement, values, relations, numbers)
@@ -310,7 +356,7 @@ def test_a_text_has_one_normal_form(tree, blank):
     assert str(parse_requirement(normal, "this")) == normal
 
 
-@given(st.text(alphabet="ab .[]()&,<>=1-by", max_size=20))
+@given(st.text(alphabet="ab .[]()&,<>=1-by@^", max_size=20))
 def test_any_text_is_parsed_or_refused_at_a_place_within_it(text):
     try:
         assert parse_requirement(str(parse_requirement(text, "this")), "this")

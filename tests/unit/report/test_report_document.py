@@ -25,7 +25,7 @@ CONTRACT = {
 MORE = {
     "run": "budgets",
     "experiments": "finished repeats metrics sections exclusions",
-    "experiments.dataset": "groups selection origin",
+    "experiments.dataset": "groups selection origin left_out",
     "experiments.arms": "identity parameters simulated members seeds",
     "experiments.estimates": "statistic inapplicable replies clusters unconditional",
     "experiments.comparisons": "alternative statistic level bounds needed effects note ratio margin_is_relative relevant "
@@ -68,7 +68,7 @@ def test_the_values_are_those_of_the_run(run):
     assert (whole["format"], whole["exit_status"], whole["run"]["seed"], whole["run"]["family_size"]) == (2, 1, 7, 1)
     assert whole["run"]["git"] == {"commit": "c0ffee", "dirty": False}
     unknown = dict.fromkeys(("groups", "selection", "origin"))
-    assert experiment["dataset"] == {"name": "sums", "sha256": "ab" * 32, "n": 200, **unknown}
+    assert experiment["dataset"] == {"name": "sums", "sha256": "ab" * 32, "n": 200, "left_out": {}, **unknown}
     assert {record["name"]: record["role"] for record in experiment["arms"]} == {"v2": "candidate", "v1": "baseline"}
     assert [(record["metric"], record["statistic"], record["arm"]) for record in experiment["estimates"]] == [
         ("exact", "mean", "v2"), ("exact", "mean", "v1"), ("seconds", "p95", "v2"),
@@ -101,11 +101,11 @@ SINCE = "2026-07-01T08:00:00+00:00"
     [
         (
             {"reused": {"v1": ReusedReplies(run="f00", replies=150)}},
-            {"reused": {"v1": {"run": "f00", "replies": 150}}, "cached": {}},
+            {"reused": {"v1": {"run": "f00", "replies": 150}}, "cached": {}, "sent_again": {}},
         ),
         (
             {"from_cache": {"v2": CachedReplies(replies=3, requests=5, since=SINCE)}},
-            {"reused": {}, "cached": {"v2": {"replies": 3, "requests": 5, "since": SINCE}}},
+            {"reused": {}, "cached": {"v2": {"replies": 3, "requests": 5, "since": SINCE}}, "sent_again": {}},
         ),
     ],
     ids=["stored", "cached"],

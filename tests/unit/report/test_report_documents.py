@@ -209,7 +209,7 @@ def test_every_method_of_a_session_has_words():
 def test_citations_and_references_match():
     keys = {key for _, *cites in read_table("methods").values() for key in cites} | {
         *("mcnemar1947", "holm1979", "hyndman1996"),
-        *("phipson2010", "besag1991"),
+        *("phipson2010", "besag1991", "chen2021", "yao2024"),
     }
 
     of_sections = {*many_arms.METHOD.cites, *sweep.CITES, *fairness_section.CITES, *search_section.CITES}

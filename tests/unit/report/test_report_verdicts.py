@@ -21,6 +21,7 @@ from pytest_crucible.records import (
     Verdict,
 )
 from pytest_crucible.records.datasets import By, Field
+from pytest_crucible.records.plan import EQUAL_INPUTS, EqualInputs
 from pytest_crucible.report.plan_lines import announcement
 from pytest_crucible.report.verdicts import plain_sentence, sentence
 from pytest_crucible.stats.interval import Interval
@@ -368,3 +369,30 @@ def test_unused_baselines_are_named(plan):
 
 def test_a_plan_of_one_arm_shows_no_product(plan):
     assert announcement(plan(arms=plan().arms[:1]), []) == "crucible: test_sums: v2, 200 samples"
+
+
+@pytest.mark.parametrize(
+    ("declared", "end"),
+    [
+        (0, "inputs: equal inputs are one group (crucible_equal_inputs)"),
+        (25, "inputs: equal inputs are one group, which joins 25 declared groups (crucible_equal_inputs)"),
+    ],
+)
+def test_groups_of_equal_inputs_have_their_reason(plan, declared, end):
+    grouped = EQUAL_INPUTS.on(plan(groups=20), EqualInputs(samples=120, questions=15, declared=declared))
+
+    lines = " ".join(announcement(grouped, []).split())
+
+    assert (
+        f"200 samples in 20 groups x 2 arms = 400 replies 20 groups, because 120 of the samples have only 15 different {end}"
+        in lines
+    )
+
+
+def test_a_target_over_uneven_repeats_says_what_counts_alike():
+    [result, *_] = make_analysis(make_plan()).targets
+    estimate = replace(result.estimate, n=240, replies=None, uneven="727 replies, each sample counts alike")
+    analysis = replace(make_analysis(make_plan()), targets=(replace(result, estimate=estimate),))
+    verdict = Verdict(nodeid="t", subject=result.target.text, kind="target", state="met", proven=False, reason="")
+
+    assert sentence(verdict, analysis, 1).endswith(" n=240 (727 replies, each sample counts alike)")

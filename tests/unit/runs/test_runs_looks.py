@@ -87,3 +87,25 @@ def test_a_rule_that_keeps_no_arm_ends_the_experiment():
         answer(looks, unit)
 
     assert len(sent) == 9
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_look_never_sees_replies_that_were_removed(seed):
+    """Arm 2 begins with stored replies, which would make it the worst; each is removed and sent again."""
+    rule = DropWorst()
+    looks = looks_of(rule)
+    for position in range(N):
+        looks.add(Outcome(Unit(position, 0, 2, 0)), [Observation(Unit(position, 0, 2, 0), "a", -1.0)], [])
+    units = [Unit(position, 0, number, 0) for position in range(N) for number in range(2)]
+    random.Random(seed).shuffle(units)
+    removed = set()
+    for unit in units:
+        if unit.position not in removed:
+            removed.add(unit.position)
+            looks.remove([unit._replace(arm=2)])
+        answer(looks, unit)
+        if unit.arm == 1:
+            answer(looks, unit._replace(arm=2))
+
+    assert [set(values) for _, values in rule.seen] == [{0, 1, 2}, {1, 2}]
+    assert looks.live == {2}

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.stats import Source, expected_half_width, levels_to_halve, variance_components
+from pytest_crucible.stats import Source, fewest_levels_for, variance_components
 from pytest_crucible.stats.factors.crossed import variance_table
-from pytest_crucible.stats.factors.power import with_levels
+from pytest_crucible.stats.factors.power import expected_half_width, with_levels
 
 RNG = np.random.default_rng(16)
 SAMPLES = Source(name="samples", levels=1000, dof=999, variance=2e-4)
@@ -78,12 +78,16 @@ def test_more_of_the_factor_that_varies_narrows_the_interval():
 
 def test_levels_to_halve_is_the_first_number_that_does():
     now = expected_half_width([SAMPLES, PROMPTS], 0.05)
-    enough = levels_to_halve([SAMPLES, PROMPTS], 0.05, "prompts")
+
+    def half_width(name):
+        return lambda levels: expected_half_width([SAMPLES, PROMPTS], 0.05, name, levels)
+
+    enough = fewest_levels_for(half_width("prompts"), PROMPTS.levels, now / 2)
 
     assert enough is not None
     assert expected_half_width([SAMPLES, PROMPTS], 0.05, "prompts", enough) <= now / 2
     assert expected_half_width([SAMPLES, PROMPTS], 0.05, "prompts", enough - 1) > now / 2
-    assert levels_to_halve([SAMPLES, PROMPTS], 0.05, "samples") is None
+    assert fewest_levels_for(half_width("samples"), SAMPLES.levels, now / 2) is None
 
 
 @given(st.integers(2, 40), st.integers(10, 5000))

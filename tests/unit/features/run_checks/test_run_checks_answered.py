@@ -1,4 +1,4 @@
-"""Who answered, and an arm whose model changed while it was measured."""
+"""Names of the models that answered, and an arm whose model changed while it was measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The settings of all calls, and differences that nobody has declared."""
+"""The settings of all calls, and differences without a declaration."""
 
 from __future__ import annotations
 

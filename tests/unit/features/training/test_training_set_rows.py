@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.datasets.training_rows import read_row
 from pytest_crucible.features.training.set_attempts import Attempt, AttemptSource, SampleFacts
 from pytest_crucible.features.training.set_rows import (
     Shape,
@@ -20,7 +21,6 @@ from pytest_crucible.features.training.set_rows import (
     held_out_groups,
     json_line,
     read_old_rows,
-    read_row,
     text_of,
 )
 from pytest_crucible.features.training.set_selection import Criterion, Selected, make_criterion, select_rows

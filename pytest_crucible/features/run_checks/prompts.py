@@ -1,0 +1,103 @@
+"""Counts the different prompts that were sent, and compares them with the groups by which the plan counts samples."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from pytest_crucible.features.run_checks.finding import CheckInputs, Finding, Severity
+from pytest_crucible.records.plan import EQUAL_INPUTS
+from pytest_crucible.stats.number_format import quantity
+
+Prompts = Mapping[int, tuple[int, ...]]
+"""The hashes of the prompts about each sample, by its position."""
+LEAST_SHARE = 0.05
+"""Of the samples: where fewer share a prompt, intervals change by less than their last digit."""
+
+
+def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
+    """Yield one line on the different prompts of each arm, with those that the plan counts as if they were others."""
+    sent = [inputs.section.stored.prompts(number) for number in range(len(inputs.arms))]
+    if not any(sent):
+        return
+    with_calls = [of_arm for of_arm in sent if of_arm]
+    problem, severity = _find_problem(inputs, with_calls[0])
+    are_same = len(with_calls) > 1 and all(of_arm == with_calls[0] for of_arm in with_calls)
+    yield Finding(
+        check="prompts",
+        cells=tuple(_describe(of_arm, are_same=are_same) for of_arm in sent),
+        differs=_differs(sent),
+        problem=problem,
+        severity=severity,
+        document=[{"samples": len(of_arm), "different": len(set(of_arm.values()))} for of_arm in sent],
+    )
+
+
+def _describe(sent: Prompts, *, are_same: bool) -> str:
+    """Return `the same 240` where all arms were sent these, else `20 different among 120 samples`; empty without a call."""
+    different = len(set(sent.values()))
+    if not sent:
+        return ""
+    words = f"the same {different:,}" if are_same else f"{different:,} different"
+    return words + ("" if different == len(sent) else f" among {len(sent):,} samples")
+
+
+def _differs(sent: Sequence[Prompts]) -> str:
+    """Return on how many samples a baseline was sent other prompts than the candidate."""
+    candidate, others = sent[0], [of_arm for of_arm in sent[1:] if of_arm]
+    both = {position for of_arm in others for position in of_arm.keys() & candidate.keys()}
+    changed = {p for p in both if any(of_arm.get(p, candidate[p]) != candidate[p] for of_arm in others)}
+    return f"differ on {len(changed):,} of {len(both):,} samples" if changed else ""
+
+
+def _find_problem(inputs: CheckInputs, sent: Prompts) -> tuple[str, Severity | None]:
+    """Return how the prompts contradict the groups of the plan, and how severe that is; an empty text if they do not."""
+    groups = inputs.section.groups
+    shared = _shared_prompts(sent, groups)
+    different = len(set(sent.values()))
+    if different == 1 < len(sent):
+        return (
+            f"all {len(sent):,} samples were sent one prompt: verdicts are about this prompt alone, whatever the number of samples",
+            None,
+        )
+    if shared:
+        severity: Severity | None = None if shared >= LEAST_SHARE * len(sent) else "note"
+        return (
+            f"{shared:,} of {len(sent):,} samples were sent the same prompt as one that counts apart, so that there are "
+            f"{different:,} different prompts, and intervals and p-values are too sure: give samples of one prompt one group",
+            severity,
+        )
+    split = _split_groups(inputs, sent, groups)
+    return (
+        f"the test sent different prompts for {quantity(split, 'group')} of samples with equal input, expected value and metadata: "
+        'if they are different questions, set crucible_equal_inputs = "keep"'
+        if split
+        else "",
+        None,
+    )
+
+
+def _shared_prompts(sent: Prompts, groups: Sequence[str | None]) -> int:
+    """Return the number of samples whose prompts are also those of a sample in another group."""
+    members: dict[tuple[int, ...], list[int]] = defaultdict(list)
+    for position, prompts in sent.items():
+        members[prompts].append(position)
+    return sum(
+        len(positions)
+        for positions in members.values()
+        if len({groups[position] or position for position in positions}) > 1
+    )
+
+
+def _split_groups(inputs: CheckInputs, sent: Prompts, groups: Sequence[str | None]) -> int:
+    """Return how many groups that equal inputs have made were sent different prompts.
+
+    Only their first prompt: those that follow in a conversation contain replies.
+    """
+    equal = EQUAL_INPUTS.of(inputs.plan)
+    if equal is None or equal.declared:
+        return 0
+    first: dict[str | None, set[int]] = defaultdict(set)
+    for position, prompts in sent.items():
+        first[groups[position]].add(prompts[0])
+    return sum(len(prompts) > 1 for prompts in first.values())

@@ -1,0 +1,67 @@
+"""`pass^k` and `pass@k`: one value a sample, the chance that all, or some, of k draws of its replies pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_crucible.measures import means
+from pytest_crucible.measures.row import End, Measured, Observations, Prepared
+from pytest_crucible.records import Measure, MetricFacts
+from pytest_crucible.stats.interval import Interval
+
+
+def prepare(observations: Observations, end: End) -> Prepared:
+    """Return the chances, which `analyse.repeats` has made of the repeats; yes or no where each sample has k of them."""
+    column, measure, facts = observations.columns[0], observations.measure, observations.facts[0]
+    values = {"observed": column.values, "low": column.low, "high": column.high}[end]
+    problem = check(measure, [facts])
+    return Prepared(
+        values=np.array([]) if problem else values,
+        clusters=observations.clusters,
+        kind="binary",
+        bounds=(0.0, 1.0),
+        keys=observations.keys,
+        monte_carlo=observations.monte_carlo,
+        problem=problem,
+    )
+
+
+def estimate(prepared: Prepared, level: float) -> Measured:
+    """Return the mean with the interval of its two one-sided bounds.
+
+    Where one sample in ten is flaky, and others always pass, Student's t covers the truth in two thirds of runs.
+    """
+    plain = means.estimate_mean(prepared, level)
+    if np.isin(prepared.values, (0.0, 1.0)).all():
+        return plain
+    bounds, method = means.bound_mean(prepared, (1 - level) / 2)
+    if bounds.lower is None or bounds.upper is None:
+        return replace(plain, interval=None)
+    interval = Interval(low=bounds.lower, high=bounds.upper, level=level, method=method)
+    return replace(plain, interval=interval, method=method)
+
+
+def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:
+    """Explain a metric that does not show which draws pass; empty for yes or no where yes is better, and for a condition."""
+    metric = facts[0]
+    if measure.inner_relation is not None:
+        return ""
+    name = f"{measure.statistic}{measure.draws}"
+    if metric.kind not in (None, "binary"):
+        return f"a draw passes or not, and {metric.name!r} is {metric.kind}: write {name}({metric.name} >= 0.75), for example"
+    if metric.direction == "lower":
+        return f"a draw passes where {metric.name!r} is no, as lower is better: write {name}({metric.name} <= 0)"
+    return ""
+
+
+def check_values(measure: Measure, arms: Mapping[str, Prepared]) -> str:
+    """Return the problem of `check` where the metric's kind was not known before the run."""
+    return next((arm.problem for arm in arms.values() if arm.problem), "")
+
+
+def planned_as(measure: Measure, facts: MetricFacts) -> MetricFacts:
+    """Return a metric of yes or no, which the chances are with k replies to each sample."""
+    return MetricFacts(name=measure.expression, kind="binary", low=0.0, high=1.0, direction=facts.direction)

@@ -1,0 +1,135 @@
+"""pass^k, pass@k and means over tasks: bounds err in at most alpha, and the intervals that are shown cover the truth.
+
+With repeats the sample is the unit: its chance is an unbiased estimate of p^k, or of 1 - (1 - p)^k, and samples are independent. Of
+tasks, p is another one in each.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from run_sizes import choose_runs
+from simulation import ALPHA, at_least, at_most
+
+from pytest_crucible.measures.row import Column, Observations, Prepared
+from pytest_crucible.measures.table import STATISTICS
+from pytest_crucible.records import Measure, MetricFacts
+from pytest_crucible.records.datasets import By, Field
+from pytest_crucible.stats.slices.slicing import Slicing
+
+pytestmark = pytest.mark.slow
+
+RUNS = choose_runs(400)
+FACTS = {kind: MetricFacts(name="m", kind=kind, low=0.0, high=1.0) for kind in ("binary", "bounded")}
+SAMPLES = {
+    "alike": lambda rng, shape: np.full(shape, 0.9),
+    "from sure to hopeless": lambda rng, shape: rng.beta(0.5, 0.3, shape),
+    "one in ten is flaky": lambda rng, shape: np.where(rng.random(shape) < 0.1, 0.5, 1.0),
+}
+"""The chance that a reply to a sample passes."""
+
+
+def count_errors(row, runs, truth, level=1 - ALPHA):
+    """Return how often each one-sided bound, and the interval, does not hold the truth."""
+    above = below = outside = 0
+    for prepared in runs:
+        bounds, _ = row.bound(prepared, ALPHA)
+        interval = row.estimate(prepared, level).interval
+        above, below = above + (bounds.lower > truth), below + (bounds.upper < truth)
+        outside += not interval.low <= truth <= interval.high
+    return above, below, outside
+
+
+def show(what, above, below, outside):
+    print(
+        f"{what}: lower bound above {above / RUNS:.3f}, upper bound below {below / RUNS:.3f}, coverage {1 - outside / RUNS:.3f}"
+    )
+
+
+@pytest.mark.parametrize(("n", "repeats"), [(20, 3), (20, 8), (100, 3), (100, 8)])
+@pytest.mark.parametrize("samples", SAMPLES)
+@pytest.mark.parametrize("name", ["pass^", "pass@"])
+def test_chances_of_draws_are_seldom_beyond_their_bounds(name, samples, n, repeats):
+    rng = np.random.default_rng([n, repeats, list(SAMPLES).index(samples)])
+    row, k = STATISTICS[name], 3
+    population = SAMPLES[samples](rng, 400_000)
+    truth = float(np.mean(population**k if name == "pass^" else 1 - (1 - population) ** k))
+
+    def draw():
+        passed = rng.binomial(repeats, SAMPLES[samples](rng, n))
+        values = row.chances(repeats, passed, k)
+        return Prepared(values=values, kind="binary", bounds=(0.0, 1.0))
+
+    above, below, outside = count_errors(row, (draw() for _ in range(RUNS)), truth)
+
+    show(f"{name}{k}, {samples}, {n} x {repeats}", above, below, outside)
+    assert at_most(above, RUNS, ALPHA)
+    assert at_most(below, RUNS, ALPHA)
+    # With three replies to each sample the interval is Wilson's, which is for showing.
+    assert at_least(RUNS - outside, RUNS, 0.95 if repeats > k else 0.9)
+
+
+SIZES = {"5": lambda k: 5, "20": lambda k: 20, "200": lambda k: 200, "5 to 40": lambda k: 5 * (1 + k % 8)}
+
+
+def observe(values, tasks, count, kind, counts, clusters=None):
+    """Return observations of samples, and the row that takes them."""
+    by = By((Field("task"),))
+    return Observations(
+        measure=Measure(statistic="overall", metric="m", by=by, counts=counts),
+        facts=(FACTS[kind],),
+        columns=(Column(values, values, values),),
+        lost=np.zeros(len(values), dtype=bool),
+        clusters=clusters,
+        slicing=Slicing(codes=tasks, names=tuple(map(str, range(count)))),
+    )
+
+
+def draw_values(rng, rates, kind):
+    """Return yes or no, or scores with these means, half of them 0 or 1."""
+    if kind == "binary":
+        return (rng.random(len(rates)) < rates).astype(float)
+    return np.where(rng.random(len(rates)) < 0.5, rng.random(len(rates)) < rates, rng.beta(4 * rates, 4 * (1 - rates)))
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.8, 0.95])
+@pytest.mark.parametrize("kind", ["binary", "bounded"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [3, 10, 30])
+def test_the_mean_of_these_tasks_is_seldom_beyond_its_bounds(count, size, kind, rate):
+    rng = np.random.default_rng([count, list(SIZES).index(size), int(rate * 100)])
+    rates = rng.beta(8 * rate, 8 * (1 - rate), count).clip(0.01, 0.99)
+    tasks = np.repeat(np.arange(count), [SIZES[size](task) for task in range(count)])
+    row = STATISTICS["overall"]
+
+    def draw():
+        observations = observe(draw_values(rng, rates[tasks], kind), tasks, count, kind, "macro")
+        return row.prepare(observations, "observed")
+
+    above, below, outside = count_errors(row, (draw() for _ in range(RUNS)), float(rates.mean()))
+
+    show(f"{count} tasks of {size}, {kind} {rate}", above, below, outside)
+    assert at_most(above, RUNS, ALPHA)
+    assert at_most(below, RUNS, ALPHA)
+    assert at_least(RUNS - outside, RUNS, 1 - ALPHA)
+
+
+@pytest.mark.parametrize("counts", ["macro", "micro"])
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("count", [6, 30])
+def test_the_mean_of_drawn_tasks_is_seldom_beyond_its_bounds(count, size, counts):
+    rng = np.random.default_rng([count, list(SIZES).index(size)])
+    tasks = np.repeat(np.arange(count), [SIZES[size](task) for task in range(count)])
+    row = STATISTICS["overall"]
+
+    def draw():
+        rates = rng.beta(3.2, 0.8, count)
+        values = draw_values(rng, rates[tasks], "binary")
+        return row.prepare(observe(values, tasks, count, "binary", counts, clusters=tasks), "observed")
+
+    above, below, outside = count_errors(row, (draw() for _ in range(RUNS)), 0.8)
+
+    show(f"{count} drawn tasks of {size}, {counts}", above, below, outside)
+    assert at_most(above, RUNS, ALPHA)
+    assert at_most(below, RUNS, ALPHA)
+    assert at_least(RUNS - outside, RUNS, 0.92 if count == 30 else 0.88)

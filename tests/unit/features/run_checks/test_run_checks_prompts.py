@@ -1,0 +1,74 @@
+"""The different prompts that were sent, beside the groups by which the plan counts samples."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from arm_columns import arm_columns, check_inputs
+
+from pytest_crucible.features.run_checks.prompts import check_prompts
+
+
+def finding(*sent: list[tuple[int, ...]], groups: list[str | None] | None = None, equal: bool = False):
+    """Return the finding on arms that were sent these prompts, one list a sample."""
+    arms = [arm_columns(f"v{2 - number}", ["a"] * len(of_arm)) for number, of_arm in enumerate(sent)]
+    stored = SimpleNamespace(prompts=lambda number: dict(enumerate(sent[number])))
+    inputs = check_inputs(*arms, stored=stored, groups=groups or [None] * len(sent[0]))
+    if equal:
+        inputs.plan.features["equal_inputs"] = {"samples": 4, "questions": 2, "declared": 0}
+    [line] = check_prompts(inputs)
+    return line
+
+
+def test_different_prompts_are_counted():
+    line = finding([(k,) for k in range(240)], [(k,) for k in range(240)])
+
+    assert (line.cells, line.differs, line.problem) == (("the same 240", "the same 240"), "", "")
+    assert line.document == [{"samples": 240, "different": 240}] * 2
+    assert finding([(1,), (2,)]).cells == ("2 different",)
+    assert finding([(1,), (2,)], []).cells == ("2 different", "")
+
+
+def test_arms_with_other_prompts_say_on_how_many_samples():
+    line = finding([(1,), (2,), (3,)], [(1,), (5,), (3,)])
+
+    assert (line.cells, line.differs) == (("3 different", "3 different"), "differ on 1 of 3 samples")
+
+
+def test_equal_prompts_in_one_group_are_no_problem():
+    assert finding([(1,), (1,), (2,), (2,)], groups=["a", "a", "b", "b"]).problem == ""
+
+
+def test_equal_prompts_that_count_apart_are_a_problem():
+    line = finding([(1,), (1,), (2,), (3,)])
+
+    assert line.cells == ("3 different among 4 samples",)
+    assert line.problem.startswith("2 of 4 samples were sent the same prompt as one that counts apart")
+    assert line.severity is None
+
+
+def test_a_few_equal_prompts_are_a_note():
+    assert finding([(0,), (0,), *((k,) for k in range(1, 200))]).severity == "note"
+
+
+def test_one_prompt_for_all_samples_is_a_problem():
+    assert finding([(1,)] * 50).problem.startswith("all 50 samples were sent one prompt")
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_different_prompts_in_a_group_are_a_problem_if_equal_inputs_made_it(equal):
+    line = finding([(1,), (2,), (3,), (4,)], groups=["a", "a", "b", "b"], equal=equal)
+
+    assert line.problem.startswith("the test sent different prompts for 2 groups" if equal else "")
+    assert bool(line.problem) == equal
+
+
+def test_another_reply_within_a_conversation_makes_no_other_question():
+    assert finding([(1, 7), (1, 8), (2, 7), (2, 9)], groups=["a", "a", "b", "b"], equal=True).problem == ""
+
+
+def test_without_a_call_there_is_no_line():
+    inputs = check_inputs(arm_columns("v2", []), stored=SimpleNamespace(prompts=lambda number: {}), groups=[])
+
+    assert not list(check_prompts(inputs))
