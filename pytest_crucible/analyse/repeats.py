@@ -32,7 +32,7 @@ def reduce_repeats(measure: Measure, scores: Scores) -> Scores:
         values=values,
         low=low,
         high=high,
-        lost=cells.lost.any(axis=(1, 2, 3, 4)),
+        lost=np.asarray(cells.lost.reshape(len(values), -1).any(axis=1)),
         inapplicable=inapplicable,
         units=cells if cells.values[:1].size > 1 else None,
         own_shares=whole_shares(~np.isnan(values), inapplicable, scores.skipped),

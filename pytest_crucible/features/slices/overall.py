@@ -93,7 +93,7 @@ def are_drawn(codes: Clusters, clusters: Clusters | None) -> bool:
     """Return whether each slice lies in one of the declared groups, so that slices are drawn, too."""
     if clusters is None:
         return False
-    return np.unique(np.stack([codes, clusters]), axis=1).shape[1] == np.unique(codes).size
+    return len(np.unique(np.stack([codes, clusters], axis=1), axis=0)) == len(np.unique(codes))
 
 
 def join_groups(codes: Clusters, clusters: Clusters | None) -> Clusters:
@@ -114,10 +114,10 @@ def _means_of_slices(prepared: Prepared, codes: Clusters) -> Prepared:
     assert prepared.clusters is not None
     weights = stratum_weights(codes, prepared.weights)
     count = int(codes.max()) + 1
-    values = count * np.bincount(codes, weights=weights * prepared.values)
-    first = np.unique(codes, return_index=True)[1]
+    sums = np.bincount(codes, weights=weights * prepared.values)
     # Rounding may put a mean of ones above 1.
-    values = np.clip(values, *prepared.bounds)
+    values = np.clip(np.asarray(count * sums, dtype=np.float64), *prepared.bounds)
+    first = np.unique(codes, return_index=True)[1]
     return replace(
         prepared, values=values, strata=None, weights=None, clusters=prepared.clusters[first], size=codes.size, keys=None
     )  # fmt: skip

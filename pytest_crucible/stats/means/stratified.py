@@ -50,7 +50,7 @@ def stratified_mean(
     """
     weights = stratum_weights(strata, sizes)
     count = int(strata.max()) + 1
-    means = count * np.bincount(strata, weights=weights * values, minlength=count)
+    means = np.asarray(count * np.bincount(strata, weights=weights * values), dtype=np.float64)
     labels = np.arange(values.size) if clusters is None else check_clustered(values, clusters)[1]
     # One row for each cluster in each stratum: a cluster may lie in several.
     pairs, rows = np.unique(np.stack([strata, labels]), axis=1, return_inverse=True)
@@ -92,7 +92,8 @@ def weighted_units(values: Array, weights: Array, clusters: Codes | None) -> Uni
     if clusters is None:
         return UnitSums(weights * values, weights)
     _, codes, _ = check_clustered(values, clusters)
-    return UnitSums(np.bincount(codes, weights=weights * values), np.bincount(codes, weights=weights))
+    totals, sizes = (np.bincount(codes, weights=part).astype(np.float64) for part in (weights * values, weights))
+    return UnitSums(totals, sizes)
 
 
 def stratified_interval(mean: StratifiedMean, *, level: float, is_binary: bool) -> Interval | None:

@@ -8,11 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import scipy
-from answer_builders import analysis_inputs, arm
+from answer_builders import analysis_inputs, arm, reply_rows
+from plan_builders import plan_of
 
 from pytest_crucible.analyse.analysis import analyse, score_table
+from pytest_crucible.plan.design import contrasts_with_baselines
 from pytest_crucible.plan.targets import parse_contrast
-from pytest_crucible.records import MetricFacts
+from pytest_crucible.records import MetricFacts, Sample
 from pytest_crucible.stats import estimate as estimate_values
 
 PASSES = MetricFacts(name="m", kind="binary", low=0.0, high=1.0)
@@ -188,3 +190,31 @@ def test_of_equal_tasks_the_comparison_is_that_of_the_mean(scores):
     assert macro.difference == pytest.approx(plain.difference)
     assert macro.evidence.observed.lower == pytest.approx(plain.evidence.observed.lower)
     assert macro.evidence.observed.proof_p == pytest.approx(plain.evidence.observed.proof_p)
+
+
+def test_with_a_random_factor_there_is_no_interval(scores):
+    inputs = analysis_inputs(
+        reply_rows([[value, value] for value in scores]),
+        metrics=[SCORE],
+        targets=["overall(m by task, macro) >= 0.5"],
+        n=len(scores),
+        repeats=2,
+        rounds=2,
+    )
+    inputs = replace(inputs, expected=[None] * 56, metadata=[{"task": task} for task in ["law", "tax"] * 28])
+
+    result = analyse(inputs, score_table(inputs), alpha=0.05, family_size=1).targets[0]
+
+    assert (result.estimate.interval, result.evidence.observed.lower) == (None, None)
+    assert result.note.startswith("a mean over slices has no interval that counts rounds")
+
+
+def test_a_comparison_over_tasks_is_planned_by_the_samples_that_it_counts_for():
+    samples = [Sample(id=str(k), input="", metadata={"task": "law" if k < 90 else "tax"}) for k in range(100)]
+    texts = ("overall(m by task, macro)", "overall(m by task, micro)")
+
+    planned = contrasts_with_baselines(map(parse_contrast, texts), plan_of("v2", "v1").arms, samples)
+
+    # Two tasks: 2^2 / (1 / 90 + 1 / 10) samples, and two groups.
+    assert [contrast.slice_size for contrast in planned] == [36, 2]
+    assert [contrast.slice for contrast in planned] == ["", ""]
