@@ -81,7 +81,7 @@ def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) 
         contrasts=(),
         arms_differ_in=(),
         features={},
-        is_imported=False,
+        is_imported=section.pop("is_imported", False),
     )
     fields: dict[str, Any] = {
         "plan": plan,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -172,7 +171,8 @@ class _Log:
 def _without_transcript(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return a sample with its first request in place of its transcript; `settings` are those of the log."""
     lean = {name: value for name, value in sample.items() if name not in _TRANSCRIPT}
-    call = next((event for event in sample.get("events") or () if _is_request(event)), {})
+    events: Sequence[Mapping[str, Any]] = sample.get("events") or ()
+    call: Mapping[str, Any] = next(filter(_is_request, events), {})
     return {**lean, "prompt": _prompt(sample), "parameters": _call_settings(call, settings)}
 
 
@@ -201,7 +201,7 @@ def _settings(*configs: Mapping[str, Any] | None) -> dict[str, Any]:
 
 MEAN = "mean"
 # Reducers whose values are from 0 to 1, whatever they reduce.
-_SHARES = re.compile(r"(pass_at|pass_k|at_least)(_\d+)?")
+_SHARES = frozenset({"pass_at", "pass_k", "at_least"})
 
 
 def _reducers(reductions: Sequence[Mapping[str, Any]], config: Mapping[str, Any]) -> list[str]:
@@ -261,7 +261,9 @@ def _find_shares(spec: Spec, samples: Sequence[Mapping[str, Any]], log: _Log, na
         for name in names
     }
     rated = _graded_metrics([*samples, *reduced]) | accuracies(spec, plain.values())
-    return {name for name, base in plain.items() if base in rated or _SHARES.fullmatch(name.rpartition(".")[2])}
+    # A reducer's name ends in its number of epochs.
+    kinds = {name: name.rpartition(".")[2].rstrip("_0123456789") for name in plain}
+    return {name for name, base in plain.items() if base in rated or kinds[name] in _SHARES}
 
 
 def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:

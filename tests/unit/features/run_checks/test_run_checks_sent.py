@@ -49,3 +49,13 @@ def test_the_model_and_its_address_are_not_among_the_settings_that_must_be_equal
 
 def test_an_arm_without_calls_has_no_line():
     assert not list(check_sent(check_inputs(arm_columns("v2", []))))
+
+
+def test_settings_of_files_are_not_declared_by_their_arms():
+    """They are what was sent. A file may have them without the requests."""
+    arms = [arm_columns(name, [], parameters={"temperature": heat}) for name, heat in (("v2", 0), ("v1", 1))]
+    (finding,) = check_sent(check_inputs(*arms, is_imported=True))
+    assert (finding.cells, finding.differs) == (("temperature 0", "temperature 1"), "differs: temperature")
+    assert finding.problem == (
+        "the arms were sent different temperature (temperature: v2 0, v1 1): a difference of the arms may come from that"
+    )
