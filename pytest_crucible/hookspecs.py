@@ -285,5 +285,10 @@ def pytest_crucible_kept_runs(store: RunStore) -> Iterable[str]:  # type: ignore
 
 
 @hookspec
+def pytest_crucible_check_run(run: Run) -> Iterable[ReproductionCheck]:  # type: ignore[empty-body]  # a hook has none
+    """Return the checks of `crucible doctor RUN` on what the feature shows of a run; called with its analysis."""
+
+
+@hookspec
 def pytest_crucible_check_store(store: RunStore, location: str) -> Iterable[ReproductionCheck]:  # type: ignore[empty-body]  # a hook has none
     """Return the checks of `crucible doctor` on what the feature keeps in a run store; `location` is as it was typed."""

@@ -40,6 +40,7 @@ from pytest_crucible.features.cns3 import plugin as cns3_plugin
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import LostReason
+from pytest_crucible.records.reasoning_forms import FORMS
 from pytest_crucible.runs.plugins import commands as commands_of_program
 from pytest_crucible.runs.plugins import metrics as named_metrics
 from pytest_crucible.session.markers import MARKERS
@@ -398,6 +399,13 @@ def test_the_page_of_metrics_names_every_metric() -> None:
 
 
 CNS3_METRICS = tuple(cns3_plugin.pytest_crucible_metrics())
+
+
+def test_the_page_of_metrics_has_every_form_of_reasoning() -> None:
+    page = (DOCS / "reference/metrics.md").read_text(encoding="utf-8").replace("\\|", "|")
+    missing = [form.opening for form in FORMS if not all(text in page for text in (form.opening, form.source))]
+
+    assert not missing
 
 
 @pytest.mark.parametrize("name", CNS3_METRICS)

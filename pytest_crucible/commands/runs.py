@@ -22,6 +22,7 @@ from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.report.printable import aligned_lines
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.provenance import ReproductionCheck, reproduction_checks, utc_now
 from pytest_crucible.runs.run_store import existing_store
@@ -222,8 +223,10 @@ def _check_run(where: str, named: str) -> Iterator[ReproductionCheck]:
         run = opened.find_run(named)
         experiments = opened.experiments(run)
         facts, sent = opened.run(run), {plan.nodeid: sent_text(opened, key, plan) for key, plan, _ in experiments}
+        of_features = program_plugins().hook.pytest_crucible_check_run(run=load_run(opened, run))
     texts = {nodeid: text for nodeid, text in sent.items() if text}
     yield from reproduction_checks(facts, [plan for _, plan, _ in experiments], Path.cwd(), collect_plans, texts)
+    yield from (check for checks in reversed(of_features) for check in checks)
 
 
 def _check_place(where: str) -> Iterator[ReproductionCheck]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 from pytest_crucible.datasets.columns import iterate_fields, text_of
@@ -13,13 +14,16 @@ from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.plan import EqualInputs
 from pytest_crucible.records.serialize import canonical
 
+Parts = Mapping[str, str]
+"""Sample's id -> the part within which its input is compared, such as the arm of a sample that only one arm has."""
 
-def group_equal_inputs(dataset: Dataset) -> Dataset:
+
+def group_equal_inputs(dataset: Dataset, parts: Parts = MappingProxyType({})) -> Dataset:
     """Return the dataset with the samples of one question in one group, and groups that share a question joined.
 
     The same dataset where this changes no group. Its hash covers the new groups.
     """
-    questions = find_equal_questions(dataset.samples)
+    questions = find_equal_questions(dataset.samples, parts)
     labels = [_label(sample) for sample in dataset.samples] if questions else []
     if all(labels[position] == labels[first] for position, first in questions.items()):
         return dataset
@@ -30,9 +34,9 @@ def group_equal_inputs(dataset: Dataset) -> Dataset:
     )
 
 
-def count_equal_inputs(samples: Sequence[Sample]) -> EqualInputs | None:
+def count_equal_inputs(samples: Sequence[Sample], parts: Parts = MappingProxyType({})) -> EqualInputs | None:
     """Return how many samples and declared groups ask how many questions; None if equal inputs made no group."""
-    firsts = find_equal_questions(samples) if samples and samples[0].joined_group is not None else {}
+    firsts = find_equal_questions(samples, parts) if samples and samples[0].joined_group is not None else {}
     # A half of the samples may have none.
     if not firsts:
         return None
@@ -43,24 +47,25 @@ def count_equal_inputs(samples: Sequence[Sample]) -> EqualInputs | None:
     )
 
 
-def find_equal_questions(samples: Sequence[Sample]) -> Mapping[int, int]:
+def find_equal_questions(samples: Sequence[Sample], parts: Parts = MappingProxyType({})) -> Mapping[int, int]:
     """Return position -> position of the first sample with equal input, expected value and metadata, where it is another one.
 
-    Empty inputs are no questions, and values that JSON has no form for equal nothing. One input of all samples does not tell
-    them apart, so that the test reads something else (their ids, for example), or all of the run is about one question: then
-    nothing is returned.
+    Empty inputs are no questions, and values that JSON has no form for equal nothing. One input of all samples (of each part)
+    does not tell them apart, so that the test reads something else, such as their ids, or all of the run is about one question:
+    then nothing is returned.
 
     >>> find_equal_questions([Sample(id="a", input="2+2"), Sample(id="b", input="3+3"), Sample(id="c", input="2+2")])
     {2: 0}
     """
     repeated = _repeated_inputs(samples)
-    firsts: dict[str, int] = {}
+    firsts: dict[tuple[str | None, str], int] = {}
     positions: dict[int, int] = {}
-    for position, (_, prompt, expected, _, metadata) in enumerate(iterate_fields(samples)) if repeated else ():
-        key = _question(prompt, expected, metadata) if _hash_input(prompt) in repeated else None
-        if key is not None and firsts.setdefault(key, position) != position:
-            positions[position] = firsts[key]
-    return {} if len(positions) == len(samples) - 1 else positions
+    for position, (name, prompt, expected, _, metadata) in enumerate(iterate_fields(samples)) if repeated else ():
+        text = _question(prompt, expected, metadata) if _hash_input(prompt) in repeated else None
+        if text is not None and (first := firsts.setdefault((parts.get(name), text), position)) != position:
+            positions[position] = first
+    different = len(samples) - len(positions)
+    return {} if different == max(len(set(parts.values())), 1) else positions
 
 
 def _repeated_inputs(samples: Sequence[Sample]) -> set[int]:

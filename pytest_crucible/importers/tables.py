@@ -168,7 +168,9 @@ def _with_inputs(
     rows: Sequence[tuple[int, Mapping[str, Any]]], role: Mapping[str, str], chosen: Mapping[str, str]
 ) -> dict[str, str]:
     """Return the roles without a usual name of inputs or expected values that are the ids, or numbers, or differ in a sample."""
-    units = [tuple(str(row.get(role.get(name, ""))) for name in ("task", "arm", "sample")) for _, row in rows]
+    names = ["task", "arm", "sample"]
+    is_numbered = role.get("sample") == NUMBERED
+    units = [(line if is_numbered else 0, *(str(row.get(role.get(name, ""))) for name in names)) for line, row in rows]
     remaining = dict(role)
     for name in {"input", "expected"} & role.keys() - chosen.keys():
         values = [row.get(role[name]) for _, row in rows]

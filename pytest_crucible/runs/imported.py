@@ -44,7 +44,7 @@ from pytest_crucible.records import (
     Value,
 )
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.plan import EQUAL_INPUTS, IMPORTED, LEFT_OUT
+from pytest_crucible.records.plan import EQUAL_INPUTS, IMPORTED, LEFT_OUT, EqualInputs
 from pytest_crucible.records.serialize import canonical, pick
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.plan_lines import equal_input_lines
@@ -224,8 +224,9 @@ class ImportedTask:
         assumptions = [sentence for name, sentence in assumed.items() if name in decisive - estimated]
         path = next(file.path for file in files if task.name in {results.task for results in file.results})
         rows = identify(task.name, samples)
-        dataset = group_equal_inputs(rows) if wishes.equal_inputs == "group" else rows
+        dataset, equal = _group_questions(task, rows) if wishes.equal_inputs == "group" else (rows, None)
         plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
+        plan = EQUAL_INPUTS.on(plan, equal)
         check_repeats(targets, contrasts_of_task, plan.repeats)
         grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
         notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)
@@ -261,7 +262,26 @@ def _plan(
         fingerprint=Fingerprint(dataset=rows_sha256, function=_sha(task.name), metrics=metrics, sampling=""),
         open_metrics=False,
     )
-    return EQUAL_INPUTS.on(LEFT_OUT.on(plan, task.left_out), count_equal_inputs(dataset.samples))
+    return LEFT_OUT.on(plan, task.left_out)
+
+
+def _group_questions(task: Task, rows: Dataset) -> tuple[Dataset, EqualInputs | None]:
+    """Return the samples in the groups that equal questions make: by prompts, where the files have those that were sent."""
+    parts = _own_arms(task)
+    prompts = {row.sample: row.prompt for arm in reversed(task.arms) for row in reversed(arm.rows)}
+    if any(prompts.get(sample.id) is None for sample in rows.samples):
+        grouped = group_equal_inputs(rows, parts)
+        return grouped, count_equal_inputs(grouped.samples, parts)
+    as_sent = (replace(sample, input=prompts[sample.id], expected=None, metadata={}) for sample in rows.samples)
+    sent = group_equal_inputs(identify(rows.name, as_sent), parts)
+    equal = count_equal_inputs(sent.samples, parts)
+    groups = zip(rows.samples, (sample.joined_group for sample in sent.samples), strict=True)
+    return identify(rows.name, (replace(sample, joined_group=group) for sample, group in groups)), equal
+
+
+def _own_arms(task: Task) -> dict[str, str]:
+    """Return sample -> arm of a task whose arms have samples of their own: equal inputs of two arms pair nothing."""
+    return {row.sample: arm.arm for arm in task.arms for row in arm.rows} if task.unpaired else {}
 
 
 def _samples(task: Task) -> tuple[Sample, ...]:

@@ -94,8 +94,8 @@ class StoredExperiment:
             return None
         key, run = earlier
         own = own_settings(self.plan.arms[arm])
-        sent = [load_sent(self.store, each, own) for each in (arm_key(self.store, self.key, arm), key)]
-        unlike = unlike_places(*sent, self.plan.arms[arm])
+        sent = load_sent(self.store, arm_key(self.store, self.key, arm), own)
+        unlike = unlike_places(sent, load_sent(self.store, key, own), self.plan.arms[arm])
         answers = move_units(outcomes.load_arm(self.store, key, arm), lambda place: None if place in unlike else place)
         return (run, answers) if answers.positions else None
 

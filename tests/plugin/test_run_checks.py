@@ -156,6 +156,18 @@ def test_parameters_that_only_the_test_passes_are_named_where_arms_differ(served
     )
 
 
+def test_doctor_names_what_is_wrong_with_a_run(served, server):
+    served.run(*BOTH)
+    quiet = served.command("doctor", "latest")
+    quiet.stdout.fnmatch_lines(["ok * test_sums.py::test_sums: what was measured: sent temperature 0; answered by *"])
+
+    server.behave(names="base")
+    served.run(*BOTH, "--crucible-cache=off", "--crucible-fresh")
+    loud = served.command("doctor", "latest")
+    loud.stdout.fnmatch_lines([f"differs * test_sums.py::test_sums: what was measured: {ONE}"])
+    assert loud.ret == 1
+
+
 def test_compare_of_two_stored_runs_has_the_same_lines(served, server):
     server.behave(names="base")
     for name in ("v2", "v1"):

@@ -252,6 +252,31 @@ def test_names_that_are_none_are_refused(suite, names):
     ) in result.stderr.lines
 
 
+@pytest.mark.parametrize(
+    ("options", "replies"), [(["--crucible-rounds=2"], 80), (["-ocrucible_stages=smoke: 5, full"], 40)]
+)
+def test_repeats_rounds_and_stages_are_compared_each_with_its_own(suite, monkeypatch, options, replies):
+    suite.script(SCRIPTS)
+    suite.test(TEST.replace('metrics=["exact_match"]', 'metrics=["exact_match"], epochs=2, fixed=["rounds"]'))
+    options = (*BOTH, *options)
+    monkeypatch.setenv("EFFORT", "high")
+    suite.run(*options)
+    assert count_calls(suite) == {"answer": replies, "base": replies}
+    suite.forget_calls()
+    suite.run(*options)
+    assert count_calls(suite) == {"answer": replies, "base": 0}
+    suite.forget_calls()
+    monkeypatch.setenv("EFFORT", "low")
+
+    document = suite.json(*options)
+
+    assert count_calls(suite) == {"answer": replies, "base": replies}
+    cache = document["experiments"][0]["sections"]["cache"]
+    effort = {"sent": "low", "stored": "high"}
+    assert cache["sent_again"] == {"base": {"replies": replies, "differences": {"reasoning_effort": effort}}}
+    assert cache["reused"] == {}
+
+
 def test_a_budget_pays_for_the_samples_that_are_sent_again(measured, monkeypatch):
     monkeypatch.setenv("EFFORT", "low")
     result = measured.run(*BOTH, "--crucible-budget=40 requests")

@@ -16,8 +16,8 @@ from pytest_crucible.records.usage import JUDGE
 from pytest_crucible.stats.proportions.exact import two_exact_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_bound
 
-SURE = 0.01
-"""The error rate of a problem: of a bound, and of a test."""
+SURE = 0.005
+"""The error rate of a bound, and of a test: together a false problem in at most 1 % of experiments."""
 MOST_DIFFERENT = 0.01
 """The share of samples with other verdicts on equal inputs up to which a judge adds little noise."""
 
@@ -179,7 +179,7 @@ def contradiction(judged: Judged, differing: Iterable[tuple[str, int | None]]) -
     judges = " and ".join(sorted({judge.partition(":")[2] for judge, _ in differing}))
     return (
         f"judge {judges} gave equal inputs different verdicts on {k:,} of {n:,} samples ({share_text(k, n)}): equal replies "
-        "get different scores; votes=3 or temperature 0 makes them alike"
+        "get different scores; votes=3 or temperature 0 makes that rarer"
     )
 
 

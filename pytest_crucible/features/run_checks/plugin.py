@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    from pytest_crucible.records import Run
+    from pytest_crucible.runs.provenance import ReproductionCheck
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.experiment import ExperimentDraft
 
@@ -17,6 +20,14 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 def pytest_crucible_commands() -> dict[str, str]:
     return {"calibrate --server": "pytest_crucible.features.run_checks.server_command:calibrate_server"}
+
+
+def pytest_crucible_check_run(run: Run) -> Iterator[ReproductionCheck]:
+    """Yield what was measured in each experiment, and every problem of it."""
+    from pytest_crucible.features.run_checks.section import measured_checks
+
+    for analysis in run.experiments:
+        yield from measured_checks(analysis)
 
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:

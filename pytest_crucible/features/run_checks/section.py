@@ -24,7 +24,9 @@ from pytest_crucible.features.run_checks.reasoning import check_reasoning
 from pytest_crucible.features.run_checks.refreshed import check_refreshed
 from pytest_crucible.features.run_checks.sent import check_sent
 from pytest_crucible.features.run_checks.training_prompts import check_training_prompts
+from pytest_crucible.records import Analysis
 from pytest_crucible.records.serialize import pick
+from pytest_crucible.runs.provenance import ReproductionCheck
 from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
@@ -114,6 +116,18 @@ def view(measured: Measured, claims: Sequence[Claim]) -> View:
             for rated in measured.findings
         ],
     )
+
+
+def measured_checks(analysis: Analysis) -> Iterator[ReproductionCheck]:
+    """Yield a check for each problem of an experiment; or one that says what was measured."""
+    outcome = analysis.sections.get("run_checks")
+    if outcome is None or not isinstance(outcome.result, Measured):
+        return
+    subject = f"{analysis.plan.nodeid}: what was measured"
+    problems = [rated.finding.problem for rated in outcome.result.findings if not rated.is_quiet]
+    yield from (ReproductionCheck(subject, False, problem) for problem in problems)
+    if not problems:
+        yield from (ReproductionCheck(subject, True, note.text) for note in _summary(outcome.result))
 
 
 def _summary(measured: Measured) -> tuple[Note, ...]:

@@ -98,6 +98,25 @@ def test_a_part_of_the_samples_counts_its_own_questions():
     assert count_equal_inputs([]) is None
 
 
+def test_inputs_are_compared_within_parts():
+    rows = dataset("a", "b", "a", "a", "b", "a")
+    arms = {f"q{k}": "v2" if k < 3 else "v1" for k in range(6)}
+
+    grouped = group_equal_inputs(rows, arms)
+
+    assert clusters(grouped) == [
+        "sample q0 +1",
+        "sample q1",
+        "sample q0 +1",
+        "sample q3 +1",
+        "sample q4",
+        "sample q3 +1",
+    ]
+    assert count_equal_inputs(grouped.samples, arms) == EqualInputs(samples=4, questions=2)
+    one_each = dataset(*["Stack the blocks."] * 6)
+    assert group_equal_inputs(one_each, arms) is one_each
+
+
 @given(st.lists(st.tuples(st.sampled_from("abcdefgh"), st.sampled_from("1234567")), min_size=1, max_size=14))
 def test_two_samples_are_in_one_group_where_a_chain_of_equal_inputs_and_groups_joins_them(pairs):
     grouped = clusters(group_equal_inputs(dataset(*(text for text, _ in pairs), group=[group for _, group in pairs])))

@@ -247,3 +247,46 @@ def test_duplicates_of_a_sample_share_a_group():
         ("a (2)", "sample a"),
     ]
     assert {row.group for row in number_repeats([Row(sample=name) for name in "abab"])} == {None}
+
+
+def planned(*arms: Results, **options):
+    files = [file(results, path=f"{results.arm}.json") for results in arms]
+    (task,) = ImportedRun.of(files, ImportOptions(**options)).tasks
+    return task
+
+
+def asking(arm: str, **columns) -> Results:
+    """Results of four samples, whose fields are these."""
+    fields = [{name: values[k] for name, values in columns.items()} for k in range(4)]
+    rows = [Row(sample=str(k), scores={"m": float(arm == "a")}, **fields[k]) for k in range(4)]
+    return Results(task="t", arm=arm, rows=rows, identity=arm)
+
+
+@pytest.mark.parametrize(
+    ("columns", "groups"),
+    [
+        ({"input": ["x", "y", "x", "x"]}, 2),
+        ({"input": ["x", "y", "x", "x"], "expected": [1, 1, 1, 2]}, 3),
+        # The prompts that were sent decide, where the file has all of them.
+        ({"input": ["w", "x", "y", "z"], "prompt": ["p", "q", "p", "r"]}, 3),
+        ({"input": ["x", "y", "x", "x"], "prompt": ["p", "q", "r", "s"]}, None),
+        ({"input": ["x", "y", "x", "x"], "prompt": ["p", "q", "p", None]}, 2),
+        ({"input": ["x", "x", "x", "x"], "prompt": ["p", "p", "p", "p"]}, None),
+    ],
+)
+def test_equal_questions_of_a_file_are_a_group(columns, groups):
+    task = planned(asking("a", **columns), asking("b", **columns))
+
+    assert task.plan.groups == groups
+    assert any("different inputs" in note for note in task.notes) == (groups is not None)
+    assert planned(asking("a", **columns), equal_inputs="keep").plan.groups is None
+
+
+def test_equal_questions_of_arms_with_samples_of_their_own_pair_nothing():
+    columns = {"input": ["x", "y", "x", "z"]}
+
+    task = planned(asking("a", **columns), asking("b", **columns), unpaired=True)
+
+    clusters = {sample.id: sample.cluster for sample in task.samples}
+    assert clusters["a: 0"] == clusters["a: 2"] != clusters["b: 0"] == clusters["b: 2"]
+    assert task.plan.groups == 6

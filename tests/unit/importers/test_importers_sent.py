@@ -30,8 +30,8 @@ MESSAGES = [
 ]
 
 
+class TestReducers:
     """V2 is right in one epoch of four on each sample, so that its best epoch is right; v1 in all four on four of ten samples."""
-    """In each sample one epoch of v2 in four is right, so that its best is; v1 is right four times on four of ten samples."""
 
     def test_the_declared_reducer_is_the_score(self):
         run = evaluate(*BEST)

@@ -66,7 +66,7 @@ def test_a_judge_that_often_contradicts_itself_is_a_problem():
 
     assert finding.problem == (
         "judge critic gave equal inputs different verdicts on 10 of 20 samples (27.2 to 72.8 % at 95 %): equal replies "
-        "get different scores; votes=3 or temperature 0 makes them alike"
+        "get different scores; votes=3 or temperature 0 makes that rarer"
     )
 
 
