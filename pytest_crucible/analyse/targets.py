@@ -218,7 +218,8 @@ def _uneven(measure: Measure, metrics: Sequence[ScoredMetric], scored: Flags) ->
     average the replies to a sample first.
     """
     scores, row = metrics[0].scores, row_of(measure)
-    if scores.units is None or not scored.any():
+    # A mean by sample, or the chance of draws, is one value of each cell of replies.
+    if scores.units is None or measure.by_sample or row.chances is not None or not scored.any():
         return ""
     counts = (~np.isnan(scores.units.values[scored])).reshape(int(scored.sum()), -1).sum(axis=1)
     if counts.min() == counts.max():
