@@ -69,22 +69,21 @@ def compare_arms(
     if not row_of(contrast).higher_is_better(contrast, facts):
         first, second = second, first
     difference = compare_unpaired_means(first, second, alpha)
-    difference = replace(
-        difference, ratio=GEOMETRIC_MEANS if by_ratio else "", **_spread(difference, first.values, second.values)
-    )
+    difference = replace(difference, ratio=GEOMETRIC_MEANS if by_ratio else "")
+    difference = _with_spread(difference, first.values, second.values)
     return without_unfounded_proof(contrast, facts, difference)
 
 
 _OPEN = (-math.inf, math.inf)
 
 
-def _spread(difference: Difference, first: Floats, second: Floats) -> dict[str, float]:
-    """Return what plans the next run: the deviation of the difference, where no groups make it another one."""
+def _with_spread(difference: Difference, first: Floats, second: Floats) -> Difference:
+    """Return the difference with the deviation that plans the next run, where no groups make it another one."""
     sizes = first.size, second.size
     if difference.clusters is not None or min(sizes) < 2:
-        return {}
+        return difference
     errors = [float(np.var(values, ddof=1)) / values.size for values in (first, second)]
-    return {"deviation": math.sqrt(sum(sizes) * sum(errors)), "dof": float(sum(sizes) - 2)}
+    return replace(difference, deviation=math.sqrt(sum(sizes) * sum(errors)), dof=float(sum(sizes) - 2))
 
 
 def keep_own_samples(

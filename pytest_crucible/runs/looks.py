@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -96,9 +97,7 @@ class Looks:
             place = draws.place(unit.variant % draws.prompts, unit.repeat)
             gone[draws.twin(unit.variant), unit.arm].add((unit.position, place))
         for (twin, arm), places in gone.items():
-            remaining = move_units(
-                self._arms[twin][arm].outcomes(), lambda place, places=places: None if place in places else place
-            )
+            remaining = move_units(self._arms[twin][arm].outcomes(), partial(_unless_in, places))
             self._arms[twin][arm] = ArmRows(remaining, self._plan.draws(arm))
         self._complete = 0
 
@@ -141,6 +140,10 @@ class Looks:
             for arm, counts in self._awaited.items()
             if arm in self.live
         )
+
+
+def _unless_in(places: Collection[Place], place: Place) -> Place | None:
+    return None if place in places else place
 
 
 @dataclass(slots=True)

@@ -71,8 +71,8 @@ def read_shapes(arm: str, adapter: str, files: Mapping[str, str], folders: Seque
         prompts = list(_read_prompts(path)) if path.is_file() and hash_file(path) == sha256 else []
         rows += prompts
         unread = unread if prompts else name
-    prompts = (as_sent(part, adapter) for prompt in rows for part in prompts_before_answers(prompt))
-    shaped = filter(None, map(shape_prompt, prompts))
+    sent = (as_sent(part, adapter) for prompt in rows for part in prompts_before_answers(prompt))
+    shaped = filter(None, map(shape_prompt, sent))
     return TrainedShapes(arm=arm, rows=len(rows), shapes=summarise_shapes(shaped), unread=unread)
 
 
