@@ -8,11 +8,12 @@ from collections.abc import Iterator
 import numpy as np
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding
-from pytest_crucible.records import Contrast
+from pytest_crucible.records import Arm, Contrast
 from pytest_crucible.stats.number_format import quantity
 
 ENDS = {"length": "cut", "content_filter": "withheld", "blocked": "blocked"}
 EMPTY = "empty"
+TOOL_CALLS = ("tool_calls", "tool_use", "function_call")
 LEAST_SHARE = 0.25
 """Of a difference: below it, the replies' ends do not explain a verdict."""
 
@@ -23,10 +24,17 @@ def check_ends(inputs: CheckInputs) -> Iterator[Finding]:
     if not any(counts):
         return
     remarks = dict(_explanations(inputs))
+    problems = [f"{subject}: {sentence}" for subject, sentence in remarks.items()]
+    problems += [
+        f"{of_arm['cut']:,} of {quantity(len(columns.replies.texts), 'reply')} of {columns.arm.name} were cut"
+        f"{_limit(columns.arm)}: verdicts are mostly about this limit"
+        for columns, of_arm in zip(inputs.arms, counts, strict=True)
+        if 2 * of_arm["cut"] > len(columns.replies.texts)
+    ]
     yield Finding(
         check="ends",
         cells=tuple(", ".join(f"{number:,} {end}" for end, number in of_arm.items()) or "0" for of_arm in counts),
-        problem="; ".join(f"{subject}: {sentence}" for subject, sentence in remarks.items()),
+        problem="; ".join(problems),
         document=[dict(of_arm) for of_arm in counts],
         remarks=remarks,
     )
@@ -39,16 +47,16 @@ def count_ends(columns: ArmColumns) -> Counter[str]:
 
 
 def end_of(finish: str, text: object) -> str:
-    """Return the unusual end of a reply; empty for a usual one.
+    """Return the unusual end of a reply; empty for a usual one. A call of a tool has no text.
 
     >>> end_of("length", "It is"), end_of("stop", ""), end_of("stop", "4")
     ('cut', 'empty', '')
     """
-    return ENDS.get(finish, EMPTY if text == "" else "")
+    return ENDS.get(finish, EMPTY if text == "" and finish not in TOOL_CALLS else "")
 
 
 def _explanations(inputs: CheckInputs) -> Iterator[tuple[str, str]]:
-    """Yield the subject of each comparison in which the candidate loses by its replies' ends, and a sentence."""
+    """Yield the subject of each comparison whose difference comes from the replies' ends, and a sentence."""
     ends = [_end_by_sample(columns) for columns in inputs.arms]
     for contrast in inputs.plan.contrasts:
         baseline = [arm.name for arm in inputs.plan.arms].index(contrast.baseline)
@@ -67,27 +75,34 @@ def _end_by_sample(columns: ArmColumns) -> dict[int, str]:
 def _explain(
     inputs: CheckInputs, contrast: Contrast, baseline: int, ours: dict[int, str], theirs: dict[int, str]
 ) -> str:
-    """Return how much of a loss lies on samples where only the candidate's reply was cut, withheld or empty."""
+    """Return how much of a difference lies on samples where only the worse arm's reply was cut, withheld or empty."""
     scores = inputs.section.scores.get(contrast.metric)
-    positions = sorted(ours.keys() - theirs.keys())
-    if scores is None or contrast.statistic != "mean" or not positions:
+    if scores is None or contrast.statistic != "mean" or not ours.keys() ^ theirs.keys():
         return ""
     sign = -1.0 if inputs.section.facts[contrast.metric].direction == "lower" else 1.0
     loss = sign * (scores[baseline].values - scores[0].values)
     both = ~np.isnan(loss)
-    whole = float(loss[both].sum())
-    part = float(np.nansum(loss[positions]))
     is_share = bool(((scores[0].values[both] >= 0) & (scores[0].values[both] <= 1)).all())
-    if whole <= 0 or part < LEAST_SHARE * whole or not is_share:
+    whole = float(loss[both].sum())
+    worse, ends, others = (0, ours, theirs) if whole > 0 else (baseline, theirs, ours)
+    positions = sorted(ends.keys() - others.keys())
+    part = float(np.nansum(loss[positions]))
+    if not whole or part / whole < LEAST_SHARE or not is_share:
         return ""
-    return _loss_sentence(inputs, part, whole, int(both.sum()), Counter(ours[position] for position in positions))
+    counts = Counter(ends[position] for position in positions)
+    return _loss_sentence(inputs.arms[worse].arm, part, whole, int(both.sum()), counts)
 
 
-def _loss_sentence(inputs: CheckInputs, part: float, whole: float, samples: int, ends: Counter[str]) -> str:
-    """Return `15.0 of the 24.2 lost points are replies cut at max_tokens = 64`, for losses in points of 0 to 1."""
+def _loss_sentence(worse: Arm, part: float, whole: float, samples: int, ends: Counter[str]) -> str:
+    """Return `15.0 of the 24.2 lost points are on ...`, for losses of the candidate in points of 0 to 1; else `gained`."""
     most = ends.most_common(1)[0][0]
-    limit = inputs.plan.candidate.parameters.get("max_tokens") if most == "cut" else None
-    lost = f"{100 * part / samples:.1f} of the {100 * whole / samples:.1f} lost points"
+    points = f"{100 * abs(part) / samples:.1f} of the {100 * abs(whole) / samples:.1f} {'lost' if whole > 0 else 'gained'} points"
     where = quantity(ends.total(), "sample")
-    at = "" if limit is None else f" at max_tokens = {limit}"
-    return f"{lost} are on {where} where only the reply of {inputs.plan.candidate.name} was {most}{at}"
+    kinds = " or ".join(end for end, _ in ends.most_common())
+    at = _limit(worse) if most == "cut" else ""
+    return f"{points} are on {where} where only the reply of {worse.name} was {kinds}{at}"
+
+
+def _limit(arm: Arm) -> str:
+    limit = arm.parameters.get("max_tokens")
+    return "" if limit is None else f" at max_tokens = {limit}"
