@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import Any
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding
@@ -28,13 +29,14 @@ def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
     if not any(sent):
         return
     differing = [name for name in _names(sent) if _differs(name, sent)]
+    first = {name: _first_difference(name, sent) for name in differing}
     declared = declared_differences(inputs)
     undeclared = [name for name in differing if not declared.intersection((name, "*"))]
     yield Finding(
         check="sent",
-        cells=tuple(_describe(settings) for settings in sent),
+        cells=tuple(_describe(settings, first) for settings in sent),
         differs=f"differs: {', '.join(differing)}" if differing else "",
-        problem=_problem(undeclared, inputs, sent) if undeclared else "",
+        problem=_problem(undeclared, inputs, sent, first) if undeclared else "",
         document=[{name: dict(kinds) for name, kinds in settings.items()} for settings in sent],
     )
 
@@ -83,10 +85,10 @@ def _differs(name: str, sent: list[dict[str, Kinds]]) -> bool:
     return len({frozenset(settings.get(name, {"": 1})) for settings in sent if settings}) > 1
 
 
-def _problem(names: list[str], inputs: CheckInputs, sent: list[dict[str, Kinds]]) -> str:
+def _problem(names: list[str], inputs: CheckInputs, sent: list[dict[str, Kinds]], first: Mapping[str, int]) -> str:
     name = names[0]
     values = [
-        f"{columns.arm.name} {_values(settings.get(name))}"
+        f"{columns.arm.name} {_values(settings.get(name), first[name])}"
         for columns, settings in zip(inputs.arms, sent, strict=True)
         if settings
     ]
@@ -101,18 +103,36 @@ def _problem(names: list[str], inputs: CheckInputs, sent: list[dict[str, Kinds]]
     )
 
 
-def _values(kinds: Mapping[str, int] | None) -> str:
-    return " and ".join(_short(value) for value in kinds) if kinds else "none"
+def _first_difference(name: str, sent: list[dict[str, Kinds]]) -> int:
+    """Return the number of characters that all values of a setting begin with."""
+    texts = [_text(value) for settings in sent for value in settings.get(name, ()) if value]
+    return sum(1 for _ in takewhile(lambda letters: len({*letters}) == 1, zip(*texts, strict=False)))
 
 
-def _describe(settings: Mapping[str, Kinds]) -> str:
-    return ", ".join(f"{name} {_values(kinds)}" for name, kinds in settings.items())
+def _values(kinds: Mapping[str, int] | None, first: int = 0) -> str:
+    return " and ".join(_short(_text(value), first) for value in kinds) if kinds else "none"
 
 
-def _short(value: str) -> str:
+def _describe(settings: Mapping[str, Kinds], first: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} {_values(kinds, first.get(name, 0))}" for name, kinds in settings.items())
+
+
+def _text(value: str) -> str:
     plain: Any = json.loads(value) if value else "none"
-    text = plain if isinstance(plain, str) else value
-    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}..."
+    return plain if isinstance(plain, str) else value
+
+
+def _short(text: str, first: int) -> str:
+    """Return MOST_LETTERS of a text, so that what differs from the character `first` on is among them.
+
+    >>> _short("You are an assistant who answers every question in one word.", 45)
+    '...answers every question in one word.'
+    """
+    if len(text) <= MOST_LETTERS:
+        return text
+    start = max(0, first - MOST_LETTERS // 2) if first < len(text) else 0
+    end = start + MOST_LETTERS
+    return f"{'...' if start else ''}{text[start:end].strip()}{'...' if end < len(text) else ''}"
 
 
 def weights_of(arm: Arm) -> str:

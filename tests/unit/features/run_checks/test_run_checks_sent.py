@@ -59,3 +59,16 @@ def test_settings_of_files_are_not_declared_by_their_arms():
     assert finding.problem == (
         "the arms were sent different temperature (temperature: v2 0, v1 1): a difference of the arms may come from that"
     )
+
+
+def test_long_values_are_shown_where_they_differ():
+    system = "You are an assistant who answers every question about {} in one word."
+    arms = [
+        arm_columns(f"v{k}", ["a"], settings={"system": system.format(topic)})
+        for k, topic in ((2, "birds"), (1, "fish"))
+    ]
+    (line,) = check_sent(check_inputs(*arms))
+    assert line.cells == (
+        "system ...very question about birds in one word.",
+        "system ...very question about fish in one word.",
+    )
