@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, Severity
+from pytest_crucible.records import Arm
 from pytest_crucible.records.calls import Answerer
 from pytest_crucible.stats.number_format import quantity
 
@@ -15,9 +16,12 @@ def check_answered(inputs: CheckInputs) -> Iterator[Finding]:
     answerers = [count_answerers(columns) for columns in inputs.arms]
     if not any(answerers):
         return
+    changed = _changed_models(inputs, answerers)
     yield Finding(
         check="answered by",
         cells=tuple(_models(counts) for counts in answerers),
+        differs="model changed" if changed else "",
+        problem=changed,
         document=[{" ".join(filter(None, who)): count for who, count in counts.items()} for counts in answerers],
     )
     for columns, counts in zip(inputs.arms, answerers, strict=True):
@@ -28,6 +32,28 @@ def count_answerers(columns: ArmColumns) -> Counter[Answerer]:
     """Return how many calls of the test each model on each server has answered, where that is known."""
     answerers = (columns.calls.answered_by[row] for row in columns.own_calls)
     return Counter(answerer for answerer in answerers if answerer is not None)
+
+
+def _changed_models(inputs: CheckInputs, answerers: Sequence[Counter[Answerer]]) -> str:
+    """Return a sentence on a baseline with the candidate's model and server that other models answered; else an empty text."""
+    (candidate, *baselines), (ours, *others) = inputs.arms, answerers
+    names = {who.model for who in ours}
+    for columns, counts in zip(baselines, others, strict=True):
+        theirs = {who.model for who in counts}
+        if not _declare_one_model(candidate.arm, columns.arm) or "" in names | theirs or not names or not theirs:
+            continue
+        if names.isdisjoint(theirs):
+            now, then = (" and ".join(sorted(models)) for models in (names, theirs))
+            return (
+                f"{candidate.arm.name} and {columns.arm.name} name one model and server, but {now} answered {candidate.arm.name}, "
+                f"and {then} answered {columns.arm.name}: the server's model has changed"
+            )
+    return ""
+
+
+def _declare_one_model(ours: Arm, theirs: Arm) -> bool:
+    names = ("model", "base_url")
+    return "model" in ours.settings and all(ours.settings.get(name) == theirs.settings.get(name) for name in names)
 
 
 def _models(counts: Counter[Answerer]) -> str:

@@ -25,3 +25,25 @@ def test_a_model_that_changes_in_the_middle_of_an_arm_is_named_with_its_counts()
 
 def test_replies_without_any_name_have_no_line():
     assert not list(check_answered(check_inputs(arm_columns("v2", ["a"]))))
+
+
+def test_a_name_that_stands_for_another_model_than_before_is_a_problem():
+    """A provider's alias, measured against a stored run of it."""
+    settings = {"model": "alias", "base_url": "http://host/v1"}
+    arms = [
+        arm_columns("now", ["a"], model="m-2", settings=settings),
+        arm_columns("then", ["a"], model="m-1", settings=settings),
+    ]
+    (line,) = check_answered(check_inputs(*arms))
+    assert line.problem == (
+        "now and then name one model and server, but m-2 answered now, and m-1 answered then: the server's model has changed"
+    )
+
+
+def test_arms_of_two_models_and_an_arm_without_replies_have_no_problem():
+    settings = {"model": "alias", "base_url": "http://host/v1"}
+    now = arm_columns("now", ["a"], model="m-2", settings=settings)
+    other = arm_columns("then", ["a"], model="m-1", settings={**settings, "model": "other"})
+    empty = arm_columns("then", [], settings=settings)
+    for baseline in (other, empty):
+        assert [line.problem for line in check_answered(check_inputs(now, baseline))] == [""]
