@@ -139,7 +139,9 @@ def judge_pair(
     if model := _common_model(candidate, baseline):
         if not agreement.unequal and agreement.samples >= LEAST:
             return "fail", f"{count}, and the server names one model for both, {model}: they are one"
-        return "warn", f"the server names one model for {names}, {model}, although their settings name two"
+        # A server may name all of its models alike: replies that mostly differ show that they are two.
+        severity: Severity = "note" if 2 * agreement.unequal > agreement.samples else "warn"
+        return severity, f"the server names one model for {names}, {model}, although their settings name two"
     if is_consistent(agreement, candidate, baseline) and _free_text_shows_one(inputs, candidate, baseline, agreement):
         return "fail", f"{count}, word for word in free text: they are one model"
     if not agreement.unequal and (1 - MOST_ALIKE) ** agreement.samples <= RARE:

@@ -44,6 +44,10 @@ def test_a_server_with_one_name_for_models_that_differ_is_a_warning():
     assert finding.problem == "the server names one model for v2 and v1, base, although their settings name two"
 
 
+def test_a_server_with_one_name_for_models_that_mostly_differ_is_a_note():
+    assert compare(["1", "2", "3"] * 20, ["1", "5", "4"] * 20, named=("base", "base")).severity == "note"
+
+
 def test_equal_free_text_shows_one_model_without_any_name():
     drawn = random.Random(1)
     texts = [prose(drawn) for _ in range(200)]
