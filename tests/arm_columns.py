@@ -79,7 +79,8 @@ def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) 
         arms=[each.arm for each in arms],
         candidate=arms[0].arm,
         contrasts=(),
-        arms_differ_in=(),
+        arms_differ_in=section.pop("arms_differ_in", ()),
+        arm_prompts={},
         features={},
         is_imported=section.pop("is_imported", False),
     )

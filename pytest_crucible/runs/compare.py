@@ -215,9 +215,13 @@ def _plan(
         names = [f"{name}@{side.run[:6]}" for name, side in zip(names, (ours, theirs), strict=True)]
     # Rounds and repeats are paired, so those that only one run has are left out.
     rounds = min(ours_plan.rounds, theirs_plan.rounds)
+    stored_run = baseline.stored_run if ours.run == theirs.run else theirs.run
     plan = replace(
         ours_plan,
-        arms=(replace(candidate, role="candidate", name=names[0]), replace(baseline, role="baseline", name=names[1])),
+        arms=(
+            replace(candidate, role="candidate", name=names[0]),
+            replace(baseline, role="baseline", name=names[1], stored_run=stored_run),
+        ),
         rounds=rounds,
         prompts=_common_prompts(ours_plan, theirs_plan),
         repeats=rounds * min(plan.repeats // plan.rounds for plan in (ours_plan, theirs_plan)),

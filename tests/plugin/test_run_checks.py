@@ -156,6 +156,38 @@ def test_parameters_that_only_the_test_passes_are_named_where_arms_differ(served
     )
 
 
+def test_prompts_that_only_the_test_makes_different_are_named(served, server):
+    served.test(TEST.replace("EPOCHS", "1").replace("sample.input, **more", "sampler.arm.name + sample.input"))
+
+    result = served.run(*BOTH)
+
+    sentence = "test_sums: the test sent v2 and v1 different prompts for 24 of 24 samples, and no adapter declares it*"
+    result.stdout.fnmatch_lines(["prompts*differ on 24 of 24 samples", "*", sentence])
+    served.command("show", "latest").stdout.fnmatch_lines([sentence])
+
+
+def test_an_improvement_that_comes_from_cut_replies_of_the_baseline_says_so(served, server):
+    server.behave("m1", text="a b c d e f g h i j k l")
+    adapt(served, server, "temperature = 0, max_tokens = 8")
+
+    result = served.run(*BOTH)
+
+    result.stdout.fnmatch_lines(
+        ["*100.0 of the 100.0 gained points are on 24 samples where only the reply of v1 was cut at max_tokens = 8*"]
+    )
+
+
+def test_compare_of_two_runs_names_a_model_that_changed_behind_its_name(served, server):
+    server.behave(names="m-2024")
+    served.run("--crucible-adapter=v1", "--crucible-tag=old")
+    server.behave(names="m-2025")
+    served.run("--crucible-adapter=v1", "--crucible-fresh", "--crucible-cache=off")
+
+    report = served.command("compare", "latest", "tag:old")
+
+    report.stdout.fnmatch_lines(["*name one model and server, but m-2025 answered v1@*, and m-2024 answered v1@*"])
+
+
 def test_doctor_names_what_is_wrong_with_a_run(served, server):
     served.run(*BOTH)
     quiet = served.command("doctor", "latest")

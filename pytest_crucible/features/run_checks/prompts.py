@@ -6,6 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_crucible.features.run_checks.finding import CheckInputs, Finding, Severity
+from pytest_crucible.features.run_checks.sent import WEIGHTS
+from pytest_crucible.records import Arm, Plan
 from pytest_crucible.records.plan import EQUAL_INPUTS
 from pytest_crucible.stats.number_format import quantity
 
@@ -22,6 +24,8 @@ def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
         return
     with_calls = [of_arm for of_arm in sent if of_arm]
     problem, severity = _find_problem(inputs, with_calls[0])
+    if undeclared := _undeclared_difference(inputs, sent):
+        problem, severity = "; ".join(filter(None, (problem, undeclared))), None
     are_same = len(with_calls) > 1 and all(of_arm == with_calls[0] for of_arm in with_calls)
     yield Finding(
         check="prompts",
@@ -48,6 +52,39 @@ def _differs(sent: Sequence[Prompts]) -> str:
     both = {position for of_arm in others for position in of_arm.keys() & candidate.keys()}
     changed = {p for p in both if any(of_arm.get(p, candidate[p]) != candidate[p] for of_arm in others)}
     return f"differ on {len(changed):,} of {len(both):,} samples" if changed else ""
+
+
+def _undeclared_difference(inputs: CheckInputs, sent: Sequence[Prompts]) -> str:
+    """Return a sentence on a baseline that the test itself sent other prompts than the candidate; else an empty text."""
+    plan = inputs.plan
+    if plan.is_imported or {"messages", "*"} & {*plan.arms_differ_in}:
+        return ""
+    for number, baseline in enumerate(plan.arms[1:], start=1):
+        first = {position: prompts[0] for position, prompts in sent[number].items()}
+        both = [position for position in sent[0] if position in first]
+        changed = sum(sent[0][position][0] != first[position] for position in both)
+        if changed and changed >= LEAST_SHARE * len(both) and _declares_one_prompt(plan, baseline):
+            return (
+                f"the test sent {plan.candidate.name} and {baseline.name} different prompts for {changed:,} of {len(both):,} "
+                "samples, and no adapter declares it: a difference of the arms may come from that; if it is what you "
+                "compare, write arms_differ_in=['messages'] in the marker"
+            )
+    return ""
+
+
+def _declares_one_prompt(plan: Plan, baseline: Arm) -> bool:
+    """Return whether nothing that is declared of an arm makes its prompts other than the candidate's.
+
+    A stored run may be of an older test, whose prompts are what is compared.
+    """
+    arms = plan.candidate, baseline
+    if any(arm.stored_run or arm.members or arm.trainings for arm in arms):
+        return False
+    declared = [
+        (arm.variables, plan.arm_prompts.get(arm.name), {k: v for k, v in arm.settings.items() if k not in WEIGHTS})
+        for arm in arms
+    ]
+    return declared[0] == declared[1]
 
 
 def _find_problem(inputs: CheckInputs, sent: Prompts) -> tuple[str, Severity | None]:

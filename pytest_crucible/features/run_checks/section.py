@@ -139,10 +139,12 @@ def _summary(measured: Measured) -> tuple[Note, ...]:
 
 
 def _phrase(finding: Finding, arms: Sequence[str]) -> str:
-    """Return `sent temperature 0`, or `answered by m2 (v2), m1 (v1)` where arms differ."""
+    """Return `sent temperature 0`, or `answered by m2 (v2), m1 (v1)` where arms differ, or are unknown."""
     cells = [(cell, arm) for cell, arm in zip(finding.cells, arms, strict=True) if cell]
-    if len({cell for cell, _ in cells}) == 1:
-        return f"{finding.check} {cells[0][0]}"
+    # The cell of a baseline has its replies that are equal to the candidate's, which has none.
+    is_of_all = len(cells) == len(arms) or finding.check == "equal replies"
+    if len({cell for cell, _ in cells}) == 1 and is_of_all:
+        return f"{finding.check} {cells[0][0]}" + (f" ({finding.differs})" if finding.differs else "")
     return f"{finding.check} {', '.join(f'{cell} ({arm})' for cell, arm in cells)}"
 
 

@@ -10,11 +10,11 @@ from arm_columns import arm_columns, check_inputs
 from pytest_crucible.features.run_checks.prompts import check_prompts
 
 
-def finding(*sent: list[tuple[int, ...]], groups: list[str | None] | None = None, equal: bool = False):
+def finding(*sent: list[tuple[int, ...]], groups: list[str | None] | None = None, equal: bool = False, declared=()):
     """Return the finding on arms that were sent these prompts, one list a sample."""
     arms = [arm_columns(f"v{2 - number}", ["a"] * len(of_arm)) for number, of_arm in enumerate(sent)]
     stored = SimpleNamespace(prompts=lambda number: dict(enumerate(sent[number])))
-    inputs = check_inputs(*arms, stored=stored, groups=groups or [None] * len(sent[0]))
+    inputs = check_inputs(*arms, stored=stored, groups=groups or [None] * len(sent[0]), arms_differ_in=declared)
     if equal:
         inputs.plan.features["equal_inputs"] = {"samples": 4, "questions": 2, "declared": 0}
     [line] = check_prompts(inputs)
@@ -72,3 +72,29 @@ def test_without_a_call_there_is_no_line():
     inputs = check_inputs(arm_columns("v2", []), stored=SimpleNamespace(prompts=lambda number: {}), groups=[])
 
     assert not list(check_prompts(inputs))
+
+
+def test_prompts_that_the_test_itself_gives_one_arm_are_a_problem_unless_they_are_declared():
+    sent = [(k,) for k in range(40)], [(k + 100,) for k in range(40)]
+
+    line = finding(*sent)
+
+    assert line.problem == (
+        "the test sent v2 and v1 different prompts for 40 of 40 samples, and no adapter declares it: a difference of the arms may "
+        "come from that; if it is what you compare, write arms_differ_in=['messages'] in the marker"
+    )
+    assert finding(*sent, declared=("messages",)).problem == ""
+
+
+def test_later_prompts_contain_replies_and_may_differ():
+    assert finding([(k, k + 1) for k in range(40)], [(k, k + 2) for k in range(40)]).problem == ""
+
+
+@pytest.mark.parametrize(
+    "declared", [{"variables": {"tone": "kind"}}, {"settings": {"system": "Be kind."}}, {"stored_run": "1a"}]
+)
+def test_prompts_that_arms_declare_may_differ(declared):
+    sent = [{0: (1,), 1: (2,)}, {0: (3,), 1: (4,)}]
+    arms = [arm_columns("v2", ["a"] * 2), arm_columns("v1", ["a"] * 2, **declared)]
+    inputs = check_inputs(*arms, stored=SimpleNamespace(prompts=sent.__getitem__), groups=[None] * 2)
+    assert [line.problem for line in check_prompts(inputs)] == [""]
