@@ -249,7 +249,7 @@ def test_duplicates_of_a_sample_share_a_group():
     assert {row.group for row in number_repeats([Row(sample=name) for name in "abab"])} == {None}
 
 
-def planned(*arms: Results, **options):
+def plan_task(*arms: Results, **options):
     files = [file(results, path=f"{results.arm}.json") for results in arms]
     (task,) = ImportedRun.of(files, ImportOptions(**options)).tasks
     return task
@@ -275,17 +275,17 @@ def asking(arm: str, **columns) -> Results:
     ],
 )
 def test_equal_questions_of_a_file_are_a_group(columns, groups):
-    task = planned(asking("a", **columns), asking("b", **columns))
+    task = plan_task(asking("a", **columns), asking("b", **columns))
 
     assert task.plan.groups == groups
     assert any("different inputs" in note for note in task.notes) == (groups is not None)
-    assert planned(asking("a", **columns), equal_inputs="keep").plan.groups is None
+    assert plan_task(asking("a", **columns), equal_inputs="keep").plan.groups is None
 
 
 def test_equal_questions_of_arms_with_samples_of_their_own_pair_nothing():
     columns = {"input": ["x", "y", "x", "z"]}
 
-    task = planned(asking("a", **columns), asking("b", **columns), unpaired=True)
+    task = plan_task(asking("a", **columns), asking("b", **columns), unpaired=True)
 
     clusters = {sample.id: sample.cluster for sample in task.samples}
     assert clusters["a: 0"] == clusters["a: 2"] != clusters["b: 0"] == clusters["b: 2"]
