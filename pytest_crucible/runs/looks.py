@@ -96,9 +96,7 @@ class Looks:
             place = draws.place(unit.variant % draws.prompts, unit.repeat)
             gone[draws.twin(unit.variant), unit.arm].add((unit.position, place))
         for (twin, arm), places in gone.items():
-            remaining = move_units(
-                self._arms[twin][arm].outcomes(), lambda place, places=places: None if place in places else place
-            )
+            remaining = _without_places(self._arms[twin][arm].outcomes(), places)
             self._arms[twin][arm] = ArmRows(remaining, self._plan.draws(arm))
         self._complete = 0
 
@@ -141,6 +139,13 @@ class Looks:
             for arm, counts in self._awaited.items()
             if arm in self.live
         )
+
+
+def _without_places(outcomes: ArmOutcomes, places: Collection[Place]) -> ArmOutcomes:
+    def place_of(place: Place) -> Place | None:
+        return None if place in places else place
+
+    return move_units(outcomes, place_of)
 
 
 @dataclass(slots=True)
