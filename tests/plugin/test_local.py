@@ -142,6 +142,7 @@ def test_a_checkpoint_may_be_typed(local):
     )
 
 
+@pytest.mark.uses("run_checks")
 def test_an_adapter_whose_weights_are_zero_is_its_base_and_fails(local, model_folder):
     trainer = EmbeddedTrainer(open_engine(model_folder / "base"), LoraSpec(rank=4), folder=local.path)
     (local.path / "v2.safetensors").unlink()
