@@ -19,6 +19,7 @@ _FIRST_TOKEN = re.compile(r"\s*+(<[|｜][^<>|｜\s]{1,40}[|｜]>)")
 # Calls of tools are answers.
 _TOOLS = ("tool", "function", "python", "action", "call")
 _FIRST_TAG = re.compile(rf"\s*+([<\[]{_NAME}[>\]])", re.IGNORECASE)
+_FIRST_SIGN = re.compile(r"\s*+[<\[aH]")
 _FIRST_WORDS = re.compile(r"\s*+(analysis(?=[A-Z])|Here(?: is|'s) my thought process:)")
 # What is left of a header on a channel where special tokens are cut.
 _HEADER = re.compile(r"assistant(?:final|analysis|commentary)(?=[A-Z\d])")
@@ -54,6 +55,9 @@ def find_unknown_mark(answer: str) -> str:
 
 def _first_mark(answer: str) -> str:
     """Return the mark that an answer begins with; empty without one."""
+    # Most answers begin with none of these.
+    if not _FIRST_SIGN.match(answer):
+        return ""
     token = _FIRST_TOKEN.match(answer)
     if token and not any(word in token[1].lower() for word in _TOOLS):
         return token[1]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Protocol
 
@@ -97,7 +96,7 @@ class Looks:
             place = draws.place(unit.variant % draws.prompts, unit.repeat)
             gone[draws.twin(unit.variant), unit.arm].add((unit.position, place))
         for (twin, arm), places in gone.items():
-            remaining = move_units(self._arms[twin][arm].outcomes(), partial(_unless_in, places))
+            remaining = _without_places(self._arms[twin][arm].outcomes(), places)
             self._arms[twin][arm] = ArmRows(remaining, self._plan.draws(arm))
         self._complete = 0
 
@@ -142,8 +141,11 @@ class Looks:
         )
 
 
-def _unless_in(places: Collection[Place], place: Place) -> Place | None:
-    return None if place in places else place
+def _without_places(outcomes: ArmOutcomes, places: Collection[Place]) -> ArmOutcomes:
+    def place_of(place: Place) -> Place | None:
+        return None if place in places else place
+
+    return move_units(outcomes, place_of)
 
 
 @dataclass(slots=True)

@@ -146,7 +146,9 @@ def all_reply_texts(
         .select_from(table.join(schema.arms, table.c.arm == schema.arms.c.id))
         .where(of_arm(experiment, number, twin), table.c.failure.is_(None), table.c.skipped.is_(False))
     )
-    return {(position, place): text or "" for position, place, text in store.rows(query)}
+    with store.connect() as connection:
+        positions, places, texts = read_columns(connection.execute(query), 3)
+    return {(position, place): text or "" for position, place, text in zip(positions, places, texts, strict=True)}
 
 
 def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from openai_server import OpenAIServer
@@ -127,7 +127,9 @@ def test_what_cannot_be_measured_is_one_sentence(crucible, server, arguments, se
 def test_ctrl_c_ends_it_at_once(server):
     server.behave("slow", latency_s=20)
     command = [sys.executable, "-m", "pytest_crucible", "calibrate", "--server", server.url, "--model=slow"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=dict(os.environ)) as process:
+    # Where these tests run in the background, programs that they start would ignore Ctrl-C.
+    listen = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=listen) as process:
         while not server.counts()["concurrent"]:
             time.sleep(0.05)
         process.send_signal(signal.SIGINT)

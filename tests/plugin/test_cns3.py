@@ -19,7 +19,7 @@ EXPECTED = {"claim": "Tea shortens colds.", "label": "SUPPORT", "cited": ["7"], 
 
 
 def claims():
-    return [{"id": str(k), "input": "?", "expected": EXPECTED, "documents": DOCUMENTS} for k in range(6)]
+    return [{"id": str(k), "input": f"{k}?", "expected": EXPECTED, "documents": DOCUMENTS} for k in range(6)]
 
 
 @pytest.mark.crucible(dataset=claims, metrics=cns3.METRICS)

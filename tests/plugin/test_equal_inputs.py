@@ -116,12 +116,14 @@ def prompts(document):
     return line["cells"], line["severity"], line["problem"]
 
 
+@pytest.mark.uses("run_checks")
 def test_prompts_as_sent_are_those_of_the_plan(repeated):
     cells, severity, problem = prompts(repeated.json(*ARMS))
 
     assert (cells, severity, problem) == (["the same 20 among 120 samples"] * 2, "note", "")
 
 
+@pytest.mark.uses("run_checks")
 def test_equal_prompts_that_count_apart_are_a_warning(repeated):
     rows = [{"id": f"q{k}", "input": {"row": k, "text": f"question {k % 20}"}, "expected": "yes"} for k in range(120)]
     repeated.write_rows("asked.jsonl", rows)
@@ -146,6 +148,7 @@ def test_equal_prompts_that_count_apart_are_a_warning(repeated):
     repeated.command("show", "latest").stdout.fnmatch_lines([f"test_sums: {problem}"])
 
 
+@pytest.mark.uses("run_checks")
 def test_a_test_that_tells_equal_inputs_apart_is_a_warning(repeated):
     repeated.test(TEST.replace("(sample.input)", "(sample.id + ': ' + sample.input)"), name="test_sums")
 

@@ -51,6 +51,7 @@ def test_show_prints_what_the_session_printed(suite, crucible):
     assert [line for line in lines[begin:end] if line] == [line for line in output.splitlines()[1:] if line]
 
 
+@pytest.mark.uses("run_checks")
 def test_the_json_of_a_stored_run_is_that_of_its_session(suite, crucible):
     document = suite.json("--crucible-adapter=v2", "--compare=v1")
 

@@ -140,3 +140,20 @@ def test_a_checkpoint_may_be_typed(local):
         local.run("--crucible-adapter=local:below/v2.safetensors"),
         "adapter 'local:below/v2.safetensors' cannot be opened: *v2.safetensors belongs to base model *, this one is *",
     )
+
+
+@pytest.mark.uses("run_checks")
+def test_an_adapter_whose_weights_are_zero_is_its_base_and_fails(local, model_folder):
+    trainer = EmbeddedTrainer(open_engine(model_folder / "base"), LoraSpec(rank=4), folder=local.path)
+    (local.path / "v2.safetensors").unlink()
+    trainer.save_sampler(local.path / "v2.safetensors")
+    local.test(TEST_REPLIES)
+
+    document = local.json("--crucible-adapter=v2", "--compare=bare")
+
+    verdicts = {verdict["subject"]: verdict for verdict in document["experiments"][0]["verdicts"]}
+    assert verdicts["what was measured (equal replies)"]["state"] == "missed"
+    assert verdicts["what was measured (equal replies)"]["reason"] == (
+        "the weights of v2 change no reply of their base: one factor of each of its LoRA pairs is 0"
+    )
+    assert verdicts["length: v2 vs bare"]["state"] == "undecided"

@@ -54,6 +54,7 @@ VALID = {
     "guards train": "rows.jsonl -o g.safetensors; KEY -o g.safetensors --field=KEY",
     "guards threshold": "latest --false-alarms=0.5 -o t.json; KEY --false-alarms=0.5 -o t.json",
     "calibrate": "latest --replicates=20",
+    "calibrate --server": "--server=http://127.0.0.1:9/v1?key=KEY --model=KEY",
     "export": "-o e.csv --what=replies; -o e.jsonl --what=observations; -o e.csv KEY; "
     "-o sft.jsonl --what=sft --allow-gate-samples --on=exact_match",
     "import": "scores.csv --arm=KEY --target=KEY; scores.csv --column=sample=id; inspect.json; KEY",

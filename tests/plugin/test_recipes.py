@@ -132,7 +132,7 @@ def test_a_trained_adapter_is_used_again_without_the_option(recipes, run):
     for options in ((), ("--crucible-train",)):
         result = run(*ARMS, *options)
         assert result.ret == 0
-        result.stdout.no_fnmatch_line("*training*")
+        result.stdout.no_fnmatch_line("crucible: *training*")
 
     assert (recipes.path / "trainings.txt").read_text() == before
 

@@ -207,6 +207,7 @@ def test_a_resumed_run_of_other_calls_of_each_sample_sends_all_of_them(suite, mo
     assert count_calls(suite) == {"answer": 20, "base": 20}
 
 
+@pytest.mark.uses("run_checks")
 @pytest.mark.parametrize("resumed", [(), ("--crucible-resume",)], ids=["again", "resumed"])
 def test_a_session_that_was_killed_while_it_sent_samples_again_leaves_no_other_effort(measured, monkeypatch, resumed):
     monkeypatch.setenv("EFFORT", "low")

@@ -287,7 +287,7 @@ def read_verdict(reply: str, names: Iterable[str]) -> str:
 
 
 def stated_verdict(reply: str) -> str | None:
-    """Return what a judge's last line says, of whatever names, in small letters; None without exactly one such line.
+    r"""Return what a judge's last line says, of whatever names, in small letters; None without exactly one such line.
 
     >>> stated_verdict("It is right.\n**VERDICT: Good.**"), stated_verdict("Good.")
     ('good', None)

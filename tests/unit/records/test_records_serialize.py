@@ -97,7 +97,7 @@ def test_the_order_of_keys_does_not_change_the_canonical_text(mapping):
 
 def test_a_record_and_its_fields_have_one_canonical_text():
     assert canonical([MappingProxyType({"x": Sample(id="a", input=(1, 2))})]) == (
-        '[{"x":{"expected":null,"group":null,"id":"a","input":[1,2],"metadata":{},"variants":{}}}]'
+        '[{"x":{"expected":null,"group":null,"id":"a","input":[1,2],"joined_group":null,"metadata":{},"variants":{}}}]'
     )
 
 
