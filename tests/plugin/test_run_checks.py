@@ -43,8 +43,7 @@ def server(started) -> OpenAIServer:
 @pytest.fixture
 def served(suite, server):
     """A suite of short prompts, which the server answers with themselves."""
-    rows = [{"id": f"q{k:02}", "input": f"{k}?", "expected": f"{k}?"} for k in range(SAMPLES)]
-    suite.write_rows("many.jsonl", rows)
+    ask(suite, right=SAMPLES)
     suite.test(TEST.replace("EPOCHS", "1"))
     adapt(suite, server)
     return suite
@@ -56,13 +55,25 @@ def adapt(suite, server: OpenAIServer, parameters: str = "temperature = 0") -> N
     (suite.path / "crucible.toml").write_text(text, encoding="utf-8")
 
 
+def ask(suite, *, right: int) -> None:
+    """Ask questions, so many of which are answered right by repeating them."""
+    rows = [{"id": f"q{k:02}", "input": f"{k}?", "expected": f"{k}?" if k < right else "no"} for k in range(SAMPLES)]
+    suite.write_rows("many.jsonl", rows)
+
+
+def answer_as_one(suite, server: OpenAIServer) -> None:
+    """Let one model answer for both adapters, on questions of which it gets half wrong."""
+    ask(suite, right=SAMPLES // 2)
+    server.behave(names="base")
+
+
 def states(document: dict[str, Any]) -> dict[str, str]:
     return {verdict["subject"]: verdict["state"] for verdict in document["experiments"][0]["verdicts"]}
 
 
 @pytest.mark.parametrize("workers", [(), pytest.param(("-n2",), marks=pytest.mark.slow)], ids=["plain", "n2"])
 def test_an_adapter_that_the_server_does_not_apply_fails_and_leaves_all_verdicts_open(served, server, workers):
-    server.behave(names="base")
+    answer_as_one(served, server)
 
     document = served.json(*BOTH, *workers)
 
@@ -99,13 +110,13 @@ def test_the_table_stands_before_the_verdicts_only_where_something_is_wrong(serv
         ]
     )
 
-    server.behave(names="base")
+    answer_as_one(served, server)
     loud = served.run(*BOTH, "--crucible-cache=off", "--crucible-fresh")
     loud.stdout.fnmatch_lines(["what was measured*", "*", f"test_sums: {ONE}", "target*"])
 
 
 def test_a_project_sets_how_severe_a_check_is(served, server):
-    server.behave(names="base")
+    answer_as_one(served, server)
     served.pytester.makefile(".ini", pytest="[pytest]\ncrucible_checks_of_runs = equal replies: warn")
 
     document = served.json(*BOTH)
@@ -193,7 +204,7 @@ def test_doctor_names_what_is_wrong_with_a_run(served, server):
     quiet = served.command("doctor", "latest")
     quiet.stdout.fnmatch_lines(["ok * test_sums.py::test_sums: what was measured: sent temperature 0; answered by *"])
 
-    server.behave(names="base")
+    answer_as_one(served, server)
     served.run(*BOTH, "--crucible-cache=off", "--crucible-fresh")
     loud = served.command("doctor", "latest")
     loud.stdout.fnmatch_lines([f"differs * test_sums.py::test_sums: what was measured: {ONE}"])
@@ -201,7 +212,7 @@ def test_doctor_names_what_is_wrong_with_a_run(served, server):
 
 
 def test_compare_of_two_stored_runs_has_the_same_lines(served, server):
-    server.behave(names="base")
+    answer_as_one(served, server)
     for name in ("v2", "v1"):
         served.run(f"--crucible-adapter={name}")
     newest, oldest = (row["id"] for row in json.loads(served.command("runs", "list", "--json").stdout.str()))

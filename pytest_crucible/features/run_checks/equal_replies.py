@@ -19,11 +19,11 @@ from pytest_crucible.records.calls import TextKey
 from pytest_crucible.records.datasets import question_text
 
 LEAST = 20
-"""Equal replies that show one model where the server names one: with fewer, two models may agree on easy samples."""
-MOST_ALIKE = 0.02
-"""The share of samples on which two models of 99 % accuracy differ at most: below it nothing is shown by short replies."""
+"""Rows of two tables that have to be equal to be remarkable."""
+ENOUGH = 200
+"""Equal replies that show one model where the server names one: two models of 99 % accuracy agree on so many in 1.8 % of runs."""
 RARE = 0.01
-"""The probability below which agreement of two such models is remarkable."""
+"""The probability below which agreement of two models is remarkable."""
 FREE_WORDS = 8
 """Words that neither the input nor most other replies have, from which a reply counts as free text."""
 WORD_DIFFERS = 0.002
@@ -135,18 +135,42 @@ def judge_pair(
     if not declare_other_weights(candidate, baseline):
         return None, ""
     names = f"{candidate.arm.name} and {baseline.arm.name}"
+    is_rare = not agreement.unequal and agreement_by_chance(inputs, agreement) <= RARE
+    shows_one = is_consistent(agreement, candidate, baseline) and _free_text_shows_one(
+        inputs, candidate, baseline, agreement
+    )
     count = f"{len(agreement.equal):,} of {agreement.samples:,} replies of {names} are equal"
     if model := _common_model(candidate, baseline):
-        if not agreement.unequal and agreement.samples >= LEAST:
+        if shows_one or is_rare or (not agreement.unequal and agreement.samples >= ENOUGH):
             return "fail", f"{count}, and the server names one model for both, {model}: they are one"
         # A server may name all of its models alike: replies that mostly differ show that they are two.
         severity: Severity = "note" if 2 * agreement.unequal > agreement.samples else "warn"
         return severity, f"the server names one model for {names}, {model}, although their settings name two"
-    if is_consistent(agreement, candidate, baseline) and _free_text_shows_one(inputs, candidate, baseline, agreement):
+    if shows_one:
         return "fail", f"{count}, word for word in free text: they are one model"
-    if not agreement.unequal and (1 - MOST_ALIKE) ** agreement.samples <= RARE:
+    if is_rare:
         return "warn", f"{count}: check that {candidate.arm.name} is what answers under its name"
     return None, ""
+
+
+def agreement_by_chance(inputs: CheckInputs, agreement: Agreement) -> float:
+    """Return the probability that two models give equal short replies to all samples, by the share of wrong replies.
+
+    Good models agree where both are right. Where one is wrong, the other is taken to be right, or wrong in another way, in half of
+    the cases, which is less than is observed of models that differ.
+    """
+    return (1 - _share_wrong(inputs) / 2) ** agreement.samples
+
+
+def _share_wrong(inputs: CheckInputs) -> float:
+    """Return the largest share of the candidate's samples with a yes-or-no score that is not the better one; 0 without any."""
+    shares = [0.0]
+    for name, facts in inputs.section.facts.items():
+        values = inputs.section.scores[name][0].values if name in inputs.section.scores else np.empty(0)
+        scored = values[~np.isnan(values)]
+        if facts.kind == "binary" and scored.size:
+            shares.append(float(np.mean(scored > 0.0 if facts.direction == "lower" else scored < 1.0)))
+    return max(shares)
 
 
 def declare_other_weights(candidate: ArmColumns, baseline: ArmColumns) -> bool:

@@ -20,12 +20,18 @@ def prose(random: random.Random, words: int = 40) -> str:
     return " ".join(random.choices(WORDS, k=words))
 
 
-def compare(ours: list[str], theirs: list[str], *, models=("v2", "v1"), named=("", ""), inputs=(), **both) -> Finding:
+def compare(
+    ours: list[str], theirs: list[str], *, models=("v2", "v1"), named=("", ""), inputs=(), wrong=0.0, **both
+) -> Finding:
+    """Return the finding on two arms; `wrong` is the share of samples on which the candidate is wrong."""
     arms = [
         arm_columns(f"v{2 - number}", texts, model=named[number], settings={**SERVER, "model": models[number]}, **both)
         for number, texts in enumerate((ours, theirs))
     ]
-    (finding,) = check_equal_replies(check_inputs(*arms, inputs=inputs))
+    values = (np.arange(1_000) >= 1_000 * wrong).astype(float)
+    scores = {"ok": (SimpleNamespace(values=values), SimpleNamespace(values=values))}
+    facts = {"ok": SimpleNamespace(kind="binary", direction="higher")}
+    (finding,) = check_equal_replies(check_inputs(*arms, inputs=inputs, scores=scores, facts=facts))
     return finding
 
 
@@ -36,6 +42,30 @@ def test_one_model_behind_two_names_fails():
     assert finding.problem == (
         "200 of 200 replies of v2 and v1 are equal, and the server names one model for both, base: they are one"
     )
+
+
+@pytest.mark.parametrize(("samples", "wrong", "severity"), [(20, 0.5, "fail"), (20, 0.1, "warn"), (199, 0.0, "warn")])
+def test_few_equal_replies_show_one_model_where_many_of_them_are_wrong(samples, wrong, severity):
+    texts = [str(number % 7) for number in range(samples)]
+    assert compare(texts, texts, named=("base", "base"), wrong=wrong).severity == severity
+
+
+def test_arms_that_are_all_right_and_alike_are_no_problem_however_many():
+    texts = [str(number % 7) for number in range(5_000)]
+    assert not compare(texts, texts, named=("v2", "v1")).problem
+    assert compare(texts, texts, named=("v2", "v1"), wrong=0.1).severity == "warn"
+
+
+def test_honest_arms_behind_one_name_are_hardly_ever_called_one():
+    """At 99 % accuracy, where a server names all models alike: in at most 2 % of runs, at any number of samples."""
+    drawn = random.Random(5)
+    for samples in (20, 100, 200, 300):
+        failing = 0
+        for _ in range(300):
+            ours, theirs = ([str(k % 4) if drawn.random() < 0.99 else "?" for k in range(samples)] for _ in range(2))
+            share = sum(text == "?" for text in ours) / samples
+            failing += compare(ours, theirs, named=("base", "base"), wrong=share).severity == "fail"
+        assert failing <= 0.02 * 300 + 4 * (300 * 0.02 * 0.98) ** 0.5, samples
 
 
 def test_a_server_with_one_name_for_models_that_differ_is_a_warning():
