@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from simulated_servers import SimulatedServer
 from virtual_time import in_virtual_time
 
-from pytest_crucible.backends.circuit_breaker import FIRST_ANSWER_S, MAX_SILENCE_S, MIN_FAILURES
+from pytest_crucible.backends.circuit_breaker import DOUBT_AFTER_S, FIRST_ANSWER_S, MAX_SILENCE_S, MIN_FAILURES, Circuit
 from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.stack import wrap_backend
 from pytest_crucible.records import Reply, Request
@@ -196,6 +196,15 @@ def test_server_with_errors_only_is_not_called_silent(failure, advice):
         rf"there\): no more requests are sent; {advice}",
         str(given_up),
     )
+
+
+def test_a_server_is_doubted_only_after_some_seconds_of_errors():
+    circuit = Circuit("server")
+    for number in range(50):
+        circuit.fail(Retryable("no", kind="500"), (f"{number}",), sent_at=100.0, now=100.0 + number / 1_000)
+
+    assert not circuit.is_doubtful(100.0 + DOUBT_AFTER_S - 0.1)
+    assert circuit.is_doubtful(100.0 + DOUBT_AFTER_S + 0.1)
 
 
 def test_chance_failures_do_not_stop_a_run():
