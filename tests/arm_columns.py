@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs
-from pytest_crucible.records import Arm, Sample
+from pytest_crucible.records import Arm, Draws, Sample
 from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
 
 
@@ -79,6 +79,7 @@ def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) 
         arms=[each.arm for each in arms],
         candidate=arms[0].arm,
         contrasts=(),
+        draws=lambda number: Draws(),
         arms_differ_in=section.pop("arms_differ_in", ()),
         arm_prompts={},
         features={},

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding
-from pytest_crucible.records import Arm
+from pytest_crucible.records import Arm, Draws
 from pytest_crucible.records.calls import TextKey
 from pytest_crucible.stats.interval import Interval
 
@@ -31,7 +31,7 @@ class Repeated(NamedTuple):
 
 def check_determinism(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield a line on equal requests at temperature 0, or with equal seeds, if there are any."""
-    repeated = [count_repeated(columns) for columns in inputs.arms]
+    repeated = [count_repeated(columns, inputs.plan.draws(number)) for number, columns in enumerate(inputs.arms)]
     if not any(each.samples for each in repeated):
         return
     failing = [(columns.arm.name, each) for columns, each in zip(inputs.arms, repeated, strict=True) if each.differ]
@@ -59,11 +59,11 @@ def _sentence(name: str, repeated: Repeated) -> str:
     )
 
 
-def count_repeated(columns: ArmColumns) -> Repeated:
+def count_repeated(columns: ArmColumns, draws: Draws | None = None) -> Repeated:
     """Return the samples of an arm with equal requests that must have equal replies, and those where they differ."""
     replies: dict[tuple[Any, ...], set[TextKey]] = defaultdict(set)
     counts: dict[tuple[Any, ...], int] = defaultdict(int)
-    for key, text in _equal_requests(columns):
+    for key, text in _equal_requests(columns, draws or Draws()):
         replies[key].add(text)
         counts[key] += 1
     several = {key for key, count in counts.items() if count > 1}
@@ -71,7 +71,7 @@ def count_repeated(columns: ArmColumns) -> Repeated:
     return Repeated(len(samples), len({key[0] for key in several if len(replies[key]) > 1}))
 
 
-def _equal_requests(columns: ArmColumns) -> Iterator[tuple[tuple[Any, ...], TextKey]]:
+def _equal_requests(columns: ArmColumns, draws: Draws) -> Iterator[tuple[tuple[Any, ...], TextKey]]:
     """Yield a key of each request that has one reply only, and its reply.
 
     The first calls of the repeats of a sample are equal if their messages and parameters are. A later call may refer to
@@ -91,7 +91,9 @@ def _equal_requests(columns: ArmColumns) -> Iterator[tuple[tuple[Any, ...], Text
         is_greedy, is_seeded = promises[text]
         key = (calls.positions[row], calls.repeats[row], calls.forms[row], text)
         if is_greedy and calls.calls[row] == 1:
-            yield (calls.positions[row], None, calls.forms[row], text), calls.texts[row]
+            # Each training of an arm has weights of its own.
+            training = draws.levels(calls.repeats[row]).trainings if draws.trainings > 1 else None
+            yield (calls.positions[row], training, calls.forms[row], text), calls.texts[row]
         elif (is_greedy or is_seeded) and key in again:
             yield key, calls.texts[row]
 

@@ -16,7 +16,7 @@ Kinds = Counter[str]
 """Distinct values of one setting as JSON, with their number of calls; empty text where a call has none."""
 WEIGHTS = (
     *("base", "base_model", "base_url", "checkpoint", "lora", "model", "model_path", "path", "project", "recipe"),
-    *("script", "seed", "seeds"),
+    *("hyperparameters", "script", "seed", "seeds"),
 )
 """Settings that say which model answers: these are what arms are compared for."""
 MOST_LETTERS = 40

@@ -63,13 +63,18 @@ class NextInterval:
 def _grow(part: LevelMeans, before: Source, after: Source) -> LevelMeans:
     """Return the level means of a factor whose part of the variance, or whose number of levels, changes."""
     times, centre = after.levels / before.levels, float(part.values.mean())
-    scale = math.sqrt(times * after.variance / before.variance) if before.variance else 1.0
+    scale = math.sqrt(times * _remaining_share(before, after)) if before.variance else 1.0
     return replace(part, values=centre + scale * (part.values - centre), times=times)
 
 
 def _shrink(before: Source, after: Source) -> float:
     """Return the factor of the samples' distance. Where they are alike, it is that of rare others, and falls with their number."""
-    return math.sqrt(after.variance / before.variance) if before.variance else before.levels / after.levels
+    return math.sqrt(_remaining_share(before, after)) if before.variance else before.levels / after.levels
+
+
+def _remaining_share(before: Source, after: Source) -> float:
+    """Return the part of a source's variance that more levels leave. What is estimated of another source may exceed it."""
+    return max(after.variance, 0.0) / before.variance
 
 
 def fewest_levels_for(half_width: Callable[[int], float], levels: int, goal: float) -> int | None:

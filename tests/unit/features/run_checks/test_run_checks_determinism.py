@@ -6,6 +6,7 @@ import pytest
 from arm_columns import arm_columns, check_inputs
 
 from pytest_crucible.features.run_checks.determinism import check_determinism, count_repeated
+from pytest_crucible.records import Draws
 
 GREEDY = {"temperature": 0}
 
@@ -40,6 +41,12 @@ def test_equal_calls_of_one_unit_have_one_seed_on_a_server():
 
 def vars_of(columns):
     return {name: getattr(columns, name) for name in columns.__slots__}
+
+
+def test_replies_of_different_trainings_of_an_arm_may_differ():
+    columns = arm_columns("v2", ["a", "b", "a", "b"], repeats=2, parameters=GREEDY)
+    assert count_repeated(columns, Draws(trainings=2)) == (0, 0)
+    assert count_repeated(columns, Draws(repeats=2)) == (2, 2)
 
 
 def test_an_arm_without_equal_requests_has_no_line():
