@@ -88,7 +88,7 @@ def test_a_dataset_that_is_neither_on_the_hub_nor_cached_ends_the_session(pytest
 @pytest.mark.slow
 @pytest.mark.parametrize("more", ["", ', stratify="expected"'])
 def test_a_limit_selects_the_same_samples_of_a_large_file(pytester, more):
-    rows = [{"id": f"q{k}", "input": "x" * 200, "expected": str(k % 3)} for k in range(20_000)]
+    rows = [{"id": f"q{k}", "input": f"{k} " + "x" * 200, "expected": str(k % 3)} for k in range(20_000)]
     path = pytester.path / "large.jsonl"
     path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     assert is_large(path)

@@ -103,6 +103,8 @@ def _without_effect(columns: ArmColumns, inputs: CheckInputs) -> Iterator[Findin
             cells=tuple("its base" if each is columns else "" for each in inputs.arms),
             differs="no effect",
             problem=f"the weights of {columns.arm.name} change no reply of their base: {columns.arm.without_effect}",
+            # Alone, an arm is compared with nothing that it could be.
+            severity=None if len(inputs.arms) > 1 else "warn",
         )
 
 

@@ -103,7 +103,7 @@ def helm_name(text: str) -> None:
     """The name of a statistic."""
     benchmark_runs._facts([text])
     stats = [{"name": {"name": text}, "mean": 1.0, "count": 1}]
-    benchmark_runs._helm_row({"instance_id": "a", "train_trial_index": 0, "stats": stats}, {})
+    benchmark_runs._helm_row({"instance_id": "a", "train_trial_index": 0, "stats": stats}, {}, {})
 
 
 READERS: dict[str, dict[str, Callable[[str], object]]] = {

@@ -6,6 +6,9 @@ import numpy as np
 import pytest
 
 from pytest_crucible.stats import NextInterval, crossed_interval, crossed_mean, fewest_levels_for
+from pytest_crucible.stats.factors.more_levels import _shrink
+from pytest_crucible.stats.factors.power import with_levels
+from pytest_crucible.stats.factors.sources import Source
 
 
 def drawn(n: int, prompts: int, seed: int) -> np.ndarray:
@@ -55,3 +58,13 @@ def test_levels_that_are_alike_shut_out_rare_others_only_by_their_number():
     assert fewest_levels_for(lambda levels: following.half_width("prompts", levels), 3, widths[0] / 2) == pytest.approx(
         7, abs=2
     )
+
+
+def test_a_factor_whose_floor_exceeds_the_variance_of_the_samples_leaves_none_of_it():
+    samples = Source(name="samples", levels=60, dof=59, variance=0.0001)
+    prompts = Source(name="prompts", levels=3, dof=2, variance=0.004, floor=0.003)
+
+    after = with_levels([samples, prompts], "prompts", 6)[0]
+
+    assert after.variance < 0
+    assert _shrink(samples, after) == 0.0
