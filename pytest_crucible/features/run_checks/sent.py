@@ -10,6 +10,7 @@ from typing import Any
 
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding
 from pytest_crucible.records import Arm
+from pytest_crucible.records.call_differences import SentCalls, SentComparison
 from pytest_crucible.records.serialize import canonical
 
 Kinds = Counter[str]
@@ -21,6 +22,8 @@ WEIGHTS = (
 """Settings that say which model answers: these are what arms are compared for."""
 MOST_LETTERS = 40
 """Characters of a value that are shown."""
+MOST_VALUES = 3
+"""Values of a setting that are listed; a test may pass one of its own for each sample."""
 
 
 def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
@@ -31,16 +34,25 @@ def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
     ]
     if not any(sent):
         return
-    differing = [name for name in _names(sent) if _differs(name, sent)]
-    first = {name: _first_difference(name, sent) for name in differing}
     declared = declared_differences(inputs)
+    of_test = dict.fromkeys(
+        name for baseline in inputs.arms[1:] for name in differences_of_test(inputs.arms[0], baseline)
+    )
+    of_tables = [
+        name for name in _names(sent) if (name in declared or inputs.plan.is_imported) and _differs(name, sent)
+    ]
+    differing = list(dict.fromkeys((*of_tables, *of_test)))
+    first = {name: _first_difference(name, sent) for name in differing}
     undeclared = [name for name in differing if not declared.intersection((name, "*"))]
     yield Finding(
         check="sent",
         cells=tuple(_describe(settings, first) for settings in sent),
         differs=f"differs: {', '.join(differing)}" if differing else "",
         problem=_problem(undeclared, inputs, sent, first) if undeclared else "",
-        document=[{name: dict(kinds) for name, kinds in settings.items()} for settings in sent],
+        document=[
+            {name: dict(kinds) if len(kinds) <= MOST_VALUES else len(kinds) for name, kinds in settings.items()}
+            for settings in sent
+        ],
     )
 
 
@@ -61,6 +73,29 @@ def sent_settings(columns: ArmColumns) -> dict[str, Kinds]:
         if missing := total - kinds.total():
             kinds[""] = missing
     return settings
+
+
+def differences_of_test(candidate: ArmColumns, baseline: ArmColumns) -> list[str]:
+    """Return the parameters that the test, not the adapters, makes different between two arms, unit by unit.
+
+    Units that only one arm has are left out: a lost sample is no difference.
+    """
+    arms = candidate, baseline
+    own = tuple(canonical(columns.arm.parameters) for columns in arms)
+    ours, theirs = (_unit_calls(columns, text) for columns, text in zip(arms, own, strict=True))
+    comparison = SentComparison(candidate.arm, baseline.arm, (own[0], own[1]), with_messages=False)
+    pairs = {(ours[unit], theirs[unit]) for unit in ours.keys() & theirs.keys()}
+    return sorted({name for pair in pairs for name in comparison.differences(*pair)})
+
+
+def _unit_calls(columns: ArmColumns, own: str) -> dict[tuple[int, int], SentCalls]:
+    """Return the parameters of the calls of each unit, by position and repeat."""
+    calls = columns.calls
+    texts = {text: canonical(json.loads(text)) if text else own for text in set(calls.parameters)}
+    units: dict[tuple[int, int], dict[str, None]] = {}
+    for row in columns.own_calls:
+        units.setdefault((calls.positions[row], calls.repeats[row]), {})[texts[calls.parameters[row]]] = None
+    return {unit: SentCalls(None, tuple(settings)) for unit, settings in units.items()}
 
 
 def recorded_settings(columns: ArmColumns) -> dict[str, Kinds]:
@@ -113,6 +148,8 @@ def _first_difference(name: str, sent: list[dict[str, Kinds]]) -> int:
 
 
 def _values(kinds: Mapping[str, int] | None, first: int = 0) -> str:
+    if kinds and len(kinds) > MOST_VALUES:
+        return f"({len(kinds):,} different values)"
     return " and ".join(_short(_text(value), first) for value in kinds) if kinds else "none"
 
 

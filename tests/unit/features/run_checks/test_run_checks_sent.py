@@ -72,3 +72,23 @@ def test_long_values_are_shown_where_they_differ():
         "system ...very question about birds in one word.",
         "system ...very question about fish in one word.",
     )
+
+
+def test_parameters_of_each_sample_are_counted_and_a_lost_sample_is_no_difference():
+    own = [{"choices": [f"a{k}", f"b{k}"]} for k in range(20)]
+    arms = arm_columns("v2", ["a"] * 20, own=own), arm_columns("v1", ["a"] * 18, own=own[:18])
+    (finding,) = check_sent(check_inputs(*arms))
+    assert (finding.cells, finding.differs, finding.problem) == (
+        ("choices (20 different values)", "choices (18 different values)"),
+        "",
+        "",
+    )
+    changed = arm_columns("v1", ["a"] * 20, own=[*own[:-1], {"choices": ["a", "z"]}])
+    (finding,) = check_sent(check_inputs(arms[0], changed))
+    assert finding.differs == "differs: choices"
+
+
+def test_another_seed_is_another_draw_and_no_difference():
+    arms = (arm_columns(name, ["a"], own=[{"seed": seed}]) for name, seed in (("v2", 1), ("v1", 2)))
+    (finding,) = check_sent(check_inputs(*arms))
+    assert (finding.differs, finding.problem) == ("", "")
