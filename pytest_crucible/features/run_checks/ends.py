@@ -95,12 +95,17 @@ def _explain(
 
 def _loss_sentence(worse: Arm, part: float, whole: float, samples: int, ends: Counter[str]) -> str:
     """Return `15.0 of the 24.2 lost points are on ...`, for losses of the candidate in points of 0 to 1; else `gained`."""
-    most = ends.most_common(1)[0][0]
-    points = f"{100 * abs(part) / samples:.1f} of the {100 * abs(whole) / samples:.1f} {'lost' if whole > 0 else 'gained'} points"
-    where = quantity(ends.total(), "sample")
-    kinds = " or ".join(end for end, _ in ends.most_common())
-    at = _limit(worse) if most == "cut" else ""
-    return f"{points} are on {where} where only the reply of {worse.name} was {kinds}{at}"
+    here, total, verb, opposite = abs(part) / samples, abs(whole) / samples, "lost", "gained"
+    if whole < 0:
+        verb, opposite = opposite, verb
+    kinds = [end for end, _ in ends.most_common()]
+    where = f"on {quantity(ends.total(), 'sample')} where only the reply of {worse.name} was {' or '.join(kinds)}"
+    where += _limit(worse) if kinds[0] == "cut" else ""
+    if here > total:
+        return (
+            f"{100 * here:.1f} points are {verb} {where}, and {100 * (here - total):.1f} are {opposite} on the others"
+        )
+    return f"{100 * here:.1f} of the {100 * total:.1f} {verb} points are {where}"
 
 
 def _limit(arm: Arm) -> str:

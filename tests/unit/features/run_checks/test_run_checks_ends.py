@@ -41,6 +41,12 @@ def finding(ours: list[str], theirs: list[str]):
             "30.0 of the 30.0 lost points are on 6 samples where only the reply of v2 was cut at max_tokens = 9",
         ),
         (
+            CUT,
+            [*WHOLE[:18], "content_filter", "content_filter"],
+            "30.0 points are lost on 6 samples where only the reply of v2 was cut at max_tokens = 9, and 10.0 are gained on the "
+            "others",
+        ),
+        (
             WHOLE,
             CUT,
             "30.0 of the 30.0 gained points are on 6 samples where only the reply of v1 was cut at max_tokens = 9",
