@@ -24,7 +24,7 @@ _FIRST_WORDS = re.compile(r"\s*+(analysis(?=[A-Z])|Here(?: is|'s) my thought pro
 # What is left of a header on a channel where special tokens are cut.
 _HEADER = re.compile(r"assistant(?:final|analysis|commentary)(?=[A-Z\d])")
 _WORDS = ("think", "thought", "reasoning", "scratch", "monologue", "channel", "message", "assistant")
-_SIGNS = ("<", "[", "◁", "assistant")
+_SIGNS = re.compile(r"[<\[◁]|assistant")
 
 
 def unknown_reasoning(text: str) -> str:
@@ -42,7 +42,7 @@ def unknown_reasoning(text: str) -> str:
 def find_unknown_mark(answer: str) -> str:
     """Return the first mark of an unknown form in an answer; empty without one."""
     first = _first_mark(answer)
-    if first or not any(sign in answer for sign in _SIGNS):
+    if first or not _SIGNS.search(answer):
         return first
     # Most answers in HTML have none of the words.
     lowered = answer.lower()

@@ -33,11 +33,17 @@ def check_ends(inputs: CheckInputs) -> Iterator[Finding]:
     ]
     yield Finding(
         check="ends",
-        cells=tuple(", ".join(f"{number:,} {end}" for end, number in of_arm.items()) or "0" for of_arm in counts),
+        cells=tuple(_cell(columns, of_arm) for columns, of_arm in zip(inputs.arms, counts, strict=True)),
         problem="; ".join(problems),
         document=[dict(of_arm) for of_arm in counts],
         remarks=remarks,
     )
+
+
+def _cell(columns: ArmColumns, counts: Counter[str]) -> str:
+    """Return `2 cut, 1 empty`; 0 where no reply ended so, and empty for an arm whose replies are not known."""
+    usual = "0" if columns.replies.positions else ""
+    return ", ".join(f"{number:,} {end}" for end, number in counts.items()) or usual
 
 
 def count_ends(columns: ArmColumns) -> Counter[str]:

@@ -72,5 +72,11 @@ def test_a_few_cut_replies_of_both_arms_are_no_problem():
     assert (line.cells, line.problem) == (("6 cut", "6 cut"), "")
 
 
+def test_an_arm_without_known_replies_has_no_count():
+    arms = arm_columns("v2", ["a"], finishes=["length"]), arm_columns("v1", [])
+    (line,) = check_ends(check_inputs(*arms))
+    assert line.cells == ("1 cut", "")
+
+
 def test_a_call_of_a_tool_is_not_empty():
     assert end_of("tool_calls", "") == ""
