@@ -63,5 +63,5 @@ def check_values(measure: Measure, arms: Mapping[str, Prepared]) -> str:
 
 
 def planned_as(measure: Measure, facts: MetricFacts) -> MetricFacts:
-    """Return a metric of yes or no, which the chances are with k replies to each sample."""
+    """Return the metric as it is planned: of yes or no, as each chance is where a sample has k replies."""
     return MetricFacts(name=measure.expression, kind="binary", low=0.0, high=1.0, direction=facts.direction)

@@ -68,7 +68,7 @@ def _grow(part: LevelMeans, before: Source, after: Source) -> LevelMeans:
 
 
 def _shrink(before: Source, after: Source) -> float:
-    """Return the factor of the samples' distance. Where they are alike, it is that of rare others, and falls with their number."""
+    """Return the factor by which the samples' bounds come closer. Samples that are alike have those of rare others, which fall with n."""
     return math.sqrt(_remaining_share(before, after)) if before.variance else before.levels / after.levels
 
 
