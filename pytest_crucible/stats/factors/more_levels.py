@@ -68,7 +68,7 @@ def _grow(part: LevelMeans, before: Source, after: Source) -> LevelMeans:
 
 
 def _shrink(before: Source, after: Source) -> float:
-    """Return the factor by which the samples' bounds come closer. Samples that are alike have those of rare others, which fall with n."""
+    """Return the factor by which bounds over samples come closer. Those of samples that are alike fall with their number."""
     return math.sqrt(_remaining_share(before, after)) if before.variance else before.levels / after.levels
 
 
