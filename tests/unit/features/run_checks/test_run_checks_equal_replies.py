@@ -44,7 +44,7 @@ def test_one_model_behind_two_names_fails():
     )
 
 
-@pytest.mark.parametrize(("samples", "wrong", "severity"), [(20, 0.5, "fail"), (20, 0.1, "warn"), (199, 0.0, "warn")])
+@pytest.mark.parametrize(("samples", "wrong", "severity"), [(20, 0.5, "fail"), (20, 0.3, "warn"), (199, 0.0, "warn")])
 def test_few_equal_replies_show_one_model_where_many_of_them_are_wrong(samples, wrong, severity):
     texts = [str(number % 7) for number in range(samples)]
     assert compare(texts, texts, named=("base", "base"), wrong=wrong).severity == severity
