@@ -49,7 +49,8 @@ def test_a_deterministic_server_is_bounded_by_what_was_sent(crucible, server):
 
 
 def test_a_server_that_flips_under_load_is_not_deterministic_there(crucible, server):
-    server.behave("batching", varies="batch")
+    # Each answer takes long enough for the others to be waiting.
+    server.behave("batching", varies="batch", latency_s=0.1)
     status, out, _ = crucible("calibrate", "--server", server.url, "--model=batching", *FEW, "--json")
     alone, together, *_ = json.loads(out)["settings"]
 
