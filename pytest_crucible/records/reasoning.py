@@ -13,7 +13,7 @@ from pytest_crucible.records.reasoning_forms import FORMS, Form
 from pytest_crucible.stats.number_format import quantity
 
 _OPENING = re.compile(rf"\s*+(?:{'|'.join(f'({form.opening_pattern})' for form in FORMS)})")
-_FIRST = "".join({form.opening[0] for form in FORMS} | {form.lead[0] for form in FORMS if form.lead})
+FIRST_SIGNS = "".join({form.opening[0] for form in FORMS} | {form.lead[0] for form in FORMS if form.lead})
 _BEGUN_IN_PROMPT = tuple(form for form in FORMS if form.may_begin_in_prompt)
 # Each closing mark of these has one of the parts. A character, and words of this length, are found quicker than all the marks.
 _PARTS = ("|", "think", "thought", "reason")
@@ -32,7 +32,7 @@ def answer_span(text: str) -> tuple[int, int]:
     ((20, 21), (13, 14), (0, 1))
     """
     # Most replies have no reasoning, and one character is found much quicker than two.
-    block = _last_block(text) if text.lstrip()[:1] in _FIRST and _OPENING.match(text) else None
+    block = _last_block(text) if text.lstrip()[:1] in FIRST_SIGNS and _OPENING.match(text) else None
     if block is None and "<" in text:
         block = _block_begun_in_prompt(text)
     return _trim_answer(text, *block) if block else (0, len(text))

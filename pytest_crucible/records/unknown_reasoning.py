@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.records.reasoning import FIRST_SIGNS, answer_text
 
 _NAME = r"(?!/)[^<>\[\]\s]{0,40}?(?:think(?!er|pad)|thought|reasoning|scratch_?pad|monologue)[^<>\[\]\s]{0,40}"
 # Fenced blocks and inline code: the reply is about the marks in them.
@@ -24,7 +24,13 @@ _FIRST_WORDS = re.compile(r"\s*+(analysis(?=[A-Z])|Here(?: is|'s) my thought pro
 # What is left of a header on a channel where special tokens are cut.
 _HEADER = re.compile(r"assistant(?:final|analysis|commentary)(?=[A-Z\d])")
 _WORDS = ("think", "thought", "reasoning", "scratch", "monologue", "channel", "message", "assistant")
+_ANY_SIGN = re.compile(rf"[<\[◁]|assistant|\A\s*+[aH{re.escape(FIRST_SIGNS)}]")
 _SIGNS = re.compile(r"[<\[◁]|assistant")
+
+
+def may_have_marks(text: str) -> bool:
+    """Return False for a text that has marks of no form, known or not; most short replies have none, and this is quicker."""
+    return _ANY_SIGN.search(text) is not None
 
 
 def unknown_reasoning(text: str) -> str:

@@ -45,11 +45,11 @@ class ComparedDetails(NoStoredDetails):
         side = self.arms[arm]
         return move_rows(side.stored.calls(side.number), side.place)
 
-    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
-        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by its place in the comparison."""
-        side = self.arms[arm]
-        sent = side.stored.prompts(side.number)
-        return {side.positions[position]: hashes for position, hashes in sent.items() if position in side.positions}
+    def prompts(self, arms: Sequence[CallColumns]) -> Sequence[Mapping[int, tuple[int, ...]]]:
+        """Return, for each arm, a hash of each prompt of its first reply to a sample, by its place in the comparison."""
+        # The calls of each side refer to the samples of its own run.
+        own = ((side, side.stored.prompts([side.stored.calls(side.number)])[0]) for side in self.arms)
+        return [{side.positions[k]: hashes for k, hashes in sent.items() if k in side.positions} for side, sent in own]
 
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm, at their places in the comparison."""

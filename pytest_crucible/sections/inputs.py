@@ -102,9 +102,9 @@ class StoredDetails(Protocol):
         """Return all calls of an arm about the original samples."""
         return CallColumns()
 
-    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
-        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by position."""
-        return {}
+    def prompts(self, arms: Sequence[CallColumns]) -> Sequence[Mapping[int, tuple[int, ...]]]:
+        """Return, for each arm's calls, a hash of each prompt of its first reply to a sample, by position."""
+        return [{} for _ in arms]
 
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""

@@ -153,9 +153,9 @@ class StoredExperiment:
         """Return all calls of an arm about the original samples."""
         return load_calls(self.store, self.key, arm, self.plan.draws(arm))
 
-    def prompts(self, arm: int) -> Mapping[int, tuple[int, ...]]:
-        """Return a hash of each prompt that an arm was sent for its first reply to a sample, by position."""
-        return load_prompts(self.store, self.key, arm, self.plan.draws(arm), self.plan.dataset_sha256)
+    def prompts(self, arms: Sequence[CallColumns]) -> Sequence[Mapping[int, tuple[int, ...]]]:
+        """Return, for each arm's calls, a hash of each prompt of its first reply to a sample, by position."""
+        return load_prompts(self.store, self.plan.dataset_sha256, arms)
 
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""

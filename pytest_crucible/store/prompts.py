@@ -3,40 +3,38 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import sqlalchemy as sa
 
-from pytest_crucible.records import Draws
+from pytest_crucible.records.calls import CallColumns
 from pytest_crucible.store import schema
-from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
+from pytest_crucible.store.outcomes import read_columns
 from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import sample_texts, split_form, text_of_input, unpack_form
 
 
-def load_prompts(
-    store: RunStore, experiment: int, number: int, draws: Draws, dataset: str
-) -> dict[int, tuple[int, ...]]:
-    """Return a hash of each prompt that an arm was sent for its first reply to a sample, by the sample's position.
+def load_prompts(store: RunStore, dataset: str, arms: Sequence[CallColumns]) -> list[dict[int, tuple[int, ...]]]:
+    """Return, by arm, a hash of each prompt that it was sent for its first reply to a sample, by the sample's position.
 
     Of replies within a conversation only their places count: another reply to one question does not make another prompt.
     """
-    table = schema.calls
-    query = (
-        sa.select(table.c.position, place_of(table, draws).label("place"), table.c.messages)
-        .select_from(table.join(schema.arms, schema.arms.c.id == table.c.arm))
-        .where(of_arm(experiment, number), table.c.member == "")
-        .order_by(table.c.position, "place", table.c.call)
-    )
-    with store.connect() as connection:
-        columns = read_columns(connection.execute(query), 3)
-    samples, forms = _load_samples(store, dataset) if columns[0] else {}, _load_forms(store, set(columns[2]) - {None})
+    keys = {form for calls in arms for form in calls.forms if form is not None}
+    samples = _load_samples(store, dataset) if any(calls.positions for calls in arms) else {}
+    forms = _load_forms(store, keys)
+    return [_hash_prompts(calls, samples, forms) for calls in arms]
+
+
+def _hash_prompts(
+    calls: CallColumns, samples: Mapping[int, tuple[str, str]], forms: Mapping[int, list[str]]
+) -> dict[int, tuple[int, ...]]:
     first: dict[int, int] = {}
     prompts: dict[int, list[int]] = {}
-    for position, place, form in zip(*columns, strict=True):
-        if first.setdefault(position, place) == place:
-            prompts.setdefault(position, []).append(prompt_hash(forms.get(form), *samples[position]))
+    for position, place, form, member in zip(calls.positions, calls.repeats, calls.forms, calls.members, strict=True):
+        if not member and first.setdefault(position, place) == place:
+            hashed = prompt_hash(None if form is None else forms.get(form), *samples[position])
+            prompts.setdefault(position, []).append(hashed)
     return {position: tuple(hashes) for position, hashes in prompts.items()}
 
 

@@ -19,7 +19,7 @@ LEAST_SHARE = 0.05
 
 def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield one line on the different prompts of each arm, with those that the plan counts as if they were others."""
-    sent = [inputs.section.stored.prompts(number) for number in range(len(inputs.arms))]
+    sent = inputs.section.stored.prompts([columns.calls for columns in inputs.arms])
     if not any(sent):
         return
     with_calls = [of_arm for of_arm in sent if of_arm]

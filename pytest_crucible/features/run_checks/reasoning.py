@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from pytest_crucible.features.run_checks.finding import CheckInputs, Finding
 from pytest_crucible.records.reasoning import answer_span
-from pytest_crucible.records.unknown_reasoning import find_unknown_mark
+from pytest_crucible.records.unknown_reasoning import find_unknown_mark, may_have_marks
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -45,8 +45,10 @@ def count_reasoning(texts: Iterable[str]) -> ReasoningCounts:
     replies, reasoning = 0, 0
     marks = []
     for text in texts:
-        start, end = answer_span(text)
         replies += 1
+        if not may_have_marks(text):
+            continue
+        start, end = answer_span(text)
         reasoning += start > 0
         if mark := find_unknown_mark(text[start:end]):
             marks.append(mark)

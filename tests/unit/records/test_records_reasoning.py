@@ -17,7 +17,7 @@ from pytest_crucible.records.reasoning import (
     reasoning_text,
 )
 from pytest_crucible.records.reasoning_forms import FORMS, Form
-from pytest_crucible.records.unknown_reasoning import unknown_reasoning
+from pytest_crucible.records.unknown_reasoning import may_have_marks, unknown_reasoning
 
 FENCED = "Write it so:\n```\nprompt += '</think>'\n```\nand send it."
 
@@ -187,6 +187,19 @@ def test_the_answer_on_channels_is_the_last_final_message(text, answer):
 
 
 MARKS = sorted({mark for form in FORMS for mark in (form.opening, form.closing, form.answer, form.lead, *form.ends)})
+
+
+@given(st.lists(st.sampled_from([*MARKS, " ", "\n", "a", "`", "```"]), max_size=12).map("".join))
+def test_a_text_that_may_have_no_marks_has_none(text):
+    if not may_have_marks(text):
+        assert (answer_span(text), unknown_reasoning(text)) == ((0, len(text)), "")
+
+
+@pytest.mark.parametrize("mark", [mark for mark in MARKS if mark])
+def test_each_mark_at_the_beginning_may_be_one(mark):
+    assert may_have_marks(f" {mark}") or (
+        not unknown_reasoning(f" {mark}") and answer_span(f" {mark}") == (0, len(mark) + 1)
+    )
 
 
 @given(st.lists(st.sampled_from([*MARKS, " ", "\n", "a", "`", "```"]), max_size=12).map("".join))

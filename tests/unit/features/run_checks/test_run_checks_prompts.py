@@ -13,7 +13,7 @@ from pytest_crucible.features.run_checks.prompts import check_prompts
 def finding(*sent: list[tuple[int, ...]], groups: list[str | None] | None = None, equal: bool = False, declared=()):
     """Return the finding on arms that were sent these prompts, one list a sample."""
     arms = [arm_columns(f"v{2 - number}", ["a"] * len(of_arm)) for number, of_arm in enumerate(sent)]
-    stored = SimpleNamespace(prompts=lambda number: dict(enumerate(sent[number])))
+    stored = SimpleNamespace(prompts=lambda arms: [dict(enumerate(of_arm)) for of_arm in sent])
     inputs = check_inputs(*arms, stored=stored, groups=groups or [None] * len(sent[0]), arms_differ_in=declared)
     if equal:
         inputs.plan.features["equal_inputs"] = {"samples": 4, "questions": 2, "declared": 0}
@@ -69,7 +69,7 @@ def test_another_reply_within_a_conversation_makes_no_other_question():
 
 
 def test_without_a_call_there_is_no_line():
-    inputs = check_inputs(arm_columns("v2", []), stored=SimpleNamespace(prompts=lambda number: {}), groups=[])
+    inputs = check_inputs(arm_columns("v2", []), stored=SimpleNamespace(prompts=lambda arms: [{}]), groups=[])
 
     assert not list(check_prompts(inputs))
 
@@ -96,5 +96,5 @@ def test_later_prompts_contain_replies_and_may_differ():
 def test_prompts_that_arms_declare_may_differ(declared):
     sent = [{0: (1,), 1: (2,)}, {0: (3,), 1: (4,)}]
     arms = [arm_columns("v2", ["a"] * 2), arm_columns("v1", ["a"] * 2, **declared)]
-    inputs = check_inputs(*arms, stored=SimpleNamespace(prompts=sent.__getitem__), groups=[None] * 2)
+    inputs = check_inputs(*arms, stored=SimpleNamespace(prompts=lambda arms: sent), groups=[None] * 2)
     assert [line.problem for line in check_prompts(inputs)] == [""]
