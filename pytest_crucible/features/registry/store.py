@@ -9,65 +9,50 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Integer,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    func,
-    insert,
-    literal,
-    select,
-    union_all,
-    update,
-)
-from sqlalchemy.exc import IntegrityError
-
 from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
-from pytest_crucible.store.engine import insert_or_ignore
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.schema import LONGEST_TAG, metadata
+from pytest_crucible.store.schema import LONGEST_TAG
+from pytest_crucible.store.table import Column, Table
 
 # A registered version never changes: its state is in the log.
 model_versions = Table(
     "model_versions",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("model", String(LONGEST_TAG), nullable=False),
-    # From 1, in the order of registration.
-    Column("number", Integer, nullable=False),
-    # The SHA-256 of identity and parameters: an adapter that is registered again has the same number.
-    Column("key", String(64), nullable=False),
-    # JSON as it was hashed: adapter table, identity, weights, lineage.
-    Column("body", Text, nullable=False),
-    UniqueConstraint("model", "number"),
-    UniqueConstraint("model", "key"),
+    (
+        Column("id", "INTEGER", key=True, numbered=True),
+        Column("model", f"VARCHAR({LONGEST_TAG})", required=True),
+        # From 1, in the order of registration.
+        Column("number", "INTEGER", required=True),
+        # The SHA-256 of identity and parameters: an adapter that is registered again has the same number.
+        Column("key", "VARCHAR(64)", required=True),
+        # JSON as it was hashed: adapter table, identity, weights, lineage.
+        Column("body", "TEXT", required=True),
+    ),
+    unique=(("model", "number"), ("model", "key")),
 )
 
 # Only grows. Each row's digest covers the row before, so that a changed row does not match.
 registry_log = Table(
     "registry_log",
-    metadata,
-    # From 1, without gaps.
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    # JSON as it was hashed.
-    Column("body", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
+    (
+        # From 1, without gaps.
+        Column("number", "INTEGER", key=True),
+        # JSON as it was hashed.
+        Column("body", "TEXT", required=True),
+        Column("digest", "VARCHAR(64)", required=True),
+    ),
 )
 
 # The last row of the log. A transition replaces the row that it has read: of two at once, one finds it and wins.
 registry_head = Table(
     "registry_head",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("number", Integer, nullable=False),
-    Column("digest", String(64), nullable=False),
+    (
+        Column("id", "INTEGER", key=True),
+        Column("number", "INTEGER", required=True),
+        Column("digest", "VARCHAR(64)", required=True),
+    ),
 )
 
 TABLES = (model_versions, registry_log, registry_head)
