@@ -40,6 +40,19 @@ def from_json(text: str | None) -> Any:
     return None if text is None else json.loads(text)
 
 
+def json_part(column: str, *path: str | int, is_sqlite: bool) -> str:
+    """Return the SQL for a part of a JSON column: a text as it is, anything else as JSON.
+
+    >>> json_part("plan", "arms", 0, is_sqlite=True), json_part("plan", "arms", 0, is_sqlite=False)
+    ("JSON_EXTRACT(plan, '$.arms[0]')", "plan #>> '{arms,0}'")
+    """
+    if is_sqlite:
+        # The arrows of newer versions of SQLite are those of PostgreSQL.
+        names = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in path)
+        return f"JSON_EXTRACT({column}, '${names}')"
+    return f"{column} #>> '{{{','.join(map(str, path))}}}'"
+
+
 class Database:
     """Connections to a database, each used by one thread at a time. Everything here raises the driver's errors."""
 
