@@ -35,9 +35,9 @@ class Cursor(Protocol):
     def fetchall(self) -> list[tuple[Any, ...]]: ...
 
 
-def from_json(text: str | None) -> Any:
-    """Return the value of a JSON column; None for NULL."""
-    return None if text is None else json.loads(text)
+def from_json(stored: str | float | None) -> Any:
+    """Return the value of a JSON column; None for NULL. SQLite stores a number in it as such: https://sqlite.org/datatype3.html"""
+    return json.loads(stored) if isinstance(stored, str) else stored
 
 
 def json_part(column: str, *path: str | int, is_sqlite: bool) -> str:

@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.store import schema
@@ -224,10 +225,10 @@ def _redact_columns(
             connection.execute(f"UPDATE {table.name} SET {values} WHERE {key}", **changed, **key_values)
 
 
-def _redacted(stored: str | None, type: str, hide: Callable[[str], str]) -> str | None:
-    """Return a stored text, or the text of a JSON value, redacted; the same text where nothing in it is to hide."""
-    if type != "JSON" or stored is None:
-        return stored and hide(stored)
+def _redacted(stored: Any, type: str, hide: Callable[[str], str]) -> Any:
+    """Return a stored text, or the text of a JSON value, redacted; what is stored where nothing in it is to hide."""
+    if type != "JSON":
+        return redact(stored, hide)
     value = from_json(stored)
     new = redact(value, hide)
     return stored if new == value else json.dumps(new)
