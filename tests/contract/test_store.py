@@ -38,7 +38,7 @@ from pytest_crucible.store.decisions import add_decision, load_decisions, set_de
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import add_tag, list_runs
 from pytest_crucible.store.outcomes import load_outcomes, reply_texts
-from pytest_crucible.store.prune import clear, find_prunable
+from pytest_crucible.store.prune import clear, find_prunable, redact_again
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import group_names, load_conversations, samples
@@ -651,6 +651,39 @@ def test_old_cached_replies_are_pruned(store):
     clear_store(store, cache_days=10.0)
 
     assert list(store.scalars("SELECT key FROM reply_cache")) == ["young"]
+
+
+def test_a_run_is_redacted_again_and_other_runs_keep_their_texts(store):
+    asked = [Sample(id="q", input={"of": "Ann"}, expected=5, metadata={"by": ["Ann", 1.5]})]
+    long = "Ann said so. " * 20
+    for run in ("run0", "run1"):
+        begin(store, run)
+        experiment = store.add_experiment(run, PLAN, asked)
+        arm = store.add_arm(experiment, 0, "v2", run)
+        outcome, _, _ = call_with(0, "Who? Ann?", reply=long, reasoning=long)
+        unit = outcome.unit
+        writer = store.writer()
+        writer.add(outcome, arm, [Observation(unit, "exact", True), Observation(unit, "who", "Ann")], [])
+        writer.tell(run, Event(name="vote", at=1.0, facts={"by": "Ann"}))
+        writer.close()
+    for key, reply in (("hers", "Ann"), ("others", "Bob")):
+        row = {"key": key, "identity": "i", "created": 0.0, "reply": "{}", "text": reply, "run": "run1"}
+        store.insert(schema.reply_cache, [row])
+
+    redact_again(store, "run1", lambda text: text.replace("Ann", "(name)"))
+
+    [reply] = tables.replies(store, "run1").rows
+    assert reply[7:10] == ({"of": "(name)"}, 5, f"{long}0".replace("Ann", "(name)"))
+    assert [row[7:11] for row in tables.observations(store, "run1").rows] == [
+        ("exact", 1.0, None, None),
+        ("who", None, "(name)", None),
+    ]
+    assert [row[-1] for row in tables.events(store, "run1").rows] == [{"by": "(name)"}]
+    [talk] = load_conversations(store, experiment, replace(PLAN, arms=PLAN.arms[:1]), 0)
+    assert [(call.messages, call.reasoning) for call in talk.calls] == [("Who? (name)?", long.replace("Ann", "(name)"))]
+    assert list(store.scalars("SELECT key FROM reply_cache")) == ["others"]
+    [kept] = tables.replies(store, "run0").rows
+    assert kept[9] == f"{long}0"
 
 
 # -- the reply cache ----------------------------------------------------------------------------------------------
