@@ -30,7 +30,6 @@ class Cursor(Protocol):
     description: Sequence[Sequence[Any]]
 
     def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
-    def fetchone(self) -> tuple[Any, ...] | None: ...
     def fetchmany(self, size: int) -> list[tuple[Any, ...]]: ...
     def fetchall(self) -> list[tuple[Any, ...]]: ...
 
@@ -60,7 +59,7 @@ class Database:
         """`path` is the file of an SQLite database."""
         self.driver, self.path = driver, path
         self.is_sqlite = driver is sqlite3
-        self.redact: Callable[[Any], Any] = _unchanged
+        self.redact: Callable[[Any], Any] = _keep_values
         """Returns the values of each execution as they are sent."""
         self._open = open_connection
         self._idle: list[Any] = []
@@ -99,7 +98,7 @@ class Database:
         return self._open()
 
 
-def _unchanged(values: Any) -> Any:
+def _keep_values(values: Any) -> Any:
     return values
 
 
@@ -139,7 +138,7 @@ class Connection:
 
     def first(self, sql: str, /, **values: Any) -> Any:
         """Return the first row; None without one."""
-        return self.execute(sql, **values).fetchone()
+        return next(iter(self.execute(sql, **values)), None)
 
     def scalar(self, sql: str, /, **values: Any) -> Any:
         """Return the first value of the first row; None without a row."""

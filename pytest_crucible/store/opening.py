@@ -64,7 +64,7 @@ def open_database(location: str, *, busy_s: float = BUSY_S) -> Database:
     `location` is a path (SQLite) or a database URL. Raises StoreError.
     """
     with explain_errors(redact_location(location)):
-        database = _database(location, busy_s)
+        database = make_database(location, busy_s)
         try:
             _prepare(database, redact_location(location))
         except BaseException:
@@ -115,7 +115,7 @@ def _explanation(error: Exception) -> str:
     return f"cannot be used ({message.strip().splitlines()[0]}): repair it, or name another store with --crucible-store"
 
 
-def _database(location: str, busy_s: float) -> Database:
+def make_database(location: str, busy_s: float) -> Database:
     """Return the database at a path or URL, without a connection yet. Raises StoreError."""
     scheme, separator, address = location.partition("://")
     if scheme in ("postgresql", "postgresql+psycopg") and address:
@@ -196,7 +196,11 @@ def _postgresql(url: str, busy_s: float) -> Database:
     # A machine that is gone does not even refuse a connection: tcp_user_timeout gives up what it does not acknowledge.
     # https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNECT-TCP-USER-TIMEOUT
     busy_ms = f"{busy_s * 1000:.0f}"
-    waits = {"connect_timeout": 10, "tcp_user_timeout": busy_ms, "options": f"-c lock_timeout={busy_ms}"}
+    waits: dict[str, Any] = {
+        "connect_timeout": 10,
+        "tcp_user_timeout": busy_ms,
+        "options": f"-c lock_timeout={busy_ms}",
+    }
 
     def connect() -> Any:
         connection = psycopg.connect(url, autocommit=True, **waits)

@@ -54,7 +54,7 @@ def _is_text(prompt: str) -> bool:
 
 
 def _load_samples(store: RunStore, dataset: str) -> Mapping[int, tuple[str, str]]:
-    query = "SELECT position, input, metadata FROM samples WHERE dataset = :dataset"
+    query = "SELECT position, CAST(input AS TEXT), CAST(metadata AS TEXT) FROM samples WHERE dataset = :dataset"
     with store.connect() as connection:
         positions, inputs, metadata = read_columns(connection.execute(query, dataset=dataset), 3)
     texts = ([text or "null" for text in column] for column in (inputs, metadata))

@@ -216,7 +216,7 @@ def _redact_columns(
     query = f"SELECT {', '.join(table.key + columns)} FROM {table.name} WHERE {_of_run(connection, table)}"
     for row in list(connection.named_rows(query, run=run)):
         changed = {
-            name: new for name in columns if (new := _redacted(row[name], table.type_of(name), hide)) != row[name]
+            name: new for name in columns if (new := _redact_stored(row[name], table.type_of(name), hide)) != row[name]
         }
         if changed:
             values = ", ".join(f"{name} = :{name}" for name in changed)
@@ -225,7 +225,7 @@ def _redact_columns(
             connection.execute(f"UPDATE {table.name} SET {values} WHERE {key}", **changed, **key_values)
 
 
-def _redacted(stored: Any, type: str, hide: Callable[[str], str]) -> Any:
+def _redact_stored(stored: Any, type: str, hide: Callable[[str], str]) -> Any:
     """Return a stored text, or the text of a JSON value, redacted; what is stored where nothing in it is to hide."""
     if type != "JSON":
         return redact(stored, hide)

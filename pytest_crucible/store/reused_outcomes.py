@@ -191,7 +191,7 @@ def _copy(
     lost = "metric <> '' OR reason = 'unanswered'" if tried else "metric <> ''"
     statement = f"""
         INSERT INTO {table.name} (arm, epoch, {others})
-        SELECT :target, {_renumbered(numbers)}, {others} FROM {table.name}
+        SELECT :target, {_renumber_sql(numbers)}, {others} FROM {table.name}
         WHERE arm = :source AND epoch IN (:repeats) {f"AND ({lost})" if table is schema.lost else ""}
         AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE arm = :target)
     """
@@ -206,7 +206,7 @@ def _copy_calls(connection: Connection, source: int, target: int, numbers: Mappi
     others = ", ".join(name for name in schema.calls.names if name not in ("arm", "epoch", "paid_by"))
     statement = f"""
         INSERT INTO calls (arm, epoch, {others}, paid_by)
-        SELECT :target, {_renumbered(numbers)}, {others}, COALESCE(
+        SELECT :target, {_renumber_sql(numbers)}, {others}, COALESCE(
             paid_by, (SELECT run FROM experiments WHERE id = (SELECT experiment FROM arms WHERE id = :source))
         )
         FROM calls
@@ -217,7 +217,7 @@ def _copy_calls(connection: Connection, source: int, target: int, numbers: Mappi
     connection.execute(statement, source=source, target=target, repeats=list(numbers))
 
 
-def _renumbered(numbers: Mapping[int, int]) -> str:
+def _renumber_sql(numbers: Mapping[int, int]) -> str:
     """Return the SQL for the new number of a row's repeat."""
     if all(number == new for number, new in numbers.items()):
         return "epoch"

@@ -654,11 +654,11 @@ def test_old_cached_replies_are_pruned(store):
 
 
 def test_a_run_is_redacted_again_and_other_runs_keep_their_texts(store):
-    asked = [Sample(id="q", input={"of": "Ann"}, expected=5, metadata={"by": ["Ann", 1.5]})]
+    samples = [Sample(id="q", input={"of": "Ann"}, expected=5, metadata={"by": ["Ann", 1.5]})]
     long = "Ann said so. " * 20
     for run in ("run0", "run1"):
         begin(store, run)
-        experiment = store.add_experiment(run, PLAN, asked)
+        experiment = store.add_experiment(run, PLAN, samples)
         arm = store.add_arm(experiment, 0, "v2", run)
         outcome, _, _ = call_with(0, "Who? Ann?", reply=long, reasoning=long)
         unit = outcome.unit
@@ -682,8 +682,8 @@ def test_a_run_is_redacted_again_and_other_runs_keep_their_texts(store):
     [talk] = load_conversations(store, experiment, replace(PLAN, arms=PLAN.arms[:1]), 0)
     assert [(call.messages, call.reasoning) for call in talk.calls] == [("Who? (name)?", long.replace("Ann", "(name)"))]
     assert list(store.scalars("SELECT key FROM reply_cache")) == ["others"]
-    [kept] = tables.replies(store, "run0").rows
-    assert kept[9] == f"{long}0"
+    [row] = tables.replies(store, "run0").rows
+    assert row[9] == f"{long}0"
 
 
 # -- the reply cache ----------------------------------------------------------------------------------------------

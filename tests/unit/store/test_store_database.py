@@ -24,13 +24,13 @@ def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Databas
     opened.dispose()
 
 
-def cached(key: str, identity: str = "v1") -> dict[str, object]:
+def cached_row(key: str, identity: str = "v1") -> dict[str, object]:
     return {"reply": f"{identity} {key}", "key": key, "created": 1.0, "identity": identity}
 
 
 def test_values_are_sent_by_name_and_lists_by_their_items(database):
     with database.connect() as connection:
-        connection.insert(schema.reply_cache, [cached(key) for key in "abc"])
+        connection.insert(schema.reply_cache, [cached_row(key) for key in "abc"])
         query = "SELECT key FROM reply_cache WHERE identity = :identity AND key IN (:keys) ORDER BY key"
 
         assert list(connection.scalars(query, identity="v1", keys=["a", "c", "z"])) == ["a", "c"]
@@ -47,7 +47,7 @@ def test_text_that_looks_like_a_value_is_text(database):
 
 def test_rows_by_the_names_of_their_columns(database):
     with database.connect() as connection:
-        connection.insert(schema.reply_cache, [cached("a")])
+        connection.insert(schema.reply_cache, [cached_row("a")])
 
         [row] = connection.named_rows("SELECT key, reply AS text FROM reply_cache")
     assert row == {"key": "a", "text": "v1 a"}
@@ -56,7 +56,7 @@ def test_rows_by_the_names_of_their_columns(database):
 def test_a_transaction_that_fails_leaves_nothing(database):
     def fail() -> None:
         with database.begin() as connection:
-            connection.insert(schema.reply_cache, [cached("a")])
+            connection.insert(schema.reply_cache, [cached_row("a")])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
@@ -74,14 +74,14 @@ def test_a_transaction_that_reads_first_writes_after_another_has_written(tmp_pat
     def write() -> None:
         began.wait(5)
         with other.connect() as connection:
-            connection.insert(schema.reply_cache, [cached("b")])
+            connection.insert(schema.reply_cache, [cached_row("b")])
 
     thread = threading.Thread(target=write)
     thread.start()
     with database.begin() as connection:
         before = connection.scalar("SELECT COUNT(*) FROM reply_cache")
         began.set()
-        connection.insert(schema.reply_cache, [cached("a")])
+        connection.insert(schema.reply_cache, [cached_row("a")])
     thread.join()
     with database.connect() as connection:
         after = connection.scalar("SELECT COUNT(*) FROM reply_cache")
@@ -93,7 +93,7 @@ def test_a_transaction_that_reads_first_writes_after_another_has_written(tmp_pat
 
 def test_streamed_rows_are_all_rows(database):
     with database.connect() as connection:
-        connection.insert(schema.reply_cache, [cached(f"{number:03}") for number in range(250)])
+        connection.insert(schema.reply_cache, [cached_row(f"{number:03}") for number in range(250)])
         query = "SELECT key FROM reply_cache WHERE identity = :identity ORDER BY key"
         with connection.stream(query, identity="v1") as rows:
             keys = [key for (key,) in rows]
@@ -115,7 +115,7 @@ def test_each_row_is_stored_once_in_any_number_of_statements(database, number, o
     """And one that is there stays as it is, or is replaced."""
 
     def rows(identity: str, first: int) -> list[dict[str, object]]:
-        return [cached(str(key), identity) for key in range(first, first + number)]
+        return [cached_row(str(key), identity) for key in range(first, first + number)]
 
     with database.begin() as connection:
         inserted = connection.insert(schema.reply_cache, rows("old", 0), over=over)

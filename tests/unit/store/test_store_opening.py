@@ -205,6 +205,6 @@ def test_a_server_that_was_restarted_is_connected_again(postgresql):
     with database.connect() as idle, database.connect() as killer:
         killer.execute("SELECT pg_terminate_backend(:process)", process=idle.scalar("SELECT pg_backend_pid()"))
 
-    with database.connect() as one, database.connect() as other:
-        assert [one.scalar("SELECT 1"), other.scalar("SELECT 1")] == [1, 1]
+    with database.connect() as first, database.connect() as second:
+        assert [first.scalar("SELECT 1"), second.scalar("SELECT 1")] == [1, 1]
     database.dispose()

@@ -19,7 +19,7 @@ from pytest_crucible.records import Sample
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Database
-from pytest_crucible.store.opening import _database
+from pytest_crucible.store.opening import make_database
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_conversations, load_sample
@@ -45,30 +45,32 @@ def written_by(version: int, location: str) -> str:
     """A store as that version made it, without the tables of features."""
     later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions}
     tables = [table for table in schema.all_tables().values() if table not in {*later, *schema.feature_tables()}]
-    with blank_database(location).begin() as connection:
+    database = blank_database(location)
+    with database.begin() as connection:
         for table in tables:
             columns = tuple(column for column in table.columns if (table, column.name) not in later)
             for statement in replace(table, columns=columns).statements(is_sqlite=connection.is_sqlite):
                 connection.execute(statement)
         connection.insert(schema.store_format, [{"version": version}])
+    database.dispose()
     return location
 
 
 def blank_database(location: str) -> Database:
     """The connections to a database in which nothing is created."""
-    return _database(location, 5.0)
+    return make_database(location, 5.0)
 
 
 def describe(location: str) -> dict[str, list[tuple[str, str]]]:
     """All tables with their columns and types, sorted."""
     database = blank_database(location)
     with database.connect() as connection:
-        found = {
+        columns = {
             table: sorted(connection.execute(COLUMNS[connection.is_sqlite], name=table))
             for table in connection.tables()
         }
     database.dispose()
-    return found
+    return columns
 
 
 COLUMNS = {
