@@ -87,7 +87,9 @@ def explain_errors(location: str) -> Iterator[None]:
         raise StoreError(f"run store {location!r} {_explanation(error)}") from error
 
 
+_NO_URL = "is not a database that can be reached: write a path, or a URL such as postgresql://host/name"
 _CAUSES = {
+    "in uri": _NO_URL,
     "database is locked": "is locked by another process: wait for it, or name another store with --crucible-store",
     "readonly database": "is read-only: make it writable, or name another store with --crucible-store",
     "not a database": "is not a run store (another kind of file, or corrupt): move it away, or name another one",
@@ -125,10 +127,7 @@ def make_database(location: str, busy_s: float) -> Database:
         # As SQLite's own URI, such as file:runs.db?mode=ro.
         return _sqlite(f"{name}?{settings}" if name.startswith("file:") else name, busy_s)
     if separator:
-        raise StoreError(
-            f"run store {redact_location(location)!r} is not a database that can be reached: "
-            "write a path, or a URL such as postgresql://host/name"
-        )
+        raise StoreError(f"run store {redact_location(location)!r} {_NO_URL}")
     _create_folder(Path(location))
     return _sqlite(location, busy_s)
 
