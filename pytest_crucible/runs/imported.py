@@ -66,7 +66,9 @@ class ImportedRun:
     @classmethod
     def of(cls, files: Sequence[ImportedFile], wishes: ImportOptions) -> ImportedRun:
         """Plan the tasks of the files, before any store is opened. Raises SpecError for invalid options."""
-        grouped = group_tasks(files, wishes.arms, wishes.candidate, unpaired=wishes.unpaired)
+        grouped = group_tasks(
+            files, wishes.arms, wishes.candidate, unpaired=wishes.unpaired, arms_differ_in=wishes.arms_differ_in
+        )
         tasks = [ImportedTask.of(task, files, wishes) for task in grouped]
         # Checked over all tasks: a metric may be in one of them only.
         _check_named(wishes, tasks)
@@ -198,6 +200,8 @@ class ImportOptions:
     equal_inputs: str = "group"
     unpaired: bool = False
     """Each arm has samples of its own."""
+    arms_differ_in: tuple[str, ...] = ()
+    """The settings that the arms are compared for, as in the marker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +230,7 @@ class ImportedTask:
         rows = identify(task.name, samples)
         dataset, equal = _group_questions(task, rows) if wishes.equal_inputs == "group" else (rows, None)
         plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
-        plan = EQUAL_INPUTS.on(plan, equal)
+        plan = replace(EQUAL_INPUTS.on(plan, equal), arms_differ_in=wishes.arms_differ_in)
         check_repeats(targets, contrasts_of_task, plan.repeats)
         grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
         notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)

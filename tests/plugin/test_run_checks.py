@@ -167,6 +167,21 @@ def test_parameters_that_only_the_test_passes_are_named_where_arms_differ(served
     )
 
 
+def test_compare_of_two_runs_takes_the_difference_that_it_is_about(served, server, monkeypatch):
+    monkeypatch.setenv("EFFORT", "1")
+    for name in ("v2", "v1"):
+        served.run(f"--crucible-adapter={name}")
+    newest, oldest = (row["id"] for row in json.loads(served.command("runs", "list", "--json").stdout.str()))
+
+    served.command("compare", oldest, newest).stdout.fnmatch_lines(
+        ["*the test sent different reasoning_effort (*", "comparison*"]
+    )
+
+    declared = served.command("compare", oldest, newest, "--arms-differ-in=reasoning_effort", "-v")
+    declared.stdout.fnmatch_lines(["sent *differs: reasoning_effort (declared)"])
+    declared.stdout.no_fnmatch_line("*the test sent different*")
+
+
 def test_prompts_that_only_the_test_makes_different_are_named(served, server):
     served.test(TEST.replace("EPOCHS", "1").replace("sample.input, **more", "sampler.arm.name + sample.input"))
 

@@ -8,6 +8,7 @@ import shutil
 import pytest
 from imported_files import FILES, find, find_row, read_arm, read_changed
 
+from pytest_crucible.features.run_checks.section import measured_checks
 from pytest_crucible.importers.formats import read
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.plan import LEFT_OUT
@@ -175,16 +176,46 @@ class TestWhatWasSent:
         assert view.tables[0].verbosity == 0
         assert view.notes[0].text == (
             "the arms were sent different reasoning_effort (reasoning_effort: mockllm/v2 low, mockllm/v1 high): a difference of "
-            "the arms may come from that"
+            "the arms may come from that; if it is what you compare, add --arms-differ-in=reasoning_effort"
         )
+
+    @pytest.mark.parametrize("declared", ["reasoning_effort", "*"])
+    def test_a_declared_difference_of_settings_is_no_problem(self, declared):
+        (analysis,) = evaluate(*BEST, arms_differ_in=(declared,)).experiments
+        view = analysis.sections["run_checks"].view
+
+        assert view.tables[0].verbosity == 1
+        assert view.tables[0].rows[0].cells[-1] == "differs: reasoning_effort (declared)"
+        (check,) = measured_checks(analysis)
+        assert check.matches
+        assert "reasoning_effort high (mockllm/v1), differs: reasoning_effort (declared)" in check.detail
+
+    def test_another_declared_difference_changes_nothing(self):
+        (analysis,) = evaluate(*BEST, arms_differ_in=("temperature",)).experiments
+
+        assert "different reasoning_effort" in analysis.sections["run_checks"].view.notes[0].text
 
 
 class TestOtherInputs:
     """The documents of both runs are equal, and the prompts have no example in one and three in the other."""
 
     def test_other_prompts_under_the_same_ids_are_refused_where_all_differ(self):
-        with pytest.raises(SpecError, match=r"same input: that of all 8 differs \(first: 0\), num_fewshot is 0 and 3"):
+        with pytest.raises(
+            SpecError,
+            match=r"same input: that of all 8 differs \(first: 0\), num_fewshot is 0 and 3.*add --arms-differ-in=messages",
+        ):
             evaluate("lm-eval-v1/samples_sums_filtered*", "lm-eval-few/samples*")
+
+    def test_other_prompts_are_compared_where_they_are_the_declared_difference(self):
+        (experiment,) = evaluate(
+            "lm-eval-v1/samples_sums_filtered*", "lm-eval-few/samples*", arms_differ_in=("messages", "num_fewshot")
+        ).experiments
+
+        assert experiment.comparisons[0].pairs == 8
+        assert not LEFT_OUT.of(experiment.plan)
+        assert experiment.sections["run_checks"].view.tables[0].rows[0].cells[-1] == (
+            "differs: num_fewshot (declared), temperature, do_sample"
+        )
 
     def change_prompts(self, tmp_path, *, template: str = ""):
         """Copy the run with other prompts for three samples, which may have another chat template."""
