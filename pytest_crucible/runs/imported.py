@@ -15,7 +15,7 @@ from typing import Any
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
-from pytest_crucible.importers.results import ImportedFile, Results, Row
+from pytest_crucible.importers.results import Call, ImportedFile, Results, Row
 from pytest_crucible.plan.design import (
     check_expected,
     check_repeats,
@@ -120,8 +120,7 @@ def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> 
         for row in there:
             position = positions[row.sample]
             outcome, scored, lost = _outcome(row, Unit(position, 0, number, row.repeat), kinds)
-            calls = [] if row.prompt is None else [_call(row, arm)]
-            writer.add(replace(outcome, calls=calls, sample=adopted.samples[position]), entered, scored, lost)
+            writer.add(replace(outcome, calls=_calls(row, arm), sample=adopted.samples[position]), entered, scored, lost)
         for unit in _not_planned(adopted, results, number, there):
             writer.add(Outcome(unit, skipped=True), entered, [], [])
     if all(arm.finished for arm in adopted.task.arms):
@@ -136,12 +135,20 @@ def _outcome(row: Row, unit: Unit, facts: Mapping[str, MetricFacts]) -> tuple[Ou
     return Outcome(unit, reply=row.reply), scored, lost
 
 
-def _call(row: Row, arm: Arm) -> ModelCall:
-    """Return the request of a row; settings that differ between the requests of an arm stand with each of them."""
-    is_text = isinstance(row.prompt, str)
-    own = None if row.parameters == arm.parameters else row.parameters
-    text = row.prompt if is_text else canonical(row.prompt)
-    return ModelCall(text, not is_text, 1, own, "", reply=row.reply, error=row.error)
+def _calls(row: Row, arm: Arm) -> list[ModelCall]:
+    """Return the requests of a row: the first with its prompt, later ones, whose messages contain replies, without."""
+    if row.prompt is None and not row.calls:
+        return []
+    is_text = row.prompt is None or isinstance(row.prompt, str)
+    text = (row.prompt or "") if is_text else canonical(row.prompt)
+    first, *later = row.calls or (row,)
+    calls = [ModelCall(text, not is_text, 1, _own(first, arm), "", reply=first.reply, error=row.error)]
+    return calls + [ModelCall("", False, 1, _own(call, arm), "", reply=call.reply) for call in later]
+
+
+def _own(request: Row | Call, arm: Arm) -> Mapping[str, Any] | None:
+    """Return the settings of a request that differ between the requests of an arm; None for those of the arm."""
+    return None if request.parameters == arm.parameters else request.parameters
 
 
 def _not_planned(adopted: ImportedTask, results: Results, number: int, rows: Sequence[Row]) -> Iterator[Unit]:

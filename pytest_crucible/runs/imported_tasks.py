@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -193,8 +193,9 @@ def _other_settings(arms: Sequence[Results]) -> str:
 
 def common_settings(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the generation settings that all requests of an arm have in common."""
+    requests = chain.from_iterable(row.calls or (row,) for row in rows)
     # A request that failed may have none.
-    settings = [row.parameters for row in rows if row.parameters]
+    settings = [request.parameters for request in requests if request.parameters]
     first = settings[0] if settings else {}
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in settings)}
 

@@ -112,6 +112,44 @@ class TestWhatWasSent:
         assert (row.reply.finish, cut.reply.finish) == ("stop", "length")
         assert results.weights == {"model": "mockllm/v2"}
 
+    def test_inspect_has_every_request_of_a_conversation(self):
+        row = find_row(read_arm("inspect-conversation.eval"), "sum-2")
+
+        assert [call.parameters["temperature"] for call in row.calls] == [0.0, 1.0]
+        assert [(call.reply.text, call.reply.finish, call.reply.model) for call in row.calls] == [
+            ("4", "length", "v2-0613"),
+            ("2", "stop", "v2-1106"),
+        ]
+        # What follows a draft that was cut is spoiled by it.
+        assert (row.reply.text, row.reply.finish) == ("2", "length")
+
+    def test_later_requests_are_checked_as_the_first(self):
+        (analysis,) = evaluate("inspect-conversation.eval").experiments
+        table = analysis.sections["run_checks"].view.tables[0]
+
+        assert [row.cells for row in table.rows] == [
+            ("sent", "max_tokens 4, temperature 0.0 and 1.0", ""),
+            ("answered by", "v2-0613 (3), v2-1106 (3)", ""),
+            ("answered by", "v2-0613 (3 replies), v2-1106 (3 replies)", "model changed"),
+            ("prompts", "3 different", ""),
+            ("ends", "1 cut", ""),
+        ]
+
+    def test_requests_to_another_model_or_to_a_grader_are_no_calls_of_the_arm(self, tmp_path):
+        """A tool may have a model of its own."""
+
+        def change(log):
+            settings = {"temperature": 0.0}
+            events = [("mockllm/v1", None), ("other/tool", None), ("mockllm/v1", "grader"), ("mockllm/v1", None)]
+            log["samples"][0]["events"] = [
+                {"event": "model", "model": model, "role": role, "config": settings, "output": {}}
+                for model, role in events
+            ]
+
+        results = read_changed(tmp_path, "inspect-v1.json", change).results[0]
+
+        assert len(results.rows[0].calls) == 2
+
     def test_lm_eval_has_prompts_settings_and_the_number_of_examples(self):
         row = read_arm("lm-eval-few/samples*").rows[0]
 
@@ -168,6 +206,27 @@ class TestWhatWasSent:
 
         assert (row.prompt, row.parameters) == (MESSAGES, {"temperature": 0})
         assert (row.reply.finish, row.reply.model) == ("length", "m-0613")
+        assert not row.calls
+
+    def test_mlflow_has_the_later_requests_too(self, tmp_path):
+        def change(document):
+            for record in document:
+                trace = json.loads(record["trace"]) if isinstance(record["trace"], str) else record["trace"]
+                for heat, why in ((0, "stop"), (1, "length")):
+                    sent = {"messages": MESSAGES, "temperature": heat}
+                    received = {"model": "m", "choices": [{"finish_reason": why, "message": {"content": f"{heat}"}}]}
+                    attributes = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": json.dumps(sent)}
+                    attributes["mlflow.spanOutputs"] = json.dumps(received)
+                    trace["data"]["spans"].append({"parent_span_id": "x", "attributes": attributes})
+                record["trace"] = trace
+
+        row = read_changed(tmp_path, "mlflow-genai-v2.json", change).results[0].rows[0]
+
+        assert [(call.parameters, call.reply.text) for call in row.calls] == [
+            ({"temperature": 0}, "0"),
+            ({"temperature": 1}, "1"),
+        ]
+        assert row.reply.finish == "length"
 
     def test_settings_that_differ_are_shown_before_the_verdicts(self):
         (analysis,) = evaluate(*BEST).experiments
@@ -194,6 +253,87 @@ class TestWhatWasSent:
         (analysis,) = evaluate(*BEST, arms_differ_in=("temperature",)).experiments
 
         assert "different reasoning_effort" in analysis.sections["run_checks"].view.notes[0].text
+
+
+def table(folder, rows: list[dict], name: str = "rows.csv", **options):
+    """Return the analysis of a CSV table with these rows."""
+    lines = [",".join(rows[0]), *(",".join(str(value) for value in row.values()) for row in rows)]
+    (folder / name).write_text("\n".join(lines) + "\n")
+    imported = ImportedRun.of([read(folder / name, columns=options.pop("columns", None))], ImportOptions(**options))
+    (analysis,) = imported.evaluate_unstored().experiments
+    return analysis
+
+
+def rows_of(v2: dict, v1: dict, samples: int = 6) -> list[dict]:
+    return [
+        {"id": f"q{k}", "arm": arm, "ok": k % 2, **{name: str(value).format(k=k) for name, value in more.items()}}
+        for arm, more in (("v2", v2), ("v1", v1))
+        for k in range(samples)
+    ]
+
+
+class TestTables:
+    def measured(self, analysis) -> list[tuple[str, ...]]:
+        return [row.cells for row in analysis.sections["run_checks"].view.tables[0].rows]
+
+    def test_settings_prompts_and_ends_of_a_table_are_checked(self, tmp_path):
+        columns = {"prompt": "What is {k}?", "reply": "It is {k}", "max_tokens": 8}
+        v2, v1 = {"temperature": 0, "finish_reason": "stop"}, {"temperature": 0.7, "finish_reason": "length"}
+        analysis = table(tmp_path, rows_of({**columns, **v2}, {**columns, **v1}), columns={"input": "id"})
+
+        assert self.measured(analysis) == [
+            ("sent", "max_tokens 8, temperature 0", "max_tokens 8, temperature 0.7", "differs: temperature"),
+            ("equal replies", "", "6 of 6 samples", ""),
+            ("prompts", "the same 6", "the same 6", ""),
+            ("ends", "0", "6 cut", ""),
+        ]
+        assert "add --arms-differ-in=temperature" in analysis.sections["run_checks"].view.notes[0].text
+        # A setting is not a score.
+        assert [comparison.contrast.metric for comparison in analysis.comparisons] == ["ok"]
+
+    def test_settings_without_prompts_are_those_of_the_arm(self, tmp_path):
+        analysis = table(tmp_path, rows_of({"reasoning_effort": "low"}, {"reasoning_effort": "high"}))
+
+        assert self.measured(analysis) == [
+            ("sent", "reasoning_effort low", "reasoning_effort high", "differs: reasoning_effort")
+        ]
+
+    def test_any_column_may_be_a_setting_and_a_setting_may_be_a_metric(self, tmp_path):
+        rows = rows_of({"budget": 5, "temperature": 1}, {"budget": 9, "temperature": 2})
+        analysis = table(tmp_path, rows, columns={"settings": "budget", "metrics": "ok,temperature"})
+
+        assert self.measured(analysis) == [("sent", "budget 5", "budget 9", "differs: budget")]
+        assert {comparison.contrast.metric for comparison in analysis.comparisons} == {"ok", "temperature"}
+
+    def test_one_number_in_two_files_is_one_setting(self, tmp_path):
+        """A CSV file has texts, whose numbers are floats."""
+        (tmp_path / "v1.jsonl").write_text(
+            "".join(json.dumps({"id": f"q{k}", "arm": "v1", "ok": 1, "temperature": 0}) + "\n" for k in range(6))
+        )
+        rows_of_v2 = [row for row in rows_of({"temperature": 0}, {}) if row["arm"] == "v2"]
+        (tmp_path / "v2.csv").write_text(
+            "\n".join(["id,arm,ok,temperature", *(",".join(map(str, row.values())) for row in rows_of_v2)])
+        )
+        files = [read(tmp_path / name) for name in ("v2.csv", "v1.jsonl")]
+        parameters = [row.parameters for file in files for results in file.results for row in results.rows]
+
+        assert {json.dumps(each) for each in parameters} == {'{"temperature": 0}'}
+
+    def test_arms_of_one_model_may_have_equal_replies(self, tmp_path):
+        """Two prompts are compared with one model, which gives equal texts."""
+        words = "one two three four five six seven eight nine ten number{k} is the {k} answer of {k} to q{k}x w{k} v{k} u{k}"
+        of_text = {"reply": " ".join(f"{word}{{k}}" for word in words.split())}
+        two = rows_of({**of_text, "model": "m2"}, {**of_text, "model": "m1"}, samples=300)
+        one = rows_of({**of_text, "model": "m"}, {**of_text, "model": "m"}, samples=300)
+
+        assert self.measured(table(tmp_path, two))[0][-1] == "one model"
+        assert self.measured(table(tmp_path, one))[0][-1] == ""
+
+    def test_the_model_that_answered_may_have_a_column(self, tmp_path):
+        of_v2 = {"reply": "{k}", "prompt": "a{k}", "response_model": "base"}
+        analysis = table(tmp_path, rows_of(of_v2, of_v2), columns={"input": "id"})
+
+        assert ("answered by", "base", "base", "") in self.measured(analysis)
 
 
 class TestOtherInputs:
