@@ -105,7 +105,7 @@ def _mlflow_requests(spans: Sequence[Record]) -> dict[str, Any]:
     """Return prompt and settings of the first request, and all calls where there are several."""
     sent = spans[0].get("Inputs", {}) if spans else {}
     calls = [
-        Call(parameters=generation_settings(span.get("Inputs", {})), reply=_received(span.get("Outputs", {})))
+        Call(parameters=generation_settings(span.get("Inputs", {})), reply=_read_reply(span.get("Outputs", {})))
         for span in spans
     ]
     return {
@@ -115,7 +115,7 @@ def _mlflow_requests(spans: Sequence[Record]) -> dict[str, Any]:
     }
 
 
-def _received(outputs: Record) -> Reply:
+def _read_reply(outputs: Record) -> Reply:
     """Return the reply of one request, as an OpenAI-shaped answer has it."""
     choice = (outputs.get("choices") or [{}])[0]
     return Reply(
@@ -158,7 +158,7 @@ def _mlflow_reply(trace: Record, root: Record) -> Reply | None:
     output, about = json.loads(outputs), trace["info"].get("trace_metadata") or {}
     usage = json.loads(about.get("mlflow.trace.tokenUsage") or "{}")
     duration = trace["info"].get("execution_duration_ms")
-    replies = [_received(span.get("Outputs", {})) for span in _model_spans(trace)] or [_received({})]
+    replies = [_read_reply(span.get("Outputs", {})) for span in _model_spans(trace)] or [_read_reply({})]
     return Reply(
         text=as_text(output),
         input_tokens=usage.get("input_tokens"),

@@ -120,7 +120,9 @@ def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> 
         for row in there:
             position = positions[row.sample]
             outcome, scored, lost = _outcome(row, Unit(position, 0, number, row.repeat), kinds)
-            writer.add(replace(outcome, calls=_calls(row, arm), sample=adopted.samples[position]), entered, scored, lost)
+            writer.add(
+                replace(outcome, calls=_calls(row, arm), sample=adopted.samples[position]), entered, scored, lost
+            )
         for unit in _not_planned(adopted, results, number, there):
             writer.add(Outcome(unit, skipped=True), entered, [], [])
     if all(arm.finished for arm in adopted.task.arms):

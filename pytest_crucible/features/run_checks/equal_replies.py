@@ -206,20 +206,20 @@ def _wrong_replies(inputs: CheckInputs, positions: Sequence[int]) -> WrongReplie
     """
     groups = inputs.section.groups
     apart = [*{groups[position] or position: position for position in reversed(positions)}.values()]
-    found = [WrongReplies()]
+    by_metric = [WrongReplies()]
     for name, facts in inputs.section.facts.items():
         if facts.kind == "binary" and name in inputs.section.scores:
             values = inputs.section.scores[name][0].values[apart]
             worst = float(facts.direction == "lower")
             wrong, right = values == worst, values == 1.0 - worst
-            found.append(
+            by_metric.append(
                 WrongReplies(
                     samples=int((~np.isnan(values)).sum()),
                     count=int(min(wrong.sum(), right.sum())),
                     positions=tuple(np.array(apart)[wrong].tolist()),
                 )
             )
-    return max(found, key=lambda of_metric: of_metric.count)
+    return max(by_metric, key=lambda of_metric: of_metric.count)
 
 
 def declare_other_weights(candidate: ArmColumns, baseline: ArmColumns) -> bool:

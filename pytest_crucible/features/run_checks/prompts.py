@@ -60,7 +60,7 @@ def _differs(sent: Sequence[Prompts]) -> str:
 
 def _are_other(ours: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
     """Return whether two samples were sent different prompts. How often a model is called, its replies decide."""
-    return any(one != other for one, other in zip(ours, theirs, strict=False))
+    return any(first != second for first, second in zip(ours, theirs, strict=False))
 
 
 def _have_equal_prompts(ours: Prompts, theirs: Prompts) -> bool:

@@ -273,7 +273,7 @@ def rows_of(v2: dict, v1: dict, samples: int = 6) -> list[dict]:
 
 
 class TestTables:
-    def measured(self, analysis) -> list[tuple[str, ...]]:
+    def check_lines(self, analysis) -> list[tuple[str, ...]]:
         return [row.cells for row in analysis.sections["run_checks"].view.tables[0].rows]
 
     def test_settings_prompts_and_ends_of_a_table_are_checked(self, tmp_path):
@@ -281,7 +281,7 @@ class TestTables:
         v2, v1 = {"temperature": 0, "finish_reason": "stop"}, {"temperature": 0.7, "finish_reason": "length"}
         analysis = table(tmp_path, rows_of({**columns, **v2}, {**columns, **v1}), columns={"input": "id"})
 
-        assert self.measured(analysis) == [
+        assert self.check_lines(analysis) == [
             ("sent", "max_tokens 8, temperature 0", "max_tokens 8, temperature 0.7", "differs: temperature"),
             ("equal replies", "", "6 of 6 samples", ""),
             ("prompts", "the same 6", "the same 6", ""),
@@ -294,7 +294,7 @@ class TestTables:
     def test_settings_without_prompts_are_those_of_the_arm(self, tmp_path):
         analysis = table(tmp_path, rows_of({"reasoning_effort": "low"}, {"reasoning_effort": "high"}))
 
-        assert self.measured(analysis) == [
+        assert self.check_lines(analysis) == [
             ("sent", "reasoning_effort low", "reasoning_effort high", "differs: reasoning_effort")
         ]
 
@@ -302,7 +302,7 @@ class TestTables:
         rows = rows_of({"budget": 5, "temperature": 1}, {"budget": 9, "temperature": 2})
         analysis = table(tmp_path, rows, columns={"settings": "budget", "metrics": "ok,temperature"})
 
-        assert self.measured(analysis) == [("sent", "budget 5", "budget 9", "differs: budget")]
+        assert self.check_lines(analysis) == [("sent", "budget 5", "budget 9", "differs: budget")]
         assert {comparison.contrast.metric for comparison in analysis.comparisons} == {"ok", "temperature"}
 
     def test_one_number_in_two_files_is_one_setting(self, tmp_path):
@@ -323,17 +323,17 @@ class TestTables:
         """Two prompts are compared with one model, which gives equal texts."""
         words = "one two three four five six seven eight nine ten number{k} is the {k} answer of {k} to q{k}x w{k} v{k} u{k}"
         of_text = {"reply": " ".join(f"{word}{{k}}" for word in words.split())}
-        two = rows_of({**of_text, "model": "m2"}, {**of_text, "model": "m1"}, samples=300)
-        one = rows_of({**of_text, "model": "m"}, {**of_text, "model": "m"}, samples=300)
+        of_two_models = rows_of({**of_text, "model": "m2"}, {**of_text, "model": "m1"}, samples=300)
+        of_one_model = rows_of({**of_text, "model": "m"}, {**of_text, "model": "m"}, samples=300)
 
-        assert self.measured(table(tmp_path, two))[0][-1] == "one model"
-        assert self.measured(table(tmp_path, one))[0][-1] == ""
+        assert self.check_lines(table(tmp_path, of_two_models))[0][-1] == "one model"
+        assert self.check_lines(table(tmp_path, of_one_model))[0][-1] == ""
 
     def test_the_model_that_answered_may_have_a_column(self, tmp_path):
         of_v2 = {"reply": "{k}", "prompt": "a{k}", "response_model": "base"}
         analysis = table(tmp_path, rows_of(of_v2, of_v2), columns={"input": "id"})
 
-        assert ("answered by", "base", "base", "") in self.measured(analysis)
+        assert ("answered by", "base", "base", "") in self.check_lines(analysis)
 
 
 class TestOtherInputs:

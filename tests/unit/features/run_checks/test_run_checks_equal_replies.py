@@ -86,7 +86,7 @@ def test_equal_replies_that_are_all_right_never_show_one_model(samples):
 
 
 def test_a_metric_that_nothing_passes_shows_nothing():
-    """Short answers cite no source: all are wrong by such a metric, whoever writes them."""
+    """Short answers cite no source: all replies are wrong by such a metric."""
     texts = [str(number % 7) for number in range(200)]
     assert compare(texts, texts, named=("base", "base"), wrong=1.0).severity == "warn"
     assert compare(texts, texts, named=("base", "base"), wrong=0.95).severity == "warn"
@@ -145,7 +145,7 @@ def count_called_one(runs: int, samples: int, accuracy: float, shared: float) ->
 @pytest.mark.parametrize("shared", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("accuracy", [0.95, 0.99, 1.0])
 def test_honest_arms_behind_one_name_are_hardly_ever_called_one(accuracy, shared):
-    """Where a server names all models alike, whatever share of their mistakes they have in common."""
+    """The server names all models alike, and they may have any share of their mistakes in common."""
     for samples in (5, 20, 200):
         assert count_called_one(50, samples, accuracy, shared) <= 50 * 0.01 + 4 * (50 * 0.01 * 0.99) ** 0.5
 
