@@ -222,6 +222,10 @@ class Plan:
         """The facts of each metric, and of each term that names a variant, by name."""
         return {facts.name: facts for facts in (*self.metrics, *(term.facts for term in self.variant_terms))}
 
+    def may_have(self, *metrics: str) -> bool:
+        """Return whether any of these metrics may be scored: a test function that scores by itself may score all."""
+        return self.open_metrics or any(facts.name in metrics for facts in self.metrics)
+
     @property
     def variant_numbers(self) -> range:
         """The numbers of all variants: the prompt forms of the original samples, and those of their twins."""
