@@ -53,7 +53,16 @@ def test_values_of_a_statement_are_redacted_as_if_each_were_alone():
     hide = hider({"a value without a form", "two\nlines"})
     redactor = ParameterRedactor(hide, lambda text: False)
     secrets = [text for _, _, text in make_secrets(SEEN, 1)]
-    parts = ["", "a value without a form", "two", "lines", "the two\nlines", r'"see\nsk-0123456789abcdef"', "sk-", "://me:pass@"]
+    parts = [
+        "",
+        "a value without a form",
+        "two",
+        "lines",
+        "the two\nlines",
+        r'"see\nsk-0123456789abcdef"',
+        "sk-",
+        "://me:pass@",
+    ]
     drawn = [*secrets, *parts, *(text for _, text in make_harmless(2))]
     random.Random(3).shuffle(drawn)
 
