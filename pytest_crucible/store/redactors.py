@@ -9,11 +9,9 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import Engine, event, select
-
 from pytest_crucible.records.redaction import HIDDEN
 from pytest_crucible.records.secret_settings import hide_encoded
-from pytest_crucible.store.engine import insert_or_ignore
+from pytest_crucible.store.database import Database
 from pytest_crucible.store.schema import store_key
 
 SHORTEST = 80
@@ -68,16 +66,15 @@ class RedactOnce:
 _BYTES = 32
 
 
-def read_store_key(engine: Engine) -> bytes:
+def read_store_key(database: Database) -> bytes:
     """Return the store's key. The first reader draws it."""
-    with engine.connect() as connection:
-        key: bytes | None = connection.execute(select(store_key.c.key)).scalar()
-    if key is None:
-        with engine.begin() as connection:
-            row = {"id": 1, "key": secrets.token_bytes(_BYTES)}
-            connection.execute(insert_or_ignore(engine.dialect, store_key), row)
+    query = "SELECT key FROM store_key"
+    with database.connect() as connection:
+        key = connection.scalar(query)
+        if key is None:
+            connection.insert(store_key, [{"id": 1, "key": secrets.token_bytes(_BYTES)}])
             # Another process may have been first.
-            key = connection.execute(select(store_key.c.key)).scalar_one()
+            key = connection.scalar(query)
     return bytes(key)
 
 
@@ -113,11 +110,6 @@ class ParameterRedactor:
         self._is_redacted = is_redacted
         self._clean: set[str] = set()
 
-    def install(self, engine: Engine) -> None:
-        @event.listens_for(engine, "before_cursor_execute", retval=True)
-        def redact(_c: Any, _cursor: Any, statement: str, parameters: Any, _context: Any, many: bool) -> Any:
-            return statement, [*map(self._row, parameters)] if many else self._row(parameters)
-
     def redact(self, text: str) -> str:
         """Return a text as the database has it."""
         if len(text) < _LONGEST_SHORT:
@@ -130,8 +122,8 @@ class ParameterRedactor:
             self._remember(text)
         return redacted
 
-    def _row(self, row: Any) -> Any:
-        """Return the parameters of one execution, by place or by name."""
+    def redact_values(self, row: Any) -> Any:
+        """Return the values of one execution, by place or by name."""
         values = row.values() if isinstance(row, Mapping) else row
         changed = {text: new for text in values if type(text) is str and (new := self.redact(text)) != text}
         if not changed:

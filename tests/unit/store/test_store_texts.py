@@ -7,11 +7,10 @@ import json
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert, select, text, update
 
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.store import redactors, schema
-from pytest_crucible.store.engine import insert_many
+from pytest_crucible.store.database import ROWS_PER_STATEMENT
 from pytest_crucible.store.redactors import SHORTEST, IdRedactor, RedactOnce
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, sample_texts, text_form, unpack_form
@@ -48,8 +47,8 @@ def test_no_more_is_remembered_than_there_is_room_for(monkeypatch):
 
 
 KEY = "sk-proj-0123456789abcdef"
-TAGS = schema.tags
 ROW = {"run": "r", "at": "now", "promoted": False, "forced": False}
+MANY = ROWS_PER_STATEMENT + 1
 
 
 @pytest.fixture
@@ -62,27 +61,29 @@ def store(tmp_path):
 @pytest.mark.parametrize(
     "write",
     [
-        lambda connection, name: connection.execute(insert(TAGS).values(name=name, **ROW)),
-        lambda connection, name: connection.execute(insert(TAGS), [{"name": name, **ROW}, {"name": "b", **ROW}]),
-        lambda connection, name: insert_many(connection, TAGS, [{"name": name, **ROW}], over=False),
-        lambda connection, name: connection.execute(update(TAGS).values(name=name)),
-        lambda connection, name: connection.execute(text("update tags set name = :name"), {"name": name}),
-        lambda connection, name: connection.exec_driver_sql("update tags set name = ?", (name,)),
+        lambda connection, name: connection.insert(schema.tags, [{"name": name, **ROW}]),
+        lambda connection, name: connection.insert(
+            schema.tags, [{"name": name, **ROW, "run": str(k)} for k in range(MANY)]
+        ),
+        lambda connection, name: connection.execute("UPDATE tags SET name = :name", name=name),
+        lambda connection, name: connection.execute_many("UPDATE tags SET name = :name", [{"name": name}]),
+        lambda connection, name: connection.execute_many("UPDATE tags SET name = ?", [("b",), (name,)]),
     ],
 )
 @pytest.mark.parametrize(
     "key", [KEY, "a value without a form", json.dumps([f"line\n{KEY}"]), json.dumps(json.dumps(f"\u2028{KEY}"))]
 )
 def test_no_way_of_writing_takes_a_key(store, write, key):
-    with store.engine.begin() as connection:
-        connection.execute(insert(TAGS).values(name="plain", **{**ROW, "run": "s"}))
+    with store.begin() as connection:
+        connection.insert(schema.tags, [{"name": "plain", **ROW, "run": "s"}])
         write(connection, key)
-        names = connection.execute(select(TAGS.c.name)).scalars().all()
+        names = list(connection.scalars("SELECT name FROM tags"))
 
         assert not any(KEY in name or "without a form" in name for name in names)
         assert any("(key hidden)" in name for name in names)
         # What is looked up by such a name is found by it.
-        assert connection.execute(select(TAGS.c.id).where(TAGS.c.name == key)).scalars().all()
+        assert connection.scalar("SELECT id FROM tags WHERE name = :name", name=key)
+        assert connection.scalar("SELECT id FROM tags WHERE name IN (:names)", names=[key])
 
 
 def test_hidden_ids_stay_apart_and_equal():
