@@ -8,8 +8,8 @@ import random
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
 from made_up_secrets import SEEN, make_harmless, make_secrets
+
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import hide_encoded
 from pytest_crucible.store import redactors, schema
