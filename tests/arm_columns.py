@@ -90,6 +90,7 @@ def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) 
         "stored": StoredTexts(arms[0], inputs),
         "scores": {},
         "facts": {},
+        "groups": [None] * (1 + max((max(arm.replies.positions, default=0) for arm in arms), default=0)),
         **section,
     }
     return CheckInputs(section=SimpleNamespace(**fields), arms=arms)  # type: ignore[arg-type]  # the parts that checks read

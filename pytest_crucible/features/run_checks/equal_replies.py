@@ -20,10 +20,14 @@ from pytest_crucible.records.datasets import question_text
 
 LEAST = 20
 """Rows of two tables that have to be equal to be remarkable."""
-ENOUGH = 200
-"""Equal replies that show one model where the server names one: two models of 99 % accuracy agree on so many in 1.8 % of runs."""
 RARE = 0.01
 """The probability below which agreement of two models is remarkable."""
+WRONG_LABELS = 0.05
+"""The share of samples whose labels may be wrong, so that all good models are wrong alike: 3.3 % on average of ten test sets
+(Northcutt, Athalye & Mueller 2021, Pervasive label errors in test sets)."""
+EQUAL_ERRORS = 0.55
+"""The most often that a model repeats another one's own mistake. Where both err they agree in 60 % of cases (Kim, Garg, Peng & Garg
+2025, Correlated errors in large language models), and where one errs the other may be right."""
 FREE_WORDS = 8
 """Words that neither the input nor most other replies have, from which a reply counts as free text."""
 WORD_DIFFERS = 0.002
@@ -45,6 +49,16 @@ class Agreement:
     @property
     def unequal(self) -> int:
         return self.samples - len(self.equal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongReplies:
+    """Replies of the candidate that are wrong by one metric, in all repeats."""
+
+    samples: int = 0
+    """Samples that the metric scored."""
+    count: int = 0
+    positions: tuple[int, ...] = ()
 
 
 def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
@@ -137,17 +151,26 @@ def judge_pair(
     if not declare_other_weights(candidate, baseline):
         return None, ""
     names = f"{candidate.arm.name} and {baseline.arm.name}"
-    is_rare = not agreement.unequal and agreement_by_chance(inputs, agreement) <= RARE
+    is_rare = not agreement.unequal and agreement_by_chance(inputs, candidate, agreement) <= RARE / (
+        len(inputs.arms) - 1
+    )
     shows_one = is_consistent(agreement, candidate, baseline) and _free_text_shows_one(
         inputs, candidate, baseline, agreement
     )
     count = f"{len(agreement.equal):,} of {agreement.samples:,} replies of {names} are equal"
     if model := _common_model(candidate, baseline):
-        if shows_one or is_rare or (not agreement.unequal and agreement.samples >= ENOUGH):
+        if shows_one or is_rare:
             return "fail", f"{count}, and the server names one model for both, {model}: they are one"
         # A server may name all of its models alike: replies that mostly differ show that they are two.
         severity: Severity = "note" if 2 * agreement.unequal > agreement.samples else "warn"
-        return severity, f"the server names one model for {names}, {model}, although their settings name two"
+        return severity, (
+            f"the server names one model for {names}, {model}, although their settings name two"
+            + (
+                ""
+                if agreement.unequal
+                else f", and {len(agreement.equal):,} of {agreement.samples:,} replies are equal"
+            )
+        )
     if shows_one:
         return "fail", f"{count}, word for word in free text: they are one model"
     if is_rare:
@@ -155,24 +178,48 @@ def judge_pair(
     return None, ""
 
 
-def agreement_by_chance(inputs: CheckInputs, agreement: Agreement) -> float:
-    """Return the probability that two models give equal short replies to all samples, by the share of wrong replies.
+def agreement_by_chance(inputs: CheckInputs, candidate: ArmColumns, agreement: Agreement) -> float:
+    """Return a bound of the probability that two models give equal replies to as many samples on which the candidate is wrong.
 
-    Good models agree where both are right. Where one is wrong, the other is taken to be right, or wrong in another way, in half of
-    the cases, which is less than is observed of models that differ.
+    Replies that are right show nothing: good models agree there. Of k wrong ones S may have wrong labels, which is binomial, and
+    both models then agree. On each of the k - S others they agree with a probability of at most q, whatever the model did
+    elsewhere, so that they agree on all with at most E[q^max(k - S, 0)]. This is at least P(S >= k): at an accuracy of 95 % or
+    more, even models with all mistakes in common reach RARE in at most RARE of runs.
     """
-    return (1 - _share_wrong(inputs) / 2) ** agreement.samples
+    from scipy.stats import binom
+
+    texts = _first_texts(candidate, 0)
+    wrong = _wrong_replies(inputs, agreement.equal)
+    if not wrong.count:
+        return 1.0
+    shares = np.array([*Counter(texts[position] for position in wrong.positions).values()]) / len(wrong.positions)
+    # Models that are wrong with "unknown", or with the other of two labels, are so alike.
+    alike = max(EQUAL_ERRORS, float(shares @ shares))
+    labels = np.arange(wrong.samples + 1)
+    return float(binom.pmf(labels, wrong.samples, WRONG_LABELS) @ alike ** np.maximum(wrong.count - labels, 0))
 
 
-def _share_wrong(inputs: CheckInputs) -> float:
-    """Return the largest share of the candidate's samples with a yes-or-no score that is not the better one; 0 without any."""
-    shares = [0.0]
+def _wrong_replies(inputs: CheckInputs, positions: Sequence[int]) -> WrongReplies:
+    """Return the candidate's wrong replies by the yes-or-no metric that counts most; one sample of each group.
+
+    No more of them count than are right, so that a metric which nothing passes shows nothing.
+    """
+    groups = inputs.section.groups
+    apart = [*{groups[position] or position: position for position in reversed(positions)}.values()]
+    by_metric = [WrongReplies()]
     for name, facts in inputs.section.facts.items():
-        values = inputs.section.scores[name][0].values if name in inputs.section.scores else np.empty(0)
-        scored = values[~np.isnan(values)]
-        if facts.kind == "binary" and scored.size:
-            shares.append(float(np.mean(scored > 0.0 if facts.direction == "lower" else scored < 1.0)))
-    return max(shares)
+        if facts.kind == "binary" and name in inputs.section.scores:
+            values = inputs.section.scores[name][0].values[apart]
+            worst = float(facts.direction == "lower")
+            wrong, right = values == worst, values == 1.0 - worst
+            by_metric.append(
+                WrongReplies(
+                    samples=int((~np.isnan(values)).sum()),
+                    count=int(min(wrong.sum(), right.sum())),
+                    positions=tuple(np.array(apart)[wrong].tolist()),
+                )
+            )
+    return max(by_metric, key=lambda of_metric: of_metric.count)
 
 
 def declare_other_weights(candidate: ArmColumns, baseline: ArmColumns) -> bool:

@@ -145,7 +145,8 @@ def _phrase(finding: Finding, arms: Sequence[str]) -> str:
     is_of_all = len(cells) == len(arms) or finding.check == "equal replies"
     if len({cell for cell, _ in cells}) == 1 and is_of_all:
         return f"{finding.check} {cells[0][0]}" + (f" ({finding.differs})" if finding.differs else "")
-    return f"{finding.check} {', '.join(f'{cell} ({arm})' for cell, arm in cells)}"
+    described = f"{finding.check} {', '.join(f'{cell} ({arm})' for cell, arm in cells)}"
+    return f"{described}, {finding.differs}" if finding.differs else described
 
 
 def _row(rated: Rated) -> Row:
