@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -172,6 +172,16 @@ Chances = Callable[[npt.ArrayLike, npt.ArrayLike, int], Floats]
 NoProof = Callable[[Measure, MetricFacts], str]
 
 
+class CrossedUnits(NamedTuple):
+    """The units of a mean over samples and the levels of random factors."""
+
+    cells: Floats
+    """Units x levels of each factor; NaN is lost."""
+    clusters: Clusters | None = None
+    strata: Clusters | None = None
+    """The number of each unit's stratum, if the mean is that of the strata's means."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statistic:
     """One row of the table. An addition is a module with these functions, and its row."""
@@ -224,12 +234,18 @@ class Statistic:
     """It is about single replies. Others are about samples, whose repeats are averaged first."""
     is_mean: bool = False
     """Whether the statistic is a mean of one value a reply, or a multiple of it, so that random factors can be counted."""
+    units: Callable[[Measure, Floats, Slicing, Clusters | None], CrossedUnits] | None = None
+    """Returns what the samples' values at the levels of random factors are averaged to, for a mean over slices."""
     is_total: bool = False
     """It grows with the number of samples."""
     parts: tuple[str, ...] = ()
     """Parts of the metric that it is computed from, such as `pii.found` and `pii.annotated`; empty for the metric itself."""
     fills_inapplicable: bool = False
     """Its value with inapplicable samples at the metric's worst is reported too."""
+
+    @property
+    def counts_factors(self) -> bool:
+        return self.is_mean or self.units is not None
 
     @property
     def by_field(self) -> bool:
