@@ -112,14 +112,18 @@ COMMANDS = {
 
 
 SECTIONS = {
-    "many_arms": Placed(10, "pytest_crucible.sections.many_arms"),
+    "many_arms": Placed(10, "pytest_crucible.sections.many_arms", lambda plan: len(plan.arms) > 2),
     "losses": Placed(20, "pytest_crucible.sections.replies:LOSSES"),
     "cache": Placed(70, "pytest_crucible.sections.replies:CACHE"),
     "reruns": Placed(80, "pytest_crucible.sections.replies:RERUNS"),
     "stored_baselines": Placed(100, "pytest_crucible.sections.replies:STORED_BASELINES"),
-    "drift": Placed(120, "pytest_crucible.sections.drift"),
+    "drift": Placed(120, "pytest_crucible.sections.drift", lambda plan: bool(plan.contrasts)),
     "usage": Placed(170, "pytest_crucible.sections.usage"),
-    "stability": Placed(235, "pytest_crucible.sections.stability"),
+    "stability": Placed(
+        235,
+        "pytest_crucible.sections.stability",
+        lambda plan: any(plan.draws(number).size > 1 for number in range(len(plan.arms))),
+    ),
     "worst_samples": Placed(240, "pytest_crucible.sections.worst_samples"),
 }
 """The sections of reports, with their places among those of features."""
@@ -190,17 +194,17 @@ def registered_reporters(config: pytest.Config) -> dict[str, Callable[[Run], str
     return merge_offers(config.hook.pytest_crucible_reporters(config=config), "report format")
 
 
-def registered_sections(config: pytest.Config) -> dict[str, Section | str]:
+def registered_sections(config: pytest.Config) -> dict[str, Section | Placed | str]:
     """Return all sections of reports by name, the built-in ones first. Raises SpecError for a name that is taken."""
     return ordered_sections(config.hook.pytest_crucible_sections(config=config))
 
 
-def ordered_sections(offers: Sequence[Mapping[str, Section | str | Placed]]) -> dict[str, Section | str]:
+def ordered_sections(offers: Sequence[Mapping[str, Section | Placed | str]]) -> dict[str, Section | Placed | str]:
     """Return the sections of all plugins in the order of reports. Raises SpecError for a name that is taken."""
     # pluggy calls what was registered last first; the plugin registers its own implementations before any conftest.
     offered = merge_offers(reversed(offers), "section")
     placed = {name: section for name, section in offered.items() if isinstance(section, Placed)}
-    first = {name: section.section for name, section in sorted(placed.items(), key=lambda item: item[1].place)}
+    first = dict(sorted(placed.items(), key=lambda item: item[1].place))
     return {**first, **{name: section for name, section in offered.items() if name not in placed}}
 
 

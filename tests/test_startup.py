@@ -22,7 +22,6 @@ HEAVY = (
     "pandas",
     "safetensors",
     "scipy",
-    "sqlalchemy",
     "sqlite3",
     "tabulate",
 )
@@ -113,7 +112,7 @@ def test_a_session_of_one_sample_imports_only_what_it_needs(tmp_path):
 
     modules = imported_modules(tmp_path, "-p", "pytest_crucible.plugin", "test_small.py", "--crucible-adapter=v1")
 
-    assert "sqlalchemy" in modules
+    assert "sqlite3" in modules
     assert not modules & {"scipy.optimize", "scipy.stats", "http.client", "tarfile", "pytest_crucible.sandbox"}
     assert not modules & {"pytest_crucible.metrics.choice", "pytest_crucible.metrics.code_execution"}
     # Without a guard nothing of guards is loaded.

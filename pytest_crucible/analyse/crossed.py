@@ -208,7 +208,9 @@ def mean_difference(
         _units(measure, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
     facts = arms[0][0].facts
-    pair = (ours.cells, theirs.cells) if row_of(measure).higher_is_better(measure, facts) else (theirs.cells, ours.cells)
+    pair = (
+        (ours.cells, theirs.cells) if row_of(measure).higher_is_better(measure, facts) else (theirs.cells, ours.cells)
+    )
     own = "rounds" if attributes.sessions == "of each arm" else "trainings"
     names = (f"{own} of the candidate", f"{own} of {getattr(measure, 'baseline', '') or 'the baseline'}")
     mean = stats.crossed_difference(

@@ -11,7 +11,8 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Flags, Floats, Scores, Units
 from pytest_crucible.measures.row import Clusters as Clusters
-from pytest_crucible.measures.row import Column, Difference, End, Measured, Observations, Prepared, Statistic
+from pytest_crucible.measures.row import Column, Difference, End, Measured, Observations, Prepared
+from pytest_crucible.measures.statistic import Statistic
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric as numeric
 from pytest_crucible.records import Contrast, Measure, MetricFacts

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-import numpy as np
-
-from pytest_crucible.datasets.columns import pack_if_many
+from pytest_crucible.datasets.packed import MANY, pack_if_many
 from pytest_crucible.datasets.selection import draw
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.errors import DatasetError, closest_name, describe_type
@@ -294,6 +292,11 @@ class SampleChecks:
         self._check_unique(samples)
 
     def _check_unique(self, samples: Sequence[Sample]) -> None:
+        # numpy takes 0.08 s to import, which only many samples are worth.
+        if len(samples) <= MANY and len(set(self._hashes)) == len(samples):
+            return
+        import numpy as np
+
         values, counts = np.unique(np.frombuffer(self._hashes, dtype=np.int64), return_counts=True)
         # Hashes instead of ids cost 8 bytes a sample; ids are compared only where two hashes are equal.
         suspects = set(values[counts > 1].tolist())

@@ -14,7 +14,11 @@ CHECKS = (("contamination", ("expect_not_contaminated",)), ("drift", ("expect_no
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"contamination": Placed(150, "pytest_crucible.features.contamination.section")}
+    return {
+        "contamination": Placed(
+            150, "pytest_crucible.features.contamination.section", lambda plan: "overlaps" in plan.features
+        )
+    }
 
 
 def pytest_crucible_commands() -> dict[str, str]:

@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    from pytest_crucible.records import Plan
     from pytest_crucible.session.experiment import ExperimentDraft
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"diversity": Placed(180, "pytest_crucible.features.ensembles.section")}
+    return {"diversity": Placed(180, "pytest_crucible.features.ensembles.section", _has_members)}
+
+
+def _has_members(plan: Plan) -> bool:
+    return any(arm.members for arm in plan.arms)
 
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:

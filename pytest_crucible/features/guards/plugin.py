@@ -26,7 +26,9 @@ def pytest_crucible_metrics() -> dict[str, str]:
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"detection": Placed(190, "pytest_crucible.features.guards.section")}
+    return {
+        "detection": Placed(190, "pytest_crucible.features.guards.section", lambda plan: plan.may_have("guard_score"))
+    }
 
 
 def pytest_crucible_commands() -> dict[str, str]:

@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"robustness": Placed(30, "pytest_crucible.features.robustness.section")}
+    return {
+        "robustness": Placed(
+            30, "pytest_crucible.features.robustness.section", lambda plan: "robustness" in plan.features
+        )
+    }
 
 
 def pytest_crucible_commands() -> dict[str, str]:

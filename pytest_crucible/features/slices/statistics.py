@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pytest_crucible.measures.means import mean_facts, metric_direction, metric_range
-from pytest_crucible.measures.row import Statistic, lazy_function
+from pytest_crucible.measures.declarations import mean_facts, metric_direction, metric_range
+from pytest_crucible.measures.statistic import Statistic, lazy_function
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 
 

@@ -28,8 +28,10 @@ STAGES_PLUGIN, ESTIMATE_PLUGIN = "crucible-staged-items", "crucible-estimates"
 
 def pytest_crucible_sections() -> dict[str, Placed]:
     return {
-        "stopping": Placed(50, "pytest_crucible.features.stages.stop_section"),
-        "stages": Placed(60, "pytest_crucible.features.stages.section"),
+        "stopping": Placed(
+            50, "pytest_crucible.features.stages.stop_section", lambda plan: plan.look_alpha is not None
+        ),
+        "stages": Placed(60, "pytest_crucible.features.stages.section", lambda plan: "stages" in plan.features),
     }
 
 

@@ -20,7 +20,7 @@ PLUGIN = "crucible-session-sweep"
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"sweep": Placed(40, "pytest_crucible.features.sweeps.section")}
+    return {"sweep": Placed(40, "pytest_crucible.features.sweeps.section", lambda plan: "sweep" in plan.features)}
 
 
 def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
