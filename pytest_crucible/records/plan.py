@@ -44,7 +44,8 @@ class Draws(NamedTuple):
         >>> Draws(prompts=3, trainings=2, rounds=2, repeats=5).place(variant=2, repeat=19)
         59
         """
-        return variant * self.size // self.prompts + repeat
+        # Most units are of the only prompt, and multiplying the sizes takes longer than all else here.
+        return variant * self.size // self.prompts + repeat if variant else repeat
 
     def twin(self, variant: int) -> int:
         """Return the number of a variant's twin; 0 is the original sample."""

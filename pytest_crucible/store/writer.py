@@ -190,7 +190,8 @@ class Writer:
         if not batch.count:
             batch.since = time.monotonic()
         batch.count += rows
-        if batch.count >= COMMIT_ROWS:
+        # Once a batch: an event that is set for each further row takes longer than adding it.
+        if batch.count - rows < COMMIT_ROWS <= batch.count:
             self._wake.set()
 
     def _raise_failure(self) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from made_up_secrets import SEEN, make_harmless, make_secrets
 
 from pytest_crucible.records.redaction import hider
+from pytest_crucible.records.secret_settings import hide_encoded
 from pytest_crucible.store import redactors, schema
 from pytest_crucible.store.database import ROWS_PER_STATEMENT
-from pytest_crucible.store.redactors import SHORTEST, IdRedactor, RedactOnce
+from pytest_crucible.store.redactors import SHORTEST, IdRedactor, ParameterRedactor, RedactOnce
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, sample_texts, text_form, unpack_form
 
@@ -44,6 +47,31 @@ def test_no_more_is_remembered_than_there_is_room_for(monkeypatch):
     for k in range(100):
         once(f"{k:0{40 * SHORTEST}}")
         assert sum(map(len, [*once._young, *once._old])) <= 4 * 50 * SHORTEST
+
+
+def test_values_of_a_statement_are_redacted_as_if_each_were_alone():
+    hide = hider({"a value without a form", "two\nlines"})
+    redactor = ParameterRedactor(hide, lambda text: False)
+    secrets = [text for _, _, text in make_secrets(SEEN, 1)]
+    parts = [
+        "",
+        "a value without a form",
+        "two",
+        "lines",
+        "the two\nlines",
+        r'"see\nsk-0123456789abcdef"',
+        "sk-",
+        "://me:pass@",
+    ]
+    drawn = [*secrets, *parts, *(text for _, text in make_harmless(2))]
+    random.Random(3).shuffle(drawn)
+
+    for start in range(0, len(drawn), 5):
+        row = (start, None, *drawn[start : start + 5])
+        redacted = tuple(hide_encoded(value, hide) if isinstance(value, str) else value for value in row)
+        assert redactor.redact_values(row) == redacted
+        by_name = {str(number): value for number, value in enumerate(row)}
+        assert tuple(redactor.redact_values(by_name).values()) == redacted
 
 
 KEY = "sk-proj-0123456789abcdef"
