@@ -60,7 +60,7 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
 
 def _may_attack(draft: ExperimentDraft) -> bool:
     """Return whether an experiment has attacks, or names some: the attacks are loaded only then."""
-    from pytest_crucible.features.robustness.records import ALIASES
+    from pytest_crucible.features.robustness.terms import ALIASES
 
     is_asked = draft.item.get_closest_marker("robustness") is not None or draft.settings.option("attacks") is not None
     return (
@@ -90,9 +90,11 @@ def pytest_crucible_session_demands(config: pytest.Config) -> dict[str, str]:
 
 def pytest_crucible_announce(announcement: Announcement) -> None:
     """Show how many requests the reply to a variant sends, if that is more than one."""
-    from pytest_crucible.features.robustness.records import announcement_lines
-
     for plan in announcement.plans:
+        if "robustness" not in plan.features:
+            continue
+        from pytest_crucible.features.robustness.records import announcement_lines
+
         announcement.lines[plan.nodeid] += [(30, line) for line in announcement_lines(plan)]
 
 
