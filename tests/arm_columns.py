@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -59,27 +59,31 @@ def arm_columns(
 
 
 class StoredTexts:
-    """The texts of the candidate's first replies, and the inputs of the samples."""
+    """The inputs of the samples, and what was sent: a document, where there is one, before the input."""
 
-    def __init__(self, candidate: ArmColumns, inputs: Sequence[str]) -> None:
-        replies = zip(candidate.replies.positions, candidate.replies.repeats, candidate.replies.texts, strict=True)
-        self._texts = {position: str(text) for position, repeat, text in replies if not repeat}
-        self._inputs = inputs
+    def __init__(self, inputs: Sequence[Any], documents: Sequence[str]) -> None:
+        self._inputs, self._documents = inputs, documents
 
-    def replies(self, arm: int, positions: Sequence[int]) -> dict[int, str]:
-        return {position: self._texts[position] for position in positions}
+    def long_texts(self, keys: Collection[bytes]) -> dict[bytes, str]:
+        return {}
 
     def samples(self, positions: Sequence[int]) -> dict[int, Sample]:
         return {k: Sample(id=str(k), input=self._inputs[k]) for k in positions if k < len(self._inputs)}
 
+    def first_prompts(self, forms: Mapping[int, int | None]) -> dict[int, tuple[Any, Any]]:
+        return {k: ([{"role": "user", "content": self._documents[k]}], None) for k in forms if k < len(self._documents)}
 
-def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) -> CheckInputs:
+
+def check_inputs(
+    *arms: ArmColumns, inputs: Sequence[Any] = (), documents: Sequence[str] = (), draws: Draws | None = None, **section: Any
+) -> CheckInputs:
     """Return the inputs of checks on these arms, the candidate first."""
     plan = SimpleNamespace(
         arms=[each.arm for each in arms],
         candidate=arms[0].arm,
         contrasts=(),
-        draws=lambda number: Draws(),
+        targets=[SimpleNamespace(metric=name) for name in section.get("scores", ())],
+        draws=lambda number: draws or Draws(),
         arms_differ_in=section.pop("arms_differ_in", ()),
         arm_prompts={},
         features={},
@@ -87,7 +91,7 @@ def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) 
     )
     fields: dict[str, Any] = {
         "plan": plan,
-        "stored": StoredTexts(arms[0], inputs),
+        "stored": StoredTexts(inputs, documents),
         "scores": {},
         "facts": {},
         **section,

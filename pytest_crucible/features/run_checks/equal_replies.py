@@ -2,71 +2,73 @@
 
 from __future__ import annotations
 
-import math
-import re
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
 from pytest_crucible.analyse.scores import Floats
+from pytest_crucible.features.run_checks.agreement import (
+    Agreement,
+    compare_replies,
+    equal_texts_by_chance,
+    is_consistent,
+    own_agreement,
+)
 from pytest_crucible.features.run_checks.answered import count_answerers
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, Severity
 from pytest_crucible.features.run_checks.sent import weights_of
-from pytest_crucible.records.calls import TextKey
-from pytest_crucible.records.datasets import question_text
 
 LEAST = 20
 """Rows of two tables that have to be equal to be remarkable."""
+GOOD_MODELS_AGREE = 0.98
+"""The probability that two models of 99 % accuracy agree on a sample."""
 ENOUGH = 200
-"""Equal replies that show one model where the server names one: two models of 99 % accuracy agree on so many in 1.8 % of runs."""
+"""Equal replies that show one model where the server names one: two good models agree on so many in 1.8 % of runs."""
 RARE = 0.01
 """The probability below which agreement of two models is remarkable."""
-FREE_WORDS = 8
-"""Words that neither the input nor most other replies have, from which a reply counts as free text."""
-WORD_DIFFERS = 0.002
-"""The probability that two models choose different words at one word of free text, assumed far below what is observed."""
 SURE = 0.001
 """The probability of equal free texts of two models, by that assumption, below which they are called one."""
-MOST_TEXTS = 500
-"""Replies that are read: as many equal free texts are proof enough."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Agreement:
-    """The first replies of two arms, sample by sample."""
-
-    samples: int
-    equal: tuple[int, ...]
-    """The positions of the samples whose replies are equal."""
-
-    @property
-    def unequal(self) -> int:
-        return self.samples - len(self.equal)
 
 
 def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
-    """Yield a line on the replies that the candidate and each baseline have in common."""
-    candidate, *baselines = inputs.arms
+    """Yield a line on the replies that the candidate and each baseline have in common, and on baselines that are one."""
     for columns in inputs.arms:
         yield from _without_effect(columns, inputs)
-    pairs = [(baseline, compare_replies(candidate, baseline)) for baseline in baselines]
-    for number, (baseline, agreement) in enumerate(pairs, start=1):
-        if not agreement.samples:
-            yield from _equal_tables(inputs, number)
-            continue
-        severity, problem = judge_pair(inputs, candidate, baseline, agreement)
-        cell = f"{len(agreement.equal):,} of {agreement.samples:,} samples"
-        yield Finding(
-            check="equal replies",
-            cells=tuple(cell if columns is baseline else "" for columns in inputs.arms),
-            differs="one model" if severity == "fail" else "",
-            problem=problem,
-            severity=severity,
-            document={"baseline": baseline.arm.name, "equal": len(agreement.equal), "samples": agreement.samples},
-        )
+    for first, second in combinations(range(len(inputs.arms)), 2):
+        agreement = compare_replies(inputs.arms[first], inputs.arms[second])
+        if agreement.samples:
+            yield from _equal_pair(inputs, first, second, agreement)
+        elif not first:
+            yield from _equal_tables(inputs, second)
+
+
+def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreement) -> Iterator[Finding]:
+    severity, problem = judge_pair(inputs, first, second, agreement)
+    # What two baselines have in common is shown only if no verdict on either can be believed, or they have all in common.
+    if first and severity != "fail" and (agreement.unequal or not problem):
+        return
+    names = [inputs.arms[number].arm.name for number in (first, second)]
+    cell = f"{len(agreement.equal):,} of {agreement.samples:,} samples"
+    if first:
+        cell += f" with {names[0]}"
+    yield Finding(
+        check="equal replies",
+        cells=tuple(cell if number == second else "" for number in range(len(inputs.arms))),
+        differs=_one_model(names, inputs) if severity == "fail" else "",
+        problem=problem,
+        severity=severity,
+        document={
+            **({"arm": names[0]} if first else {}),
+            "baseline": names[1],
+            "equal": len(agreement.equal),
+            "samples": agreement.samples,
+        },
+    )
+
+
+def _one_model(names: Sequence[str], inputs: CheckInputs) -> str:
+    return "one model" if len(inputs.arms) == 2 else f"{' and '.join(names)}: one model"
 
 
 def _equal_tables(inputs: CheckInputs, number: int) -> Iterator[Finding]:
@@ -108,42 +110,21 @@ def _without_effect(columns: ArmColumns, inputs: CheckInputs) -> Iterator[Findin
         )
 
 
-def compare_replies(ours: ArmColumns, theirs: ArmColumns) -> Agreement:
-    """Return the agreement of two arms in the first reply to each sample."""
-    first = [_first_texts(columns, 0) for columns in (ours, theirs)]
-    return _agreement(*first)
+def judge_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreement) -> tuple[Severity | None, str]:
+    """Return how severe the agreement of two arms is, and a sentence; empty where it is as it should be.
 
-
-def own_agreement(columns: ArmColumns) -> Agreement:
-    """Return the agreement of an arm with itself, in the first two replies to each sample."""
-    return _agreement(_first_texts(columns, 0), _first_texts(columns, 1))
-
-
-def _agreement(ours: Mapping[int, TextKey], theirs: Mapping[int, TextKey]) -> Agreement:
-    both = ours.keys() & theirs.keys()
-    return Agreement(samples=len(both), equal=tuple(sorted(k for k in both if ours[k] == theirs[k])))
-
-
-def _first_texts(columns: ArmColumns, repeat: int) -> dict[int, TextKey]:
-    replies = columns.replies
-    rows = zip(replies.positions, replies.repeats, replies.texts, strict=True)
-    return {position: text for position, number, text in rows if number == repeat and text not in (None, "")}
-
-
-def judge_pair(
-    inputs: CheckInputs, candidate: ArmColumns, baseline: ArmColumns, agreement: Agreement
-) -> tuple[Severity | None, str]:
-    """Return how severe the agreement of two arms is, and a sentence; empty where it is as it should be."""
-    if not declare_other_weights(candidate, baseline):
+    All pairs of arms share the error rates.
+    """
+    ours, theirs = inputs.arms[first], inputs.arms[second]
+    if not declare_other_weights(ours, theirs):
         return None, ""
-    names = f"{candidate.arm.name} and {baseline.arm.name}"
-    is_rare = not agreement.unequal and agreement_by_chance(inputs, agreement) <= RARE
-    shows_one = is_consistent(agreement, candidate, baseline) and _free_text_shows_one(
-        inputs, candidate, baseline, agreement
-    )
+    names, pairs = f"{ours.arm.name} and {theirs.arm.name}", len(inputs.arms) * (len(inputs.arms) - 1) // 2
+    is_rare = not agreement.unequal and pairs * agreement_by_chance(inputs, first, agreement) <= RARE
+    shows_one = _free_text_shows_one(inputs, first, second, agreement, SURE / pairs)
     count = f"{len(agreement.equal):,} of {agreement.samples:,} replies of {names} are equal"
-    if model := _common_model(candidate, baseline):
-        if shows_one or is_rare or (not agreement.unequal and agreement.samples >= ENOUGH):
+    if model := _common_model(ours, theirs):
+        is_enough = pairs * GOOD_MODELS_AGREE**agreement.samples <= GOOD_MODELS_AGREE**ENOUGH
+        if shows_one or is_rare or (not agreement.unequal and is_enough):
             return "fail", f"{count}, and the server names one model for both, {model}: they are one"
         # A server may name all of its models alike: replies that mostly differ show that they are two.
         severity: Severity = "note" if 2 * agreement.unequal > agreement.samples else "warn"
@@ -151,27 +132,38 @@ def judge_pair(
     if shows_one:
         return "fail", f"{count}, word for word in free text: they are one model"
     if is_rare:
-        return "warn", f"{count}: check that {candidate.arm.name} is what answers under its name"
+        return "warn", f"{count}: check that {ours.arm.name} is what answers under its name"
     return None, ""
 
 
-def agreement_by_chance(inputs: CheckInputs, agreement: Agreement) -> float:
+def _free_text_shows_one(inputs: CheckInputs, first: int, second: int, agreement: Agreement, level: float) -> bool:
+    """Return whether the equal replies have so much free text that two models would not have written it alike."""
+    own = [own_agreement(inputs.arms[number], inputs.plan.draws(number)) for number in (first, second)]
+    return is_consistent(agreement, own) and equal_texts_by_chance(inputs, inputs.arms[first], agreement) <= level
+
+
+def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> float:
     """Return the probability that two models give equal short replies to all samples, by the share of wrong replies.
 
     Good models agree where both are right. Where one is wrong, the other is taken to be right, or wrong in another way, in half of
     the cases, which is less than is observed of models that differ.
     """
-    return (1 - _share_wrong(inputs) / 2) ** agreement.samples
+    return (1 - _share_wrong(inputs, arm) / 2) ** agreement.samples
 
 
-def _share_wrong(inputs: CheckInputs) -> float:
-    """Return the largest share of the candidate's samples with a yes-or-no score that is not the better one; 0 without any."""
+def _share_wrong(inputs: CheckInputs, arm: int) -> float:
+    """Return the largest share of an arm's samples that are not the better value of a yes-or-no metric; 0 without any.
+
+    Of the metrics that verdicts are about: others may be true of no good reply.
+    """
     shares = [0.0]
-    for name, facts in inputs.section.facts.items():
-        values = inputs.section.scores[name][0].values if name in inputs.section.scores else np.empty(0)
-        scored = values[~np.isnan(values)]
-        if facts.kind == "binary" and scored.size:
-            shares.append(float(np.mean(scored > 0.0 if facts.direction == "lower" else scored < 1.0)))
+    for name in {declared.metric for declared in (*inputs.plan.targets, *inputs.plan.contrasts)}:
+        facts, scores = inputs.section.facts.get(name), inputs.section.scores.get(name)
+        if facts is None or scores is None or facts.kind != "binary" or len(scores) <= arm:
+            continue
+        values = scores[arm].values[~np.isnan(scores[arm].values)]
+        if values.size:
+            shares.append(float(np.mean(values > 0.0 if facts.direction == "lower" else values < 1.0)))
     return max(shares)
 
 
@@ -194,54 +186,3 @@ def _common_model(candidate: ArmColumns, baseline: ArmColumns) -> str:
     declared = [columns.arm.settings.get("model") for columns in (candidate, baseline)]
     is_one = len(models[0]) == 1 and models[0] == models[1] and None not in declared and declared[0] != declared[1]
     return next(iter(models[0])) if is_one else ""
-
-
-def is_consistent(agreement: Agreement, candidate: ArmColumns, baseline: ArmColumns) -> bool:
-    """Return whether two arms differ no more often than each differs from itself, by an exact test at 5 %.
-
-    Without repeats an arm's own differences are unknown, and all replies must be equal.
-    """
-    if not agreement.unequal:
-        return True
-    from pytest_crucible.stats.proportions.exact import two_exact_p_value
-
-    own = [own_agreement(columns) for columns in (candidate, baseline)]
-    unequal, samples = sum(each.unequal for each in own), sum(each.samples for each in own)
-    if not samples or 2 * agreement.unequal > agreement.samples:
-        return False
-    p = two_exact_p_value(agreement.unequal, agreement.samples, unequal, samples, alternative="greater")
-    return p is not None and p > 0.05
-
-
-def _free_text_shows_one(
-    inputs: CheckInputs, candidate: ArmColumns, baseline: ArmColumns, agreement: Agreement
-) -> bool:
-    """Return whether the equal replies have so much free text that two models would not have written it alike."""
-    positions = agreement.equal[:MOST_TEXTS]
-    stored = inputs.section.stored
-    texts, samples = stored.replies(0, positions), stored.samples(positions)
-    inputs_of = {
-        position: question_text(samples[position].input) if position in samples else "" for position in positions
-    }
-    words = sum(count_free_words([texts.get(k, "") for k in positions], [inputs_of[k] for k in positions]))
-    return math.exp(-WORD_DIFFERS * words) <= SURE
-
-
-_WORD = re.compile(r"\w+")
-
-
-def count_free_words(replies: Sequence[str], inputs: Sequence[Any]) -> list[int]:
-    """Return the words of each reply that neither its input nor half of the replies have; 0 below FREE_WORDS.
-
-    >>> count_free_words(["The answer is 4."], ["2 + 2 ="])
-    [0]
-    """
-    words = [_WORD.findall(reply.lower()) for reply in replies]
-    common = Counter(word for of_reply in words for word in set(of_reply))
-    usual = {word for word, count in common.items() if len(replies) > 1 and 2 * count > len(replies)}
-    counts = []
-    for of_reply, text in zip(words, inputs, strict=True):
-        not_free = usual | set(_WORD.findall(str(text).lower()))
-        free = sum(word not in not_free for word in of_reply)
-        counts.append(free if free >= FREE_WORDS else 0)
-    return counts

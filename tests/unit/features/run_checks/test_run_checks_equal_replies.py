@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from arm_columns import arm_columns, check_inputs
 
-from pytest_crucible.features.run_checks.equal_replies import check_equal_replies, count_free_words
+from pytest_crucible.features.run_checks.equal_replies import check_equal_replies
 from pytest_crucible.features.run_checks.finding import Finding
+from pytest_crucible.records import Draws
 
 SERVER = {"base_url": "http://host/v1"}
 WORDS = [f"word{number}" for number in range(3_000)]
@@ -31,7 +32,8 @@ def compare(
     values = (np.arange(1_000) >= 1_000 * wrong).astype(float)
     scores = {"ok": (SimpleNamespace(values=values), SimpleNamespace(values=values))}
     facts = {"ok": SimpleNamespace(kind="binary", direction="higher")}
-    (finding,) = check_equal_replies(check_inputs(*arms, inputs=inputs, scores=scores, facts=facts))
+    draws = Draws(repeats=both.get("repeats", 1))
+    (finding,) = check_equal_replies(check_inputs(*arms, inputs=inputs, scores=scores, facts=facts, draws=draws))
     return finding
 
 
@@ -110,10 +112,42 @@ def test_a_text_that_is_copied_from_the_input_shows_nothing():
     assert compare(texts, texts, inputs=texts).severity != "fail"
 
 
-def test_words_of_the_input_and_of_a_template_are_not_free():
-    replies = [f"the verdict on claim {number} is that it holds" for number in range(10)]
-    assert count_free_words(replies, ["claim"] * 10) == [0] * 10
-    assert count_free_words(["one two three four five six seven eight nine"], ["nine"]) == [8]
+@pytest.mark.parametrize("named", [("base", "v1", "base"), ("v2", "base", "base"), ("base", "base", "base")])
+def test_of_three_arms_each_pair_that_is_one_fails(named):
+    texts = {"base": [str(k % 7) for k in range(300)]}
+    arms = [
+        arm_columns(f"v{3 - k}", texts.get(name, [name] * 300), model=name, settings={**SERVER, "model": f"m{k}"})
+        for k, name in enumerate(named)
+    ]
+    failing = [finding for finding in check_equal_replies(check_inputs(*arms)) if finding.severity == "fail"]
+    pairs = {
+        (ours, theirs) for ours in range(3) for theirs in range(ours + 1, 3) if named[ours] == named[theirs] == "base"
+    }
+    assert {finding.problem.partition(" replies of ")[2].partition(" are ")[0] for finding in failing} == {
+        f"v{3 - ours} and v{3 - theirs}" for ours, theirs in pairs
+    }
+    cell = ("", "", "300 of 300 samples with v2")
+    assert ((1, 2) in pairs) == (cell in {finding.cells for finding in failing})
+
+
+def test_more_arms_need_more_equal_replies_so_that_their_pairs_share_one_error_rate():
+    def severity(arms: int) -> str | None:
+        settings = [{**SERVER, "model": f"m{number}"} for number in range(arms)]
+        columns = [arm_columns(f"v{k}", ["1"] * 210, model="base", settings=own) for k, own in enumerate(settings)]
+        return next(iter(check_equal_replies(check_inputs(*columns)))).severity
+
+    assert (severity(2), severity(3)) == ("fail", "warn")
+
+
+def test_a_metric_that_no_verdict_is_about_says_nothing_of_wrong_replies():
+    values = np.zeros(40)
+    arms = [arm_columns(f"v{k}", ["1"] * 40, model=f"m{k}", settings={**SERVER, "model": f"m{k}"}) for k in (2, 1)]
+    scores = {"refused": (SimpleNamespace(values=values), SimpleNamespace(values=values))}
+    facts = {"refused": SimpleNamespace(kind="binary", direction="higher")}
+    inputs = check_inputs(*arms, scores=scores, facts=facts)
+    assert next(iter(check_equal_replies(inputs))).severity == "warn"
+    inputs.plan.targets.clear()
+    assert not next(iter(check_equal_replies(inputs))).problem
 
 
 def test_two_tables_without_texts_whose_scores_are_all_equal_are_a_warning():
