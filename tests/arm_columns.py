@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,9 +54,22 @@ def arm_columns(
             parameters=["" if each is None else json.dumps(each) for each in own or [None] * count],
             texts=texts,
             answered_by=[Answerer(each) if each else None for each in models],
+            cached=[None] * count,
+            as_before=[None] * count,
         ),
         replies=ReplyColumns(**units, texts=texts, finishes=finishes or ["stop"] * count, failures=[""] * count),
     )
+
+
+def ensemble_columns(name: str, members: Mapping[str, Sequence[str]], *, model: Mapping[str, str | Sequence[str]]) -> ArmColumns:
+    """Return an ensemble whose members reply these texts, one to each sample; its own reply is that of the first."""
+    parts = [arm_columns(name, next(iter(members.values())), model=name, members=tuple(members))]
+    parts += [arm_columns(member, texts, model=model[member]) for member, texts in members.items()]
+    calls = {
+        each.name: [value for part in parts for value in getattr(part.calls, each.name)] for each in fields(CallColumns)
+    }
+    calls["members"] = [member for member, part in zip(("", *members), parts, strict=True) for _ in part.calls.texts]
+    return replace(parts[0], calls=CallColumns(**calls))
 
 
 class StoredTexts:
@@ -75,7 +89,11 @@ class StoredTexts:
 
 
 def check_inputs(
-    *arms: ArmColumns, inputs: Sequence[Any] = (), documents: Sequence[str] = (), draws: Draws | None = None, **section: Any
+    *arms: ArmColumns,
+    inputs: Sequence[Any] = (),
+    documents: Sequence[str] = (),
+    draws: Draws | None = None,
+    **section: Any,
 ) -> CheckInputs:
     """Return the inputs of checks on these arms, the candidate first."""
     plan = SimpleNamespace(

@@ -35,6 +35,8 @@ def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield a line on the replies that the candidate and each baseline have in common, and on baselines that are one."""
     for columns in inputs.arms:
         yield from _without_effect(columns, inputs)
+    for number, columns in enumerate(inputs.arms):
+        yield from _equal_members(inputs, number, columns)
     for first, second in combinations(range(len(inputs.arms)), 2):
         agreement = compare_replies(inputs.arms[first], inputs.arms[second])
         if agreement.samples:
@@ -65,6 +67,39 @@ def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreeme
             "samples": agreement.samples,
         },
     )
+
+
+def _equal_members(inputs: CheckInputs, number: int, ensemble: ArmColumns) -> Iterator[Finding]:
+    """Yield a finding on the members of an ensemble that reply as one model; whether they should be one is not recorded."""
+    pairs = list(combinations(ensemble.members, 2))
+    equal = [
+        f"{ours.arm.name} and {theirs.arm.name}"
+        for ours, theirs in pairs
+        if are_one(inputs, number, (ours, theirs), compare_replies(ours, theirs), len(pairs))
+    ]
+    if equal:
+        cell = f"{', '.join(equal)} in all"
+        yield Finding(
+            check="equal replies",
+            cells=tuple(cell if arm == number else "" for arm in range(len(inputs.arms))),
+            differs="members",
+            problem=f"members of {ensemble.arm.name} gave equal replies to all samples that both answered "
+            f"({', '.join(equal)}): their votes are those of one model; check that each is what answers under its name",
+            severity="warn",
+            document={"ensemble": ensemble.arm.name, "members": equal},
+        )
+
+
+def are_one(
+    inputs: CheckInputs, arm: int, pair: tuple[ArmColumns, ArmColumns], agreement: Agreement, pairs: int
+) -> bool:
+    """Return whether all replies of two members are equal, and two models would not have agreed on so many."""
+    if agreement.unequal or not agreement.samples:
+        return False
+    by_chance = agreement_by_chance(inputs, arm, agreement)
+    if len(names := {who.model for each in pair for who in count_answerers(each)}) == 1 and names != {""}:
+        by_chance = min(by_chance, GOOD_MODELS_AGREE**agreement.samples)
+    return pairs * by_chance <= RARE or pairs * equal_texts_by_chance(inputs, pair[0], agreement) <= SURE
 
 
 def _one_model(names: Sequence[str], inputs: CheckInputs) -> str:

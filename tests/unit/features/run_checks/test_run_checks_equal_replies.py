@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from arm_columns import arm_columns, check_inputs
+from arm_columns import arm_columns, check_inputs, ensemble_columns
 
 from pytest_crucible.features.run_checks.equal_replies import check_equal_replies
 from pytest_crucible.features.run_checks.finding import Finding
@@ -128,6 +128,25 @@ def test_of_three_arms_each_pair_that_is_one_fails(named):
     }
     cell = ("", "", "300 of 300 samples with v2")
     assert ((1, 2) in pairs) == (cell in {finding.cells for finding in failing})
+
+
+def test_members_of_an_ensemble_that_reply_as_one_are_a_warning():
+    """Two models would not agree on so many wrong replies."""
+
+    def check(theirs: str, wrong: float, model: str = "tuned") -> list[Finding]:
+        trio = ensemble_columns("trio", {"m1": "1" * 60, "m2": theirs}, model={"m1": "base", "m2": model})
+        scores = {"ok": (SimpleNamespace(values=(np.arange(60) >= 60 * wrong).astype(float)),)}
+        facts = {"ok": SimpleNamespace(kind="binary", direction="higher")}
+        return list(check_equal_replies(check_inputs(trio, scores=scores, facts=facts)))
+
+    (finding,) = check("1" * 60, 0.5)
+    assert (finding.severity, finding.cells) == ("warn", ("m1 and m2 in all",))
+    assert finding.problem.startswith(
+        "members of trio gave equal replies to all samples that both answered (m1 and m2): their votes are those of one"
+    )
+    assert not check("1" * 60, 0.0)
+    assert not check("1" * 60, 0.0, "base")
+    assert not check("1" * 59 + "2", 0.5)
 
 
 def test_more_arms_need_more_equal_replies_so_that_their_pairs_share_one_error_rate():
