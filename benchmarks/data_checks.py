@@ -46,7 +46,7 @@ def _apart(what: str, place: Path) -> tuple[float, float, float]:
 def run_checks() -> tuple[float, float]:
     """Return the seconds of ten checks on samples in memory, and the processor's seconds."""
     from pytest_crucible.datasets import checks
-    from pytest_crucible.datasets.columns import PackedSamples
+    from pytest_crucible.datasets.packed import PackedSamples
     from pytest_crucible.records import Sample
 
     draw = random.Random(1)

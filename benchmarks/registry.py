@@ -15,8 +15,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from sqlalchemy import insert
-
 from benchmarks.figures import Figure, show
 from pytest_crucible.features.registry.listing import list_models
 from pytest_crucible.features.registry.promote import promote_run
@@ -70,9 +68,9 @@ def _listing_s(folder: Path) -> float:
     where = str(folder / "versions.db")
     store = RunStore(where)
     version = register(store, "v1")[0]
-    with store.engine.begin() as connection:
+    with store.begin() as connection:
         versions = [replace(version, number=number, identity=str(number)) for number in range(2, VERSIONS + 1)]
-        connection.execute(insert(model_versions), [_row(one) for one in versions])
+        connection.insert(model_versions, [_row(one) for one in versions])
         entries = [
             LogEntry(at="2026-11-24", action="register", model="claims", number=one.number, state="draft")
             for one in versions

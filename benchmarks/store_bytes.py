@@ -9,11 +9,8 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
-from sqlalchemy import update
-
 from benchmarks.figures import Figure, show
 from benchmarks.suite import Suite
-from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 SAMPLES = 5_000
@@ -26,10 +23,9 @@ def figures() -> list[Figure]:
         store = RunStore(str(place / "runs.db"))
         try:
             whole = _size(store)
-            with store.engine.begin() as connection:
-                for table in (schema.calls, schema.messages, schema.variants, schema.repeats):
-                    connection.execute(table.delete())
-                connection.execute(update(schema.reply_cache).values(run=None))
+            for table in ("calls", "messages", "variants", "repeats"):
+                store.execute(f"DELETE FROM {table}")
+            store.execute("UPDATE reply_cache SET run = NULL")
             bare = _size(store)
         finally:
             store.close()
@@ -55,9 +51,8 @@ def _rerun_bytes() -> float:
 
 def _size(store: RunStore) -> int:
     """Bytes of the compacted database."""
-    with store.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-        connection.exec_driver_sql("VACUUM")
-        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.execute("VACUUM")
+    store.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return Path(store.location).stat().st_size
 
 

@@ -112,6 +112,7 @@ def check_inputs(
         "stored": StoredTexts(inputs, documents),
         "scores": {},
         "facts": {},
+        "groups": [None] * (1 + max((max(arm.replies.positions, default=0) for arm in arms), default=0)),
         **section,
     }
     return CheckInputs(section=SimpleNamespace(**fields), arms=arms)  # type: ignore[arg-type]  # the parts that checks read

@@ -40,8 +40,6 @@ MOST_FILES = 64
 
 LIBRARIES = (
     "scipy.stats",
-    "sqlalchemy.dialects.sqlite",
-    "sqlalchemy.dialects.postgresql.psycopg",
     "httpx",
     "httpcore",  # httpx imports it with the first request, and keeps its classes
     "jsonschema",

@@ -43,7 +43,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        return f"postgresql+psycopg://crucible@127.0.0.1:{self.port}/postgres"
+        return f"postgresql://crucible@127.0.0.1:{self.port}/postgres"
 
     def start(self) -> None:
         own = (f"port={self.port}", "listen_addresses=127.0.0.1", "unix_socket_directories=")
@@ -81,14 +81,12 @@ def server(*settings: str, parent: Path | None = None) -> Iterator[Server]:
 
 def empty_database(url: str) -> None:
     """Drop everything in a database, and the rows that wait for it."""
-    from sqlalchemy import create_engine, text
+    import psycopg
 
     _drop_waiting_rows(url)
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        connection.execute(text("DROP SCHEMA public CASCADE"))
-        connection.execute(text("CREATE SCHEMA public"))
-    engine.dispose()
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
 
 
 STORE = "store"
@@ -104,32 +102,28 @@ _columns: dict[str, list[tuple[object, ...]]] = {}
 
 def empty_store(server_url: str) -> str:
     """Return the URL of a run store without rows. It is made again only where a test has changed its tables: it takes 0.3 s."""
-    from sqlalchemy import create_engine, text
+    import psycopg
 
     from pytest_crucible.store import schema
     from pytest_crucible.store.runs import RunStore
 
     url = f"{server_url.rpartition('/')[0]}/{STORE}"
     if url not in _columns:
-        server = create_engine(server_url, isolation_level="AUTOCOMMIT")
-        with server.connect() as connection:
-            connection.execute(text(f"CREATE DATABASE {STORE}"))
-        server.dispose()
+        with psycopg.connect(server_url, autocommit=True) as server:
+            server.execute(f"CREATE DATABASE {STORE}")
         _columns[url] = []
     _drop_waiting_rows(url)
-    engine = create_engine(url)
-    with engine.begin() as connection:
-        same = _columns[url] and list(map(tuple, connection.execute(text(COLUMNS)))) == _columns[url]
+    with psycopg.connect(url) as connection:
+        same = _columns[url] and connection.execute(COLUMNS).fetchall() == _columns[url]
         if same:
             tables = [f'"{name}"' for name in schema.all_tables()]
-            connection.execute(text(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY"))
-            connection.execute(schema.store_format.insert().values(version=schema.FORMAT))
+            connection.execute(f"TRUNCATE {', '.join(tables)} RESTART IDENTITY")
+            connection.execute("INSERT INTO store_format VALUES (%s)", [schema.FORMAT])
     if not same:
         empty_database(url)
         RunStore(url).close()
-        with engine.connect() as connection:
-            _columns[url] = list(map(tuple, connection.execute(text(COLUMNS))))
-    engine.dispose()
+        with psycopg.connect(url) as connection:
+            _columns[url] = connection.execute(COLUMNS).fetchall()
     return url
 
 

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import datetime
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from experiment_builders import store_run
-from sqlalchemy import update
 
 from pytest_crucible.features.registry.promote import Promotion
-from pytest_crucible.features.registry.records import GateEntry, LogEntry, SuiteRecord, Version
+from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version
 from pytest_crucible.features.registry.rules import RegistrySettings
 from pytest_crucible.features.registry.store import add_version, load_registry, next_number
+from pytest_crucible.features.registry.suite_record import SuiteRecord
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Adapter, Contrast, Sample
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.runs.evaluate import conclude
-from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 NOW = datetime.datetime(2026, 11, 24, 12, tzinfo=datetime.UTC)
@@ -72,8 +72,9 @@ def measure(store: RunStore, run: str, *, margin: float | None = 0.05, **facts: 
 
 
 def change_run(store: RunStore, run: str, **values: Any) -> None:
-    with store.engine.begin() as connection:
-        connection.execute(update(schema.runs).where(schema.runs.c.id == run).values(**values))
+    changes = ", ".join(f"{name} = :{name}" for name in values)
+    stored = {name: json.dumps(value) if isinstance(value, dict) else value for name, value in values.items()}
+    store.execute(f"UPDATE runs SET {changes} WHERE id = :run", run=run, **stored)
 
 
 def request(run: str, to: str = "production", **facts: Any) -> Promotion:

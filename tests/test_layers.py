@@ -33,7 +33,12 @@ PLUGGY = {
     "pytest_crucible.hookspecs": {"pluggy"},
 }
 """The program has plugins of its own, without pytest."""
-TYPES_ONLY = {"pytest_crucible.builtin", "pytest_crucible.features", "pytest_crucible.hookspecs"}
+TYPES_ONLY = {
+    "pytest_crucible.builtin",
+    "pytest_crucible.features",
+    "pytest_crucible.features.row",
+    "pytest_crucible.hookspecs",
+}
 """Tables that import other rooms for types, or when a row is used."""
 LIGHT = {"pytest_crucible.stats.interval", "pytest_crucible.stats.number_format"}
 """All that records may import of `stats`, which imports nothing else of this package: they need no numpy."""

@@ -9,18 +9,19 @@ from typing import Any, get_args
 
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.metrics.models.scorers import Judge, Premise, configure
+from pytest_crucible.metrics.models.votes import Combine, check_votes
 from pytest_crucible.records import JUDGE, PARAPHRASER
 from pytest_crucible.records.errors import SpecError
 
 SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-    "entailment": {"nli": ("model", "revision", "premise", "precision"), "judge": ("premise",)},
+    "entailment": {"nli": ("model", "revision", "premise", "precision"), "judge": ("premise", "votes", "combine")},
     "similarity": {"minilm": ("precision",), "embeddings": ("model", "revision", "precision")},
     "judge": {"": ("adapter",)},
     "paraphraser": {"": ("adapter",)},
 }
 """The keys of each scorer's table, by its kind; a judge and a paraphraser have no kind."""
 NEEDED = {"nli": "model", "embeddings": "model", "": "adapter"}
-VALUES = {"premise": get_args(Premise), "precision": ("bfloat16", "float32")}
+VALUES = {"premise": get_args(Premise), "combine": get_args(Combine), "precision": ("bfloat16", "float32")}
 
 
 def configure_scorers(root: Path, open_judge: Callable[[str, str], Judge]) -> Callable[[], None]:
@@ -48,7 +49,7 @@ def configure_scorers(root: Path, open_judge: Callable[[str, str], Judge]) -> Ca
 def _entailment(table: Mapping[str, Any], root: Path) -> Callable[[], Any]:
     settings = {name: value for name, value in table.items() if name != "kind"}
     if table["kind"] == "judge":
-        from pytest_crucible.metrics.models.scorers import JudgeEntailment
+        from pytest_crucible.metrics.models.judge_entailment import JudgeEntailment
 
         return partial(JudgeEntailment, **settings)
 
@@ -90,7 +91,9 @@ def _check(name: str, table: Any) -> None:
 def _check_setting(name: str, key: str, value: Any, names: Sequence[str]) -> None:
     if key not in names:
         raise SpecError(f"[scorers] has {key!r} in {name}: it takes {', '.join(names)}")
-    if not isinstance(value, str) or value not in VALUES.get(key, (value,)):
+    if key == "votes":
+        check_votes(f"[scorers] {name}", value)
+    elif not isinstance(value, str) or value not in VALUES.get(key, (value,)):
         expected = " or ".join(f'"{possible}"' for possible in VALUES.get(key, ("a string",)))
         raise SpecError(f"[scorers] has {key} = {value!r} in {name}: write {expected}")
 

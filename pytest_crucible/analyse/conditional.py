@@ -24,7 +24,8 @@ from pytest_crucible.analyse.statistics import (
     row_of,
 )
 from pytest_crucible.measures import conditional
-from pytest_crucible.measures.row import GEOMETRIC_MEANS, Difference, End, Numbers, counted_clusters
+from pytest_crucible.measures.row import Difference, End, Numbers, counted_clusters
+from pytest_crucible.measures.statistic import GEOMETRIC_MEANS
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.stats.means.ratio_bounds import RatioArm

@@ -13,7 +13,7 @@ from pytest_crucible.analyse.conditional import have_other_samples
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, mean_of
 from pytest_crucible.analyse.targets import estimate
-from pytest_crucible.measures.row import GEOMETRIC_MEANS
+from pytest_crucible.measures.statistic import GEOMETRIC_MEANS
 from pytest_crucible.records import MetricFacts
 from pytest_crucible.stats.arrays import is_finite_range
 from pytest_crucible.stats.interval import Interval, NotEnoughData

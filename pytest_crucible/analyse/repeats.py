@@ -13,7 +13,7 @@ import numpy as np
 from pytest_crucible.analyse.scores import Floats, Scores, Units, as_units, mean_over_repeats, means_over, whole_shares
 from pytest_crucible.analyse.statistics import row_of
 from pytest_crucible.measures.means import RELATIONS
-from pytest_crucible.measures.row import Chances
+from pytest_crucible.measures.statistic import Chances
 from pytest_crucible.records import Measure
 
 

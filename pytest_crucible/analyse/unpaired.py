@@ -21,7 +21,8 @@ from pytest_crucible.analyse.statistics import (
 )
 from pytest_crucible.measures import conditional
 from pytest_crucible.measures.means import compare_unpaired_means
-from pytest_crucible.measures.row import GEOMETRIC_MEANS, Difference, End, counted_clusters
+from pytest_crucible.measures.row import Difference, End, counted_clusters
+from pytest_crucible.measures.statistic import GEOMETRIC_MEANS
 from pytest_crucible.measures.table import comparison_row
 from pytest_crucible.records import Contrast, Measure, Plan
 

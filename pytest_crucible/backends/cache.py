@@ -19,6 +19,7 @@ import hashlib
 import json
 import math
 import time
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -130,13 +131,14 @@ class CachePolicy:
     """Arms to call again although `refresh` is off."""
     in_flight: dict[str, asyncio.Event] = field(default_factory=dict)
     """Requests being answered now, by key: another request with the same key waits for the answer."""
-    tallies: dict[tuple[str, str], Tally] = field(default_factory=dict)
+    tallies: defaultdict[tuple[str, str], Tally] = field(default_factory=lambda: defaultdict(Tally))
+    """By experiment and arm."""
 
     def is_refreshed(self, arm: str) -> bool:
         return self.refresh or arm in self.fresh
 
     def tally(self, experiment: str, arm: str) -> Tally:
-        return self.tallies.setdefault((experiment, arm), Tally())
+        return self.tallies[experiment, arm]
 
 
 class Cached(Wrapper):

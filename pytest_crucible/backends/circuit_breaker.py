@@ -127,14 +127,12 @@ class Circuit:
         if self._given_up:
             raise Refused(self._given_up)
 
-    @contextmanager
-    def sending(self, key: Key) -> Iterator[None]:
-        """Count an attempt as in flight inside the block."""
+    def begin(self, key: Key) -> None:
+        """Count an attempt as in flight, until `end`."""
         self._silent.send(key)
-        try:
-            yield
-        finally:
-            self._silent.in_flight -= 1
+
+    def end(self) -> None:
+        self._silent.in_flight -= 1
 
     def answer(self, key: Key, now: float) -> None:
         self._answered_at = now
@@ -245,8 +243,11 @@ class CircuitBreaker(Wrapper):
         if self._is_remote:
             note_request(circuit)
         try:
-            with circuit.sending(key):
+            circuit.begin(key)
+            try:
                 reply = await self.inner.generate(request)
+            finally:
+                circuit.end()
         except Retryable as error:
             circuit.fail(error, key, sent_at, loop.time())
             raise

@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from pytest_crucible.backends.limiting.limiter import Limiter, Permit
 from pytest_crucible.backends.protocol import Backend, Wrapper, is_number
 from pytest_crucible.records import Adapter, Emit, Event, Reply, Request
@@ -226,18 +224,23 @@ class _Line:
     FORGETTING = 0.999
 
     def __init__(self) -> None:
-        self._weights = np.zeros(2)
-        # A large start: the first requests determine the line, not the initial zeros.
-        self._inverse = np.eye(2) * 1e3
+        self._level, self._slope = 0.0, 0.0
+        # The inverse covariance, which is symmetric. A large start: the first requests determine the line, not the zeros.
+        self._corner, self._side, self._end = 1e3, 0.0, 1e3
 
     def at(self, size: float) -> float:
-        return float(self._weights @ (1.0, size))
+        return self._level + self._slope * size
 
     def learn(self, size: float, value: float) -> None:
-        point = np.array([1.0, size])
-        gain = self._inverse @ point / (self.FORGETTING + point @ self._inverse @ point)
-        self._weights += gain * (value - self._weights @ point)
-        self._inverse = (self._inverse - np.outer(gain, point @ self._inverse)) / self.FORGETTING
+        # The inverse times (1, size), by hand: numpy would be imported by every session, and is slower at two numbers.
+        first, second = self._corner + self._side * size, self._side + self._end * size
+        scale = self.FORGETTING + first + second * size
+        error = value - self.at(size)
+        self._level += first / scale * error
+        self._slope += second / scale * error
+        self._corner = (self._corner - first * first / scale) / self.FORGETTING
+        self._side = (self._side - first * second / scale) / self.FORGETTING
+        self._end = (self._end - second * second / scale) / self.FORGETTING
 
 
 def size_of(request: Request) -> float:

@@ -63,6 +63,12 @@ def _parse_reach(text: str) -> tuple[str, float]:
     return name, reach
 
 
+def _parse_name(context: Any, option: Any, texts: Sequence[str]) -> tuple[str, ...]:
+    if not all(text.strip() for text in texts):
+        raise SpecError("--arms-differ-in has an empty name: write a setting such as temperature, messages or '*'")
+    return tuple(dict.fromkeys(text.strip() for text in texts))
+
+
 def _parse_each(parse: Callable[[str], tuple[str, Any]]) -> Callable[..., dict[str, Any]]:
     return lambda context, option, texts: dict(map(parse, texts))
 
@@ -105,6 +111,13 @@ reach_option = click.option(
 )
 unpaired_option = click.option(
     "--unpaired", is_flag=True, help="Each arm has samples of its own, such as episodes with other seeds."
+)
+arms_differ_option = click.option(
+    "--arms-differ-in",
+    multiple=True,
+    callback=_parse_name,
+    metavar="NAME",
+    help="Setting that the arms are compared for: temperature, messages (prompts), or '*' (all); may be repeated.",
 )
 _CLAIM_OPTIONS = (
     click.option(
@@ -155,7 +168,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
     return (name, cast(Direction, direction)) if direction in get_args(Direction) else (text, None)
 
 
-@click.command("compare", short_help="Compare two stored runs, arms of them, or files.")
+@click.command("compare")
 @click.argument("candidate")
 @click.argument("baseline", default="")
 @claim_options
@@ -165,6 +178,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
 @range_option
 @reach_option
 @unpaired_option
+@arms_differ_option
 @click.option("--alpha", type=float, metavar="A", show_default="the candidate run's", help="Error rate of the claims.")
 @store_option
 @verbose_option
@@ -178,6 +192,7 @@ def compare_arms(
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
     unpaired: bool,
+    arms_differ_in: tuple[str, ...],
     store: str,
     alpha: float | None,
     verbose: int,
@@ -197,10 +212,10 @@ def compare_arms(
     names = [candidate, baseline] if baseline else [candidate]
     tabular = Tabular(columns, group, equal_inputs, ranges, reaches, unpaired)
     if any(Path(name).exists() or _is_path(name) for name in names):
-        run, notes = _files(names, contrasts, directions, alpha, tabular)
+        run, notes = _files(names, contrasts, directions, alpha, tabular, arms_differ_in)
     else:
         _check_runs(baseline, tabular)
-        run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha)
+        run, notes = _runs(store, candidate, baseline, contrasts, directions, alpha, arms_differ_in)
     print_run(run, verbose, as_json=as_json, notes=notes)
     return _exit_status(run)
 
@@ -247,6 +262,7 @@ def _files(
     directions: Mapping[str, Direction],
     alpha: float | None,
     tabular: Tabular,
+    arms_differ_in: tuple[str, ...],
 ) -> Compared:
     run = next((name for name in names if not Path(name).exists()), None)
     if run is not None and _is_path(run):
@@ -268,6 +284,7 @@ def _files(
         alpha=DEFAULT_ALPHA if alpha is None else alpha,
         equal_inputs=tabular.equal_inputs or session_equal_inputs(),
         unpaired=tabular.unpaired,
+        arms_differ_in=arms_differ_in,
     )
     adoption = ImportedRun.of(files, wishes)
     adoption.check_compared()
@@ -281,6 +298,7 @@ def _runs(
     contrasts: tuple[Contrast, ...],
     directions: Mapping[str, Direction],
     alpha: float | None,
+    arms_differ_in: tuple[str, ...],
 ) -> Compared:
     with existing_store(store) as opened:
         ours, theirs = _side(opened, candidate), _side(opened, baseline)
@@ -288,7 +306,13 @@ def _runs(
             raise SpecError(f"{candidate} and {baseline} are the same replies: compare two that differ")
         level = opened.run(ours.run)["alpha"] if alpha is None else alpha
         return compare_runs(
-            opened, ours, theirs, lambda metrics: _check_metrics(contrasts, metrics), directions, alpha=level
+            opened,
+            ours,
+            theirs,
+            lambda metrics: _check_metrics(contrasts, metrics),
+            directions,
+            alpha=level,
+            arms_differ_in=arms_differ_in,
         )
 
 
@@ -315,7 +339,7 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
     return contrasts
 
 
-@click.command("import", short_help="Store results of another harness as a run.")
+@click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
     "--as",
@@ -339,6 +363,7 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
 @range_option
 @reach_option
 @unpaired_option
+@arms_differ_option
 @click.option(
     "--alpha", type=click.FloatRange(0, 0.5, min_open=True), default=DEFAULT_ALPHA, metavar="A", help="Error rate."
 )
@@ -358,6 +383,7 @@ def import_results(
     ranges: Mapping[str, tuple[float, float]],
     reaches: Mapping[str, float],
     unpaired: bool,
+    arms_differ_in: tuple[str, ...],
     alpha: float,
     store: str,
     as_json: bool,
@@ -385,6 +411,7 @@ def import_results(
         alpha=alpha,
         equal_inputs=equal_inputs or session_equal_inputs(),
         unpaired=unpaired,
+        arms_differ_in=arms_differ_in,
     )
     adoption = ImportedRun.of(files_read, wishes)
     with contextlib.closing(RunStore(store)) as opened:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.datasets.columns import Column, MissingColumn, Positions, Table, pack_if_many
+from pytest_crucible.datasets.columns import Column, MissingColumn, Positions, Table
+from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.records import Sample
 from pytest_crucible.records.datasets import MOST_IDS, CheckResult, CheckState, Severity
 from pytest_crucible.records.errors import CrucibleError, DatasetError

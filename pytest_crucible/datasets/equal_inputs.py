@@ -8,8 +8,8 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
 
-from pytest_crucible.datasets.columns import iterate_fields, text_of
 from pytest_crucible.datasets.load import identify
+from pytest_crucible.datasets.packed import iterate_fields, text_of
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.plan import EqualInputs
 from pytest_crucible.records.serialize import canonical

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pytest_crucible.datasets.columns import pack_if_many
+from pytest_crucible.datasets.packed import pack_if_many
 from pytest_crucible.records import Sample, Selection
 from pytest_crucible.records.errors import DatasetError, suggest
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pytest_crucible.records import Plan
 
 
 class Option:
@@ -37,12 +40,27 @@ class Option:
 
 
 class Placed:
-    """A section with its place in the reports: those of the package are numbered, those of other plugins come after them."""
+    """A section of the package with its place in the reports. Sections of other plugins have no number and come after them.
 
-    __slots__ = ("place", "section")
+    `section` names a module, or "module:attribute", which is imported for the first plan that it concerns: `concerns` returns
+    whether it may have anything to show of a plan.
+    """
 
-    def __init__(self, place: int, section: Any) -> None:
-        self.place, self.section = place, section
+    __slots__ = ("concerns", "place", "section")
+
+    def __init__(self, place: int, section: str, concerns: Callable[[Plan], bool] = lambda plan: True) -> None:
+        self.place, self.section, self.concerns = place, section, concerns
+
+
+class Command(str):
+    """The "module:attribute" of a command with its line in the program's help, which then imports no command."""
+
+    summary: str
+
+    def __new__(cls, reference: str, summary: str) -> Command:
+        command = super().__new__(cls, reference)
+        command.summary = summary
+        return command
 
 
 class Feature:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
+
+from pytest_crucible.records import Reply
 
 # Spellings of the ends of replies that are the candidate's failures, see `Reply.finish`.
 _CUT = frozenset({"length", "max_tokens", "model_length", "max_output_tokens", "token_limit"})
@@ -19,6 +21,11 @@ def finish_of(reason: Any) -> str:
     """
     word = str(reason or "").lower()
     return "length" if word in _CUT else "content_filter" if word in _FILTERED else "stop"
+
+
+def first_end(replies: Iterable[Reply | None]) -> str:
+    """Return the first unusual end of the replies to a sample: one that was cut in a conversation spoils what follows."""
+    return next((reply.finish for reply in replies if reply is not None and reply.finish != "stop"), "stop")
 
 
 # Settings of generation, without capitals and underscores: a configuration also has keys, addresses and time limits.
@@ -71,6 +78,22 @@ def generation_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in settings.items()
         if str(name).replace("_", "").lower() in _SETTINGS and value not in (None, [], {}, "")
     }
+
+
+# As columns of a table these may be metrics, counts, or parts of the reply.
+_AMBIGUOUS = frozenset(
+    {"seed", "stop", "until", "reasoning", "reasoningtokens", "thinking", "effort", "verbosity", "tools", "n"}
+    | {"numchoices", "bestof", "logprobs", "instructions"}
+)
+
+
+def setting_columns(names: Iterable[str]) -> list[str]:
+    """Return the columns of a table that are generation settings.
+
+    >>> setting_columns(["id", "Temperature", "max_tokens", "verbosity"])
+    ['Temperature', 'max_tokens']
+    """
+    return [name for name in names if name.replace("_", "").lower() in _SETTINGS - _AMBIGUOUS]
 
 
 def as_messages(prompt: Any) -> Any:

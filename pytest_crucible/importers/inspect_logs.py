@@ -9,8 +9,9 @@ from fnmatch import fnmatchcase
 from itertools import takewhile
 from typing import Any
 
-from pytest_crucible.importers.generation import finish_of, generation_settings
+from pytest_crucible.importers.generation import finish_of, first_end, generation_settings
 from pytest_crucible.importers.results import (
+    Call,
     NoSampleScoresError,
     ParsedFile,
     Results,
@@ -109,7 +110,7 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     spec, status = log.header["eval"], log.header.get("status", "started")
     settings = _settings(spec.get("model_generate_config"), log.header.get("plan", {}).get("config"))
     # Transcripts are most of a log: they are dropped sample by sample, so that they are never all in memory.
-    lean = [_without_transcript(sample, settings) for sample in log.samples]
+    lean = [_without_transcript(sample, settings, spec["model"]) for sample in log.samples]
     # The user's choice of a group replaces the log's.
     cluster = "" if "group" in columns else cluster_key(spec)
     rows = _mark_missing_scores([_inspect_row(sample, cluster) for sample in lean])
@@ -168,17 +169,25 @@ class _Log:
         return cls(source.member(_HEADER if _HEADER in names else _START), samples, reductions)
 
 
-def _without_transcript(sample: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a sample with its first request in place of its transcript; `settings` are those of the log."""
+def _without_transcript(sample: Mapping[str, Any], settings: Mapping[str, Any], model: str) -> dict[str, Any]:
+    """Return a sample with its requests in place of its transcript; settings and model are those of the log."""
     lean = {name: value for name, value in sample.items() if name not in _TRANSCRIPT}
-    events: Sequence[Mapping[str, Any]] = sample.get("events") or ()
-    call: Mapping[str, Any] = next(filter(_is_request, events), {})
-    return {**lean, "prompt": _prompt(sample), "parameters": _call_settings(call, settings)}
+    requests = [event for event in sample.get("events") or () if _is_request(event, model)]
+    calls = [
+        Call(parameters=_call_settings(event, settings), reply=_inspect_reply(event.get("output") or {}))
+        for event in requests
+    ]
+    return {
+        **lean,
+        "prompt": _prompt(sample),
+        "parameters": calls[0].parameters if calls else _call_settings({}, settings),
+        "calls": tuple(calls) if len(calls) > 1 else (),
+    }
 
 
-def _is_request(event: Mapping[str, Any]) -> bool:
-    """Return whether an event is a request to the model under test: that of another role, such as a grader, has its name."""
-    return event.get("event") == "model" and not event.get("role")
+def _is_request(event: Mapping[str, Any], model: str) -> bool:
+    """Return whether an event is a request to the model under test, not to a grader, which has a role, or to a tool's model."""
+    return event.get("event") == "model" and not event.get("role") and event.get("model", model) == model
 
 
 def _prompt(sample: Mapping[str, Any]) -> list[dict[str, Any]] | None:
@@ -278,13 +287,14 @@ def _inspect_row(sample: Mapping[str, Any], cluster: str) -> Row:
         scores={name: value for name, value in scores.items() if value is not None},
         lost={name: _why_unscored(sample, name) for name, value in scores.items() if value is None},
         error=why,
-        reply=_inspect_reply(sample.get("output") or {}),
+        reply=_last_reply(sample),
         input=sample.get("input"),
         expected=sample.get("target"),
         group=str(metadata[cluster]) if metadata.get(cluster) is not None else None,
         metadata=metadata,
         prompt=sample["prompt"],
         parameters=sample["parameters"],
+        calls=sample["calls"],
     )
 
 
@@ -346,6 +356,11 @@ def _number(value: Any) -> Value | None:
 def _graded_metrics(samples: Sequence[Mapping[str, Any]]) -> set[str]:
     values = (pair for sample in samples for pair in _values(sample.get("scores") or {}))
     return {name for name, value in values if isinstance(value, str) and value in GRADES}
+
+
+def _last_reply(sample: Mapping[str, Any]) -> Reply | None:
+    reply = _inspect_reply(sample.get("output") or {})
+    return reply and replace(reply, finish=first_end((*(call.reply for call in sample["calls"]), reply)))
 
 
 def _inspect_reply(output: Mapping[str, Any]) -> Reply | None:

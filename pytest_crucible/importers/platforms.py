@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.importers.generation import finish_of, generation_settings
+from pytest_crucible.importers.generation import finish_of, first_end, generation_settings
 from pytest_crucible.importers.results import (
+    Call,
     ParsedFile,
     Row,
     Source,
@@ -87,23 +88,41 @@ def _mlflow_row(record: Record, trace: Record, metrics: Sequence[str]) -> Row:
         error=error,
         **({} if error else _scores(record, trace, metrics)),
         reply=None if error else _mlflow_reply(trace, root),
-        **_mlflow_request(_first_model_span(trace)),
+        **_mlflow_requests(list(_model_spans(trace))),
     )
 
 
-def _first_model_span(trace: Record) -> Record:
-    """Return what a trace has of its first request to a model: inputs and outputs, as far as they are mappings."""
+def _model_spans(trace: Record) -> Iterator[Record]:
+    """Yield what a trace has of each request to a model: inputs and outputs, as far as they are mappings."""
     for span in trace["data"]["spans"]:
         attributes = span.get("attributes") or {}
         if json.loads(attributes.get("mlflow.spanType") or "null") in ("CHAT_MODEL", "LLM"):
             sides = {side: json.loads(attributes.get(f"mlflow.span{side}") or "null") for side in ("Inputs", "Outputs")}
-            return {side: value for side, value in sides.items() if isinstance(value, dict)}
-    return {}
+            yield {side: value for side, value in sides.items() if isinstance(value, dict)}
 
 
-def _mlflow_request(span: Record) -> dict[str, Any]:
-    sent = span.get("Inputs") or {}
-    return {"prompt": sent.get("messages") or sent.get("prompt"), "parameters": generation_settings(sent)}
+def _mlflow_requests(spans: Sequence[Record]) -> dict[str, Any]:
+    """Return prompt and settings of the first request, and all calls where there are several."""
+    sent = spans[0].get("Inputs", {}) if spans else {}
+    calls = [
+        Call(parameters=generation_settings(span.get("Inputs", {})), reply=_read_reply(span.get("Outputs", {})))
+        for span in spans
+    ]
+    return {
+        "prompt": sent.get("messages") or sent.get("prompt"),
+        "parameters": generation_settings(sent),
+        "calls": tuple(calls) if len(calls) > 1 else (),
+    }
+
+
+def _read_reply(outputs: Record) -> Reply:
+    """Return the reply of one request, as an OpenAI-shaped answer has it."""
+    choice = (outputs.get("choices") or [{}])[0]
+    return Reply(
+        text=as_text((choice.get("message") or {}).get("content") or ""),
+        finish=finish_of(choice.get("finish_reason")),
+        model=str(outputs.get("model") or ""),
+    )
 
 
 def _mlflow_name(inputs: Any) -> str:
@@ -139,15 +158,14 @@ def _mlflow_reply(trace: Record, root: Record) -> Reply | None:
     output, about = json.loads(outputs), trace["info"].get("trace_metadata") or {}
     usage = json.loads(about.get("mlflow.trace.tokenUsage") or "{}")
     duration = trace["info"].get("execution_duration_ms")
-    received = _first_model_span(trace).get("Outputs") or {}
-    choices = received.get("choices") or [{}]
+    replies = [_read_reply(span.get("Outputs", {})) for span in _model_spans(trace)] or [_read_reply({})]
     return Reply(
         text=as_text(output),
         input_tokens=usage.get("input_tokens"),
         output_tokens=usage.get("output_tokens"),
         latency_s=None if duration is None else duration / 1000,
-        finish=finish_of(choices[0].get("finish_reason")),
-        model=str(received.get("model") or ""),
+        finish=first_end(replies),
+        model=replies[0].model,
     )
 
 

@@ -156,6 +156,14 @@ class NoSampleScoresError(SpecError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One of several requests to the model for a sample, such as those of an agent."""
+
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    reply: Reply | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
     """The result of one arm on one sample in one repeat."""
 
@@ -180,6 +188,8 @@ class Row:
     """The generation settings of the request: temperature, max_tokens, number of examples, and the like."""
     prompt_sha256: str = ""
     """The hash of a prompt that is the sample's input as a model sees it; empty where other fields are its input."""
+    calls: Sequence[Call] = ()
+    """All requests in the order of sending, where there are several: the first is that of `prompt` and `parameters`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

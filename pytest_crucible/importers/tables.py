@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pytest_crucible.importers.generation import as_messages, finish_of, setting_columns
 from pytest_crucible.importers.results import (
     ParsedFile,
     Results,
@@ -39,6 +40,10 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "input": ("input", "inputs", "user_input", "question", "prompt"),
     "expected": ("expected",),
     "reply": ("reply", "output", "outputs", "answer", "completion", "prediction", "response"),
+    "prompt": ("prompt", "messages", "full_prompt", "rendered_prompt"),
+    "finish": ("finish_reason", "stop_reason", "done_reason"),
+    "answered_by": ("answered_by", "response_model"),
+    "model": ("model", "model_name"),
     "error": ("error", "error_message", "reason"),
     "lost": ("lost",),
     "successes": ("successes", "n_successes", "num_successes", "success_count"),
@@ -46,10 +51,11 @@ USUAL: Mapping[str, tuple[str, ...]] = {
     "metrics": (),
     "metadata": (),
     "arms": (),
+    "settings": (),
 }
 
 # Roles that several columns may have: `--column metrics=A,B`.
-LISTS = ("metrics", "metadata", "arms")
+LISTS = ("metrics", "metadata", "arms", "settings")
 # The column of samples whose rows are samples of their own, numbered by their lines.
 NUMBERED = "#"
 _NAME = re.compile(r'(?:^|,)(?:"([^"]+)"(?=,|\Z)|([^,]*))')
@@ -83,7 +89,12 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
         role: next((lower[column_name] for column_name in names if column_name in lower), "")
         for role, names in USUAL.items()
     }
+    measured = split_names(chosen.get("metrics", ""))
+    usual["settings"] = ",".join(_quote_name(name) for name in setting_columns(has) if name not in measured)
     roles_found = {role: column for role, column in {**usual, **chosen}.items() if column}
+    # A prompt that is the sample's input or its id is compared as that.
+    if "prompt" not in chosen and roles_found.get("prompt") in (roles_found.get("input"), roles_found.get("sample")):
+        roles_found.pop("prompt", None)
     # A column named score is then a metric with that name.
     if not {"metric", "value"} <= set(roles_found):
         roles_found.pop("value", None)
@@ -137,8 +148,9 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
             f"rows that are samples of their own with --column sample={NUMBERED}"
         )
     table = _Table(source, role)
+    weights = table.weights(rows)
     if "trials" in role:
-        return ParsedFile(version="", results=list(_arms(table.counts(rows), uneven=True)))
+        return ParsedFile(version="", results=list(_arms(table.counts(rows), weights, uneven=True)))
     is_long = {"metric", "value"} <= set(role) and "metrics" not in role
     metrics = () if is_long else _metric_columns(rows, role, has)
     if not (is_long or metrics):
@@ -147,7 +159,9 @@ def read_table(source: Source, columns: Mapping[str, str]) -> ParsedFile:
         )
     units = table.long(rows) if is_long else table.wide(rows, metrics)
     guess = f"{source.path.name}: these columns are taken as metrics: {', '.join(metrics)}"
-    return ParsedFile(version="", results=list(_arms(units)), notes=() if is_long or "metrics" in columns else (guess,))
+    return ParsedFile(
+        version="", results=list(_arms(units, weights)), notes=() if is_long or "metrics" in columns else (guess,)
+    )
 
 
 def _by_arm(
@@ -256,6 +270,17 @@ class _Table:
             for unit in cells
         }
 
+    def weights(self, rows: Sequence[tuple[int, Mapping[str, Any]]]) -> dict[tuple[str, str], dict[str, str]]:
+        """Return the model of each task and arm that has one in all rows."""
+        if "model" not in self.role:
+            return {}
+        models: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for line, row in rows:
+            models[self._unit(line, row)[:2]].add(self._cell(row, "model"))
+        return {
+            arm: {"model": next(iter(named))} for arm, named in models.items() if len(named) == 1 and "" not in named
+        }
+
     def _unit(self, line: int, row: Mapping[str, Any]) -> Unit:
         is_numbered = self.role["sample"] == NUMBERED
         sample, again = str(line) if is_numbered else self._cell(row, "sample"), self._cell(row, "repeat")
@@ -284,7 +309,9 @@ class _Table:
             scores={**scored, **dict.fromkeys(spared)},
             lost={name: error or "the table has no value" for name in values if name not in {*scored, *spared}},
             error=error if not scored else "",
-            reply=Reply(text=reply) if reply else None,
+            reply=self._reply(row) if reply else None,
+            prompt=as_messages(row.get(self.role.get("prompt", "")) or None),
+            parameters=self._settings(row),
             input=row.get(self.role.get("input", "")) or None,
             expected=row.get(self.role.get("expected", "")),
             group=self._cell(row, "group") or None,
@@ -294,6 +321,19 @@ class _Table:
                 if name and row.get(name) is not None
             },
         )
+
+    def _reply(self, row: Mapping[str, Any]) -> Reply:
+        finish = finish_of(self._cell(row, "finish"))
+        return Reply(text=self._cell(row, "reply"), finish=finish, model=self._cell(row, "answered_by"))
+
+    def _settings(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        cells = {name: cell_value(row.get(name)) for name in split_names(self.role.get("settings", "")) if name}
+        # A CSV file has 0.0 where a JSON file has 0.
+        return {
+            name: int(value) if isinstance(value, float) and value.is_integer() else value
+            for name, value in cells.items()
+            if value is not None
+        }
 
     def _twice(self, line: int, unit: Unit) -> SpecError:
         _, arm, sample, repeat = unit
@@ -314,7 +354,9 @@ def _metric_columns(
     return [name for name in others if mostly_numbers(row.get(name) for _, row in rows)]
 
 
-def _arms(units: Mapping[Unit, Row], *, uneven: bool = False) -> Iterator[Results]:
+def _arms(
+    units: Mapping[Unit, Row], weights: Mapping[tuple[str, str], Mapping[str, str]], *, uneven: bool = False
+) -> Iterator[Results]:
     """Yield arms. Repeats are counted from the table's first, which may be 0 or 1."""
     first = min(unit[3] for unit in units)
     arms: dict[tuple[str, str], list[Row]] = {}
@@ -323,7 +365,15 @@ def _arms(units: Mapping[Unit, Row], *, uneven: bool = False) -> Iterator[Result
     for (task, arm), rows in arms.items():
         repeats = max(row.repeat for row in rows) + 1
         facts = {SUCCESS: MetricFacts(name=SUCCESS, low=0.0, high=1.0)} if uneven else {}
-        yield Results(task=task, arm=arm, rows=rows, facts=facts, repeats=repeats, has_uneven_repeats=uneven)
+        yield Results(
+            task=task,
+            arm=arm,
+            rows=rows,
+            facts=facts,
+            repeats=repeats,
+            has_uneven_repeats=uneven,
+            weights=weights.get((task, arm), {}),
+        )
 
 
 def _rows(source: Source) -> Sequence[tuple[int, Mapping[str, Any]]]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from pytest_crucible import stats
+from pytest_crucible.measures.declarations import RISING
 from pytest_crucible.measures.row import (
     Clusters,
     Difference,
@@ -47,7 +48,6 @@ RELATIONS: dict[str, Callable[[Any, float], Any]] = {
     "<": np.less,
     "==": np.equal,
 }
-_RISING = (">=", ">")
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
@@ -91,7 +91,7 @@ def _condition_values(observations: Observations, relation: str, threshold: floa
         # Infinity stands for "does not hold": no threshold is infinite.
         could = lost & (column.low <= threshold) & (threshold <= column.high)
         return np.where(lost, np.inf, column.low) if end == "low" else np.where(could, threshold, column.high)
-    return column.low if (end == "low") == (relation in _RISING) else column.high
+    return column.low if (end == "low") == (relation in RISING) else column.high
 
 
 def estimate_mean(prepared: Prepared, level: float) -> Measured:
@@ -285,35 +285,6 @@ def no_proof(measure: Measure, facts: MetricFacts) -> str:
         means = "means" if measure.statistic == "mean" else "totals"
         return f"nothing is proven about a difference of {means} without bounds: declare bounds of {name!r}{reach}{instead}"
     return f"without bounds a mean is never proven{where}: declare bounds of {name!r}, or ask for rate({name} ...) or p50({name})"
-
-
-def any_proof(measure: Measure, facts: MetricFacts) -> str:
-    return ""
-
-
-def metric_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return facts.low, facts.high
-
-
-def rate_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return 0.0, 1.0
-
-
-def any_range(measure: Measure, facts: MetricFacts) -> Numbers:
-    return -math.inf, math.inf
-
-
-def metric_direction(measure: Measure, facts: MetricFacts) -> bool:
-    """Return the direction of the metric; a condition with < or <= reverses it."""
-    falling = measure.inner_relation is not None and measure.inner_relation not in _RISING
-    return (facts.direction == "higher") != falling
-
-
-def mean_facts(measure: Measure, facts: MetricFacts) -> MetricFacts:
-    """Return the facts of the value whose mean the statistic is: a condition makes it yes or no."""
-    if measure.inner_relation is None:
-        return facts
-    return MetricFacts(name=measure.expression, kind="binary", low=0.0, high=1.0, direction=facts.direction)
 
 
 def _times(value: float | None, scale: int) -> float | None:

@@ -17,15 +17,8 @@ from functools import partial
 
 import numpy as np
 
-from pytest_crucible.measures.row import (
-    GEOMETRIC_MEANS,
-    RATIO_OF_MEANS,
-    Clusters,
-    Difference,
-    Floats,
-    Prepared,
-    counted_clusters,
-)
+from pytest_crucible.measures.row import Clusters, Difference, Floats, Prepared, counted_clusters
+from pytest_crucible.measures.statistic import GEOMETRIC_MEANS, RATIO_OF_MEANS
 from pytest_crucible.measures.values import without_rounding
 from pytest_crucible.records import Contrast, EffectSize, Measure, MetricFacts
 from pytest_crucible.stats.arrays import Side, is_finite_range

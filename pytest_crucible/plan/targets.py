@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from typing import Any, cast
 
-from pytest_crucible.measures.row import Statistic
+from pytest_crucible.measures.statistic import Statistic
 from pytest_crucible.measures.table import MEAN, STATISTICS
 from pytest_crucible.plan.grammar import BY_SAMPLE, CONDITION, Requirement, Value, parse_requirement, parse_value
 from pytest_crucible.plan.variants import term_metric

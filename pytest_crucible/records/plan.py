@@ -44,7 +44,8 @@ class Draws(NamedTuple):
         >>> Draws(prompts=3, trainings=2, rounds=2, repeats=5).place(variant=2, repeat=19)
         59
         """
-        return variant * self.size // self.prompts + repeat
+        # Most units are of the only prompt, and multiplying the sizes takes longer than all else here.
+        return variant * self.size // self.prompts + repeat if variant else repeat
 
     def twin(self, variant: int) -> int:
         """Return the number of a variant's twin; 0 is the original sample."""
@@ -221,6 +222,10 @@ class Plan:
     def facts(self) -> Mapping[str, MetricFacts]:
         """The facts of each metric, and of each term that names a variant, by name."""
         return {facts.name: facts for facts in (*self.metrics, *(term.facts for term in self.variant_terms))}
+
+    def may_have(self, *metrics: str) -> bool:
+        """Return whether any of these metrics may be scored: a test function that scores by itself may score all."""
+        return self.open_metrics or any(facts.name in metrics for facts in self.metrics)
 
     @property
     def variant_numbers(self) -> range:

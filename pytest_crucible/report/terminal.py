@@ -13,10 +13,11 @@ from pytest_crucible.report.sections import (
     joined_sections,
     notes,
     section_excerpts,
+    section_views,
     worst_slices_first,
 )
 from pytest_crucible.report.verdicts import estimates, sentence, verdict_tables
-from pytest_crucible.stats.number_format import p_value
+from pytest_crucible.stats.number_format import p_value, quantity
 
 Markup = dict[str, bool]
 # Characters of a reply in an excerpt.
@@ -39,7 +40,7 @@ class Line:
 def summary(run: Run, *, verbosity: int, width: int) -> Iterator[Line]:
     """Return all lines of a run.
 
-    -q: only what is not met, or compared without proof. -v: also methods and losses. -vv: also the worst samples.
+    -q: only what is not met, compared without proof, or in doubt. -v: also methods and losses. -vv: also the worst samples.
 
     Of many experiments, and of many slices of one comparison, only the worst are shown, but with -v.
     """
@@ -74,6 +75,7 @@ def _verdicts(run: Run, verbosity: int, width: int) -> Iterator[Line]:
 
 
 def _short(run: Run) -> Iterator[Line]:
+    yield from _doubtful(run)
     visible, more = fold_slices(run)
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     for verdict in filter(_needs_a_look, visible.verdicts):
@@ -83,6 +85,20 @@ def _short(run: Run) -> Iterator[Line]:
         )
     if any(map(_needs_a_look, set(run.verdicts) - set(visible.verdicts))):
         yield from map(Line, more)
+
+
+def _doubtful(run: Run) -> Iterator[Line]:
+    """Yield one line for an experiment, or several alike, of the notes that stand before verdicts and are the reason of none."""
+    reasons = {verdict.reason for verdict in run.verdicts}
+    names: dict[str, list[str]] = {}
+    for analysis in run.experiments:
+        of_first = (note for _, view in section_views(analysis) if view.is_first for note in view.notes)
+        texts = [note.text for note in of_first if not note.verbosity and note.text not in reasons]
+        if texts:
+            names.setdefault("; ".join(texts), []).append(analysis.plan.nodeid)
+    for text, (first, *others) in names.items():
+        more = f" and {quantity(len(others), 'other')}" if others else ""
+        yield Line(f"{first}{more}: {text}")
 
 
 def _needs_a_look(verdict: Verdict) -> bool:

@@ -54,10 +54,12 @@ def compare_runs(
     directions: Mapping[str, Direction] | None = None,
     *,
     alpha: float,
+    arms_differ_in: Sequence[str] = (),
 ) -> tuple[Run, tuple[str, ...]]:
     """Return the comparison as a run that is not stored, and notes on other differences. Raises SpecError.
 
-    `directions` has the direction that is better of metrics for which the run did not record one.
+    `directions` has the direction that is better of metrics for which the run did not record one, `arms_differ_in` the settings
+    that the arms are compared for, beside those that the candidate's suite declares.
     """
     for side in (ours, theirs):
         names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
@@ -66,7 +68,7 @@ def compare_runs(
             raise SpecError(f"run {side.run} has no arm {side.arm!r}: {hint}")
     other = {plan.nodeid: (key, plan, whole) for key, plan, whole in store.experiments(theirs.run)}
     both = [(entry, other[entry[1].nodeid]) for entry in store.experiments(ours.run) if entry[1].nodeid in other]
-    tables = [_table(store, ours, theirs, *pair, ask, directions or {}) for pair in both]
+    tables = [_table(store, ours, theirs, *pair, ask, directions or {}, arms_differ_in) for pair in both]
     compared = [table for table in tables if table is not None]
     if compared and not any(inputs.plan.contrasts for inputs, *_ in compared):
         raise SpecError(
@@ -103,6 +105,7 @@ def _table(
     theirs_entry: Entered,
     ask: ChooseContrasts,
     directions: Mapping[str, Direction],
+    arms_differ_in: Sequence[str],
 ) -> tuple[AnalysisInputs, list[str], ComparedDetails] | None:
     """Return both arms' replies to the candidate's samples, notes, and what is stored of them; None if an arm is missing."""
     numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
@@ -110,6 +113,7 @@ def _table(
     if numbers[0] is None or numbers[1] is None or not began:
         return None
     plan = _with_directions(_plan(ours_entry[1], theirs_entry[1], numbers[0], numbers[1], ours, theirs), directions)
+    plan = replace(plan, arms_differ_in=tuple(dict.fromkeys((*plan.arms_differ_in, *arms_differ_in))))
     places, left_out = _places(store, ours_entry[1], theirs_entry[1])
     notes = [_left_out_note(samples, why) for why, samples in left_out.items()]
     plan = LEFT_OUT.on(plan, left_out)

@@ -25,6 +25,7 @@ from pytest_crucible.analyse.analysis import (
 from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
+from pytest_crucible.features.row import Placed
 from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import (
     CUT_SHORT,
@@ -134,7 +135,7 @@ def _with_look_share(stored: StoredExperiment, share: float) -> StoredExperiment
 
 def analyse_together(
     experiments: Callable[[], Iterable[tuple[AnalysisInputs, StoredDetails]]],
-    sections: Mapping[str, Section],
+    sections: Mapping[str, Section | Placed],
     *,
     alpha: float,
     declared: int,
@@ -159,7 +160,12 @@ def analyse_together(
 
 
 def _analyse(
-    sections: Mapping[str, Section], inputs: AnalysisInputs, stored: StoredDetails, *, alpha: float, family_size: int
+    sections: Mapping[str, Section | Placed],
+    inputs: AnalysisInputs,
+    stored: StoredDetails,
+    *,
+    alpha: float,
+    family_size: int,
 ) -> Analysis:
     table = score_table(inputs)
     outcomes = compute_sections(sections, section_inputs(inputs, table, stored, alpha=alpha))

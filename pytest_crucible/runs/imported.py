@@ -15,7 +15,7 @@ from typing import Any
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.equal_inputs import count_equal_inputs, group_equal_inputs
 from pytest_crucible.importers.metric_facts import Declared, metric_facts
-from pytest_crucible.importers.results import ImportedFile, Results, Row
+from pytest_crucible.importers.results import Call, ImportedFile, Results, Row
 from pytest_crucible.plan.design import (
     check_expected,
     check_repeats,
@@ -66,7 +66,9 @@ class ImportedRun:
     @classmethod
     def of(cls, files: Sequence[ImportedFile], wishes: ImportOptions) -> ImportedRun:
         """Plan the tasks of the files, before any store is opened. Raises SpecError for invalid options."""
-        grouped = group_tasks(files, wishes.arms, wishes.candidate, unpaired=wishes.unpaired)
+        grouped = group_tasks(
+            files, wishes.arms, wishes.candidate, unpaired=wishes.unpaired, arms_differ_in=wishes.arms_differ_in
+        )
         tasks = [ImportedTask.of(task, files, wishes) for task in grouped]
         # Checked over all tasks: a metric may be in one of them only.
         _check_named(wishes, tasks)
@@ -118,8 +120,9 @@ def _enter(adopted: ImportedTask, store: RunStore, run: str, writer: Writer) -> 
         for row in there:
             position = positions[row.sample]
             outcome, scored, lost = _outcome(row, Unit(position, 0, number, row.repeat), kinds)
-            calls = [] if row.prompt is None else [_call(row, arm)]
-            writer.add(replace(outcome, calls=calls, sample=adopted.samples[position]), entered, scored, lost)
+            writer.add(
+                replace(outcome, calls=_calls(row, arm), sample=adopted.samples[position]), entered, scored, lost
+            )
         for unit in _not_planned(adopted, results, number, there):
             writer.add(Outcome(unit, skipped=True), entered, [], [])
     if all(arm.finished for arm in adopted.task.arms):
@@ -134,12 +137,20 @@ def _outcome(row: Row, unit: Unit, facts: Mapping[str, MetricFacts]) -> tuple[Ou
     return Outcome(unit, reply=row.reply), scored, lost
 
 
-def _call(row: Row, arm: Arm) -> ModelCall:
-    """Return the request of a row; settings that differ between the requests of an arm stand with each of them."""
-    is_text = isinstance(row.prompt, str)
-    own = None if row.parameters == arm.parameters else row.parameters
-    text = row.prompt if is_text else canonical(row.prompt)
-    return ModelCall(text, not is_text, 1, own, "", reply=row.reply, error=row.error)
+def _calls(row: Row, arm: Arm) -> list[ModelCall]:
+    """Return the requests of a row: the first with its prompt, later ones, whose messages contain replies, without."""
+    if row.prompt is None and not row.calls:
+        return []
+    is_text = row.prompt is None or isinstance(row.prompt, str)
+    text = (row.prompt or "") if is_text else canonical(row.prompt)
+    first, *later = row.calls or (row,)
+    calls = [ModelCall(text, not is_text, 1, _own(first, arm), "", reply=first.reply, error=row.error)]
+    return calls + [ModelCall("", False, 1, _own(call, arm), "", reply=call.reply) for call in later]
+
+
+def _own(request: Row | Call, arm: Arm) -> Mapping[str, Any] | None:
+    """Return the settings of a request that differ between the requests of an arm; None for those of the arm."""
+    return None if request.parameters == arm.parameters else request.parameters
 
 
 def _not_planned(adopted: ImportedTask, results: Results, number: int, rows: Sequence[Row]) -> Iterator[Unit]:
@@ -198,6 +209,8 @@ class ImportOptions:
     equal_inputs: str = "group"
     unpaired: bool = False
     """Each arm has samples of its own."""
+    arms_differ_in: tuple[str, ...] = ()
+    """The settings that the arms are compared for, as in the marker."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,7 +239,7 @@ class ImportedTask:
         rows = identify(task.name, samples)
         dataset, equal = _group_questions(task, rows) if wishes.equal_inputs == "group" else (rows, None)
         plan = _plan(task, path, dataset, rows.sha256, facts, targets, contrasts_of_task)
-        plan = EQUAL_INPUTS.on(plan, equal)
+        plan = replace(EQUAL_INPUTS.on(plan, equal), arms_differ_in=wishes.arms_differ_in)
         check_repeats(targets, contrasts_of_task, plan.repeats)
         grouped = [f"task {task.name!r}: {line.strip()}" for line in equal_input_lines(plan)]
         notes = (*task.notes, *_repeats(task, plan.repeats), *grouped, *assumptions)

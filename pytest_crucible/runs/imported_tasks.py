@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
@@ -31,11 +31,17 @@ class Task:
 
 
 def group_tasks(
-    files: Sequence[ImportedFile], names: Sequence[str] = (), candidate: str = "", *, unpaired: bool = False
+    files: Sequence[ImportedFile],
+    names: Sequence[str] = (),
+    candidate: str = "",
+    *,
+    unpaired: bool = False,
+    arms_differ_in: Collection[str] = (),
 ) -> list[Task]:
     """Return the tasks of all files. `names` renames the files' arms, in their order. The candidate is the first arm by default.
 
-    `unpaired` makes the samples of each arm samples of its own, whatever their ids.
+    `unpaired` makes the samples of each arm samples of its own, whatever their ids. If arms are to differ in their messages,
+    samples with different prompts are compared.
 
     Raises SpecError.
     """
@@ -46,7 +52,10 @@ def group_tasks(
     tasks: dict[str, list[Results]] = {}
     for results in sorted(renamed, key=lambda of_arm: of_arm.arm != candidate):
         tasks.setdefault(results.task, []).append(results)
-    return [(_unpaired_task if unpaired else _task)(name, arms) for name, arms in tasks.items()]
+    if unpaired:
+        return [_unpaired_task(name, of_task) for name, of_task in tasks.items()]
+    same_prompts = not {"messages", "*"} & {*arms_differ_in}
+    return [_task(name, of_task, same_prompts=same_prompts) for name, of_task in tasks.items()]
 
 
 def _named_arms(files: Sequence[ImportedFile], names: Sequence[str]) -> Iterator[Results]:
@@ -88,11 +97,11 @@ def _labels(origins: Sequence[str]) -> list[str]:
     return next((labels for labels in (stems, names) if len(set(labels)) == len(labels)), list(origins))
 
 
-def _task(name: str, arms: Sequence[Results]) -> Task:
+def _task(name: str, arms: Sequence[Results], *, same_prompts: bool) -> Task:
     _check_arms(name, arms)
     ids = [dict.fromkeys([*(row.sample for row in results.rows), *results.planned]) for results in arms]
     shared = [sample for sample in ids[0] if all(sample in other for other in ids)]
-    changed = _with_other_inputs(arms)
+    changed = _with_other_inputs(arms, same_prompts=same_prompts)
     common = tuple(sample for sample in shared if sample not in changed)
     if not common:
         raise SpecError(_nothing_shared(name, arms, ids, shared))
@@ -147,14 +156,14 @@ def _with_own_samples(results: Results) -> Results:
     return replace(results, rows=rows, planned=planned, repeats=1 if is_only else results.repeats)
 
 
-def _with_other_inputs(arms: Sequence[Results]) -> list[str]:
+def _with_other_inputs(arms: Sequence[Results], *, same_prompts: bool) -> list[str]:
     """Return the samples of one id, but several inputs: other fields, or another prompt in one chat template."""
     inputs: dict[tuple[str, str], set[str]] = {}
     for results in arms:
         for row in results.rows:
             if row.input is not None:
                 inputs.setdefault((row.sample, ""), set()).add(canonical(row.input))
-            if row.prompt_sha256:
+            if row.prompt_sha256 and same_prompts:
                 inputs.setdefault((row.sample, results.template), set()).add(row.prompt_sha256)
     return list(dict.fromkeys(sample for (sample, _), of_sample in inputs.items() if len(of_sample) > 1))
 
@@ -165,7 +174,8 @@ def _nothing_shared(
     if shared:
         return (
             f"task {name!r}: {arms[0].arm!r} and {arms[1].arm!r} have no sample in common with the same input: that of all "
-            f"{len(shared)} differs (first: {shared[0]}){_other_settings(arms)}: compare results of the same samples"
+            f"{len(shared)} differs (first: {shared[0]}){_other_settings(arms)}: compare results of the same samples, "
+            "or, if their prompts are what you compare, add --arms-differ-in=messages"
         )
     return (
         f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
@@ -183,8 +193,9 @@ def _other_settings(arms: Sequence[Results]) -> str:
 
 def common_settings(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the generation settings that all requests of an arm have in common."""
+    requests = chain.from_iterable(row.calls or (row,) for row in rows)
     # A request that failed may have none.
-    settings = [row.parameters for row in rows if row.parameters]
+    settings = [request.parameters for request in requests if request.parameters]
     first = settings[0] if settings else {}
     return {name: value for name, value in first.items() if all(other.get(name) == value for other in settings)}
 

@@ -21,6 +21,7 @@ from pytest_crucible.records.object_reference import load_object
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from pytest_crucible.features.row import Placed
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.records import Plan
     from pytest_crucible.records.datasets import VariantRules
@@ -97,7 +98,7 @@ class Extensions:
     """The additions of plugins and features to the analysis of a run: sections of its reports, and hooks."""
 
     hook: pluggy.HookRelay
-    sections: Mapping[str, Section]
+    sections: Mapping[str, Section | Placed]
 
 
 def variant_rules(plan: Plan) -> VariantRules:

@@ -33,7 +33,7 @@ VARIABLES = (
     *("CRUCIBLE_TINKER_BASE",),
 )
 # The packages that compute and store results. Every run records their versions, its manifest those of all others.
-PACKAGES = ("pytest-crucible", "pytest", "numpy", "scipy", "sqlalchemy")
+PACKAGES = ("pytest-crucible", "pytest", "numpy", "scipy")
 
 
 def build_manifest(command: Sequence[str], directory: Path, root: Path, settings: Settings) -> dict[str, Any]:

@@ -5,13 +5,17 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pytest_crucible.records import Analysis, Claim, Note, SectionOutcome, View
+from pytest_crucible.features.row import Placed
+from pytest_crucible.records import Analysis, Claim, Note, Plan, SectionOutcome, View
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.sections import Section
-from pytest_crucible.sections.inputs import SectionInputs
+
+if TYPE_CHECKING:
+    from pytest_crucible.sections.inputs import SectionInputs
 
 # Lines of the traceback that are shown, the innermost ones: a recursion has a thousand frames.
 MOST_LINES = 12
@@ -37,13 +41,16 @@ def failure_view(name: str, outcome: SectionOutcome) -> View:
 FUNCTIONS = ("compute", "claims", "view")
 
 
-def load_sections(registered: Mapping[str, Section | str]) -> dict[str, Section]:
+def load_sections(registered: Mapping[str, Section | Placed | str]) -> dict[str, Section | Placed]:
     """Return each section by its name. A text names a module, or "module:attribute".
 
-    Raises SpecError for an object without the three functions.
+    Those of the package stay references: they are imported for the first plan that they concern. Raises SpecError for an
+    object without the three functions.
     """
     sections = {name: load_object(section) for name, section in registered.items()}
     for name, section in sections.items():
+        if isinstance(section, Placed):
+            continue
         missing = [function for function in FUNCTIONS if not callable(getattr(section, function, None))]
         if missing:
             raise SpecError(
@@ -53,15 +60,34 @@ def load_sections(registered: Mapping[str, Section | str]) -> dict[str, Section]
     return sections
 
 
-def compute_sections(sections: Mapping[str, Section], inputs: SectionInputs) -> dict[str, SectionOutcome]:
+def load_section(section: Section | Placed) -> Section:
+    """Return a section, imported if it is a reference."""
+    loaded: Section = load_object(section.section) if isinstance(section, Placed) else section
+    return loaded
+
+
+def sections_of(sections: Mapping[str, Section | Placed], plan: Plan) -> dict[str, Section]:
+    """Return the sections that may have something to show of a plan, imported."""
+    return {
+        name: load_section(section)
+        for name, section in sections.items()
+        if not isinstance(section, Placed) or section.concerns(plan)
+    }
+
+
+def compute_sections(sections: Mapping[str, Section | Placed], inputs: SectionInputs) -> dict[str, SectionOutcome]:
     """Return the outcome of each section that has something to show of one experiment. Views are added later."""
-    return {name: outcome for name, section in sections.items() for outcome in _compute(section, inputs)}
+    concerned = sections_of(sections, inputs.plan)
+    return {name: outcome for name, section in concerned.items() for outcome in _compute(section, inputs)}
 
 
-def add_views(sections: Mapping[str, Section], analysis: Analysis) -> Analysis:
+def add_views(sections: Mapping[str, Section | Placed], analysis: Analysis) -> Analysis:
     """Return the analysis with the views of its sections. Claims must have been adjusted."""
     return replace(
-        analysis, sections={name: _show(name, sections[name], outcome) for name, outcome in analysis.sections.items()}
+        analysis,
+        sections={
+            name: _show(name, load_section(sections[name]), outcome) for name, outcome in analysis.sections.items()
+        },
     )
 
 

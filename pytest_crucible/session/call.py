@@ -185,6 +185,8 @@ class ScoredUnits:
         self._ask = ask
         self._deadline = deadline
         self._passed = any(metric.name == "passed" for metric in experiment.plan.metrics)
+        # Finding the model behind the wrappers of an arm for each reply would take as long as a simple metric.
+        self._clients = [_sampling_client(arm) for arm in experiment.opened_arms]
         self._scores: dict[Unit, Scored] = {}
 
     async def __call__(self, unit: Unit) -> Outcome:
@@ -199,7 +201,7 @@ class ScoredUnits:
         sample = outcome.sample or self._experiment.sample(outcome.unit)
         experiment = self._experiment
         repeat, variant = experiment.repeat(outcome.unit), experiment.plan.variant_name(experiment.twin(outcome.unit))
-        client = _sampling_client(experiment.opened_arms[outcome.unit.arm])
+        client = self._clients[outcome.unit.arm]
         set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client)
         scores = await score_outcome(
             outcome,

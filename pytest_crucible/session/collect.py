@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -159,11 +158,6 @@ class ExperimentCollection:
 
     def _store_run(self, run: str) -> None:
         store = self.resources.store
-        # Imported now, not between the last reply and the verdicts.
-        if not hasattr(self.config, "workerinput"):
-            compared = ("comparing",) if any(plan.contrasts for plan in self.plans()) else ()
-            for needed in ("session.finish", "stats.choose", *(f"stats.{name}" for name in compared)):
-                importlib.import_module(f"pytest_crucible.{needed}")
         enter_run(store, run, self.config, self.settings, self._facts())
         for plan in self.plans():
             store.enter_plan(run, plan)

@@ -30,6 +30,7 @@ from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
 from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun
 from pytest_crucible.session.items import collected_nodeid
+from pytest_crucible.session.late_imports import import_analysis
 from pytest_crucible.session.markers import is_experiment
 from pytest_crucible.session.progress import progress_display
 from pytest_crucible.session.redaction import key_redactor
@@ -229,6 +230,9 @@ class ExperimentItems:
 
         def tick() -> None:
             state.interruptions.check()
+            # In a worker of pytest-xdist nothing is analysed.
+            if not state.is_worker:
+                import_analysis(state.config, state.collection.plans())
             for check in run.on_tick:
                 check()
             run.show(progress)

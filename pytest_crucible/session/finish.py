@@ -1,6 +1,6 @@
 """Ends a session: decides verdicts, reports them as tests, writes report files and prints the summary.
 
-Imported before the first request is sent; a session that sends none imports it when it ends.
+Imported while the first requests are in flight (`late_imports`); a session that sends none imports it when it ends.
 """
 
 from __future__ import annotations

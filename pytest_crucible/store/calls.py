@@ -7,40 +7,27 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
-import sqlalchemy as sa
-from sqlalchemy import Select, select
-
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
-from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
 from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
 
 _NO_JSON = "null"
+_FLAGS = {None: None, 0: False, 1: True}
 
 
 def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> CallColumns:
     """Return the calls of one arm about the original samples, those of judges and of members as well."""
-    table, replies = schema.calls, schema.replies
-    scored = (
-        (replies.c.arm == table.c.arm) & (replies.c.position == table.c.position) & (replies.c.epoch == table.c.epoch)
-    )
-    place = place_of(table, draws).label("place")
-    query = (
-        select(table.c.position, place, table.c.call, table.c.request, table.c.member, table.c.messages)
-        .add_columns(
-            sa.cast(table.c.parameters, sa.Text),
-            table.c.is_scored,
-            *(column for each in (table, replies) for column in (each.c.text_id, each.c.text)),
-            sa.cast(table.c.answered_by, sa.Text),
-            *(table.c.cached, table.c.as_before),
-        )
-        .select_from(table.join(schema.arms, schema.arms.c.id == table.c.arm).outerjoin(replies, scored))
-        .where(of_arm(experiment, number))
-        .order_by(table.c.position, "place", table.c.call, table.c.member)
-    )
-    columns = _columns(store, query)
+    query = f"""
+        SELECT
+            calls.position, {place_of("calls", draws)} AS place, calls.call, request, member, messages, parameters,
+            is_scored, calls.text_id, calls.text, replies.text_id, replies.text, answered_by, cached, as_before
+        FROM calls JOIN arms ON arms.id = calls.arm
+        LEFT JOIN replies ON replies.arm = calls.arm AND replies.position = calls.position AND replies.epoch = calls.epoch
+        WHERE {of_arm()}
+        ORDER BY calls.position, place, calls.call, calls.member
+    """
     (
         positions,
         repeats,
@@ -50,12 +37,14 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
         forms,
         parameters,
         is_scored,
-        *texts,
+        own_ids,
+        own_texts,
+        scored_ids,
+        scored_texts,
         answered_by,
         cached,
         as_before,
-    ) = columns
-    own_ids, own_texts, scored_ids, scored_texts = texts
+    ) = _columns(store, query, experiment, number, 15)
     return CallColumns(
         positions=positions,
         repeats=repeats,
@@ -74,23 +63,20 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
             )
         ],
         answered_by=list(map(_answerer, answered_by)),
-        cached=cached,
-        as_before=as_before,
+        cached=[_FLAGS[flag] for flag in cached],
+        as_before=[_FLAGS[flag] for flag in as_before],
     )
 
 
 def load_replies(store: RunStore, experiment: int, number: int, draws: Draws) -> ReplyColumns:
     """Return the replies of one arm to the original samples, without skipped and lost ones."""
-    table = schema.replies
-    place = place_of(table, draws).label("place")
-    query = (
-        select(table.c.position, place, table.c.text_id, table.c.text, table.c.finish, table.c.failure)
-        .select_from(table.join(schema.arms, schema.arms.c.id == table.c.arm))
-        .where(of_arm(experiment, number), table.c.skipped.is_(False))
-        .order_by(table.c.position, "place")
-    )
-    columns = _columns(store, query)
-    positions, repeats, text_ids, texts, finishes, failures = columns
+    query = f"""
+        SELECT replies.position, {place_of("replies", draws)} AS place, text_id, text, finish, failure
+        FROM replies JOIN arms ON arms.id = replies.arm
+        WHERE {of_arm()} AND NOT skipped
+        ORDER BY replies.position, place
+    """
+    positions, repeats, text_ids, texts, finishes, failures = _columns(store, query, experiment, number, 6)
     return ReplyColumns(
         positions=positions,
         repeats=repeats,
@@ -102,21 +88,21 @@ def load_replies(store: RunStore, experiment: int, number: int, draws: Draws) ->
 
 def load_long_texts(store: RunStore, keys: Collection[bytes]) -> dict[bytes, str]:
     """Return texts by their keys, of those that are stored."""
-    table, ordered = schema.texts, sorted(keys)
+    ordered = sorted(keys)
     texts: dict[bytes, str] = {}
     for first in range(0, len(ordered), BATCH_SIZE):
-        query = select(table.c.id, table.c.body).where(table.c.id.in_(ordered[first : first + BATCH_SIZE]))
-        texts |= {bytes(key): body for key, body in store.rows(query)}
+        part = ordered[first : first + BATCH_SIZE]
+        texts |= store.rows("SELECT id, body FROM texts WHERE id IN (:keys)", keys=part)
     return texts
 
 
-def _columns(store: RunStore, query: Select[Any]) -> Sequence[Any]:
+def _columns(store: RunStore, query: str, experiment: int, number: int, width: int) -> Sequence[Any]:
     with store.connect() as connection:
-        return read_columns(connection.execute(query), len(query.selected_columns))
+        return read_columns(connection.execute(query, experiment=experiment, number=number), width)
 
 
 def _key(text_id: bytes | None, text: str | None) -> bytes | str | None:
-    return text if text_id is None else bytes(text_id)
+    return text if text_id is None else text_id
 
 
 @cache

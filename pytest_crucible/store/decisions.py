@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select, update
-
 from pytest_crucible.records import Plan
 from pytest_crucible.records.serialize import from_plain
+from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.schema import arms, decisions, experiments
+from pytest_crucible.store.schema import decisions
 
 
 def add_decision(store: RunStore, run: str, subject: str, number: int, body: Mapping[str, Any]) -> dict[str, Any]:
     """Store a decision, unless it was made before; return the stored one. Raises StoreError."""
     row = {"run": run, "subject": subject, "number": number, "body": dict(body)}
-    store.insert_once(decisions, row)
+    store.insert(decisions, [row])
     return load_decisions(store, run, subject)[number]
 
 
 def set_decision(store: RunStore, run: str, subject: str, number: int, body: Mapping[str, Any]) -> None:
     """Replace the body of a decision that is stored, such as a sign of life. Raises StoreError."""
-    table = decisions.c
-    place = (table.run == run, table.subject == subject, table.number == number)
-    store.execute(update(decisions).where(*place).values(body=dict(body)))
+    statement = "UPDATE decisions SET body = :body WHERE run = :run AND subject = :subject AND number = :number"
+    store.execute(statement, run=run, subject=subject, number=number, body=json.dumps(dict(body)))
 
 
 def load_decisions(store: RunStore, run: str, subject: str) -> dict[int, dict[str, Any]]:
     """Return the decisions of a run on a subject by their numbers, in order. Raises StoreError."""
-    table = decisions.c
-    query = select(table.number, table.body).where(table.run == run, table.subject == subject).order_by(table.number)
-    return {row.number: row.body for row in store.rows(query)}
+    query = "SELECT number, body FROM decisions WHERE run = :run AND subject = :subject ORDER BY number"
+    return {number: from_json(body) for number, body in store.rows(query, run=run, subject=subject)}
 
 
 def decision_subjects(store: RunStore, run: str, prefix: str) -> list[str]:
     """Return the subjects of a run's decisions that begin with a prefix. Raises StoreError."""
-    table = decisions.c
-    query = select(table.subject).where(table.run == run, table.subject.startswith(prefix, autoescape=True)).distinct()
-    return sorted(store.scalars(query))
+    query = "SELECT DISTINCT subject FROM decisions WHERE run = :run"
+    return sorted(subject for subject in store.scalars(query, run=run) if subject.startswith(prefix))
 
 
 def copy_decisions(store: RunStore, source: str, run: str, subject: str) -> None:
@@ -48,29 +45,23 @@ def copy_decisions(store: RunStore, source: str, run: str, subject: str) -> None
         for number, body in load_decisions(store, source, subject).items()
     ]
     if rows:
-        store.insert_once(decisions, rows)
+        store.insert(decisions, rows)
 
 
 def latest_plan(store: RunStore, nodeid: str, *, before: str) -> tuple[str, Plan] | None:
     """Return run and plan of the experiment in the latest run other than `before`; None without one. Raises StoreError."""
-    table = experiments.c
-    query = select(table.run, table.plan).where(table.nodeid == nodeid, table.run != before).order_by(table.id.desc())
-    row = store.first(query.limit(1))
-    return None if row is None else (row.run, from_plain(Plan, row.plan))
+    query = "SELECT run, plan FROM experiments WHERE nodeid = :nodeid AND run <> :before ORDER BY id DESC LIMIT 1"
+    row = store.first(query, nodeid=nodeid, before=before)
+    return None if row is None else (row[0], from_plain(Plan, from_json(row[1])))
 
 
 def find_member(store: RunStore, run: str, nodeid: str, name: str, variant: int) -> tuple[int, str] | None:
     """Return key and run of a member's replies in the choosing half of this name; None without any. Raises StoreError."""
-    of = arms.alias()
-    original = (
-        select(arms.c.id)
-        .join(experiments, experiments.c.id == arms.c.experiment)
-        .where(experiments.c.run == run, experiments.c.nodeid == nodeid, arms.c.name == name, arms.c.variant.is_(None))
-    )
-    query = (
-        select(of.c.id).where(of.c.original == original.scalar_subquery(), of.c.variant == variant)
-        if variant
-        else original
-    )
-    key = store.scalar(query)
+    original = """
+        SELECT arms.id FROM arms JOIN experiments ON experiments.id = arms.experiment
+        WHERE experiments.run = :run AND experiments.nodeid = :nodeid AND arms.name = :name AND arms.variant IS NULL
+    """
+    of_variant = f"SELECT id FROM arms WHERE original = ({original}) AND variant = :variant"
+    of = {"run": run, "nodeid": nodeid, "name": name}
+    key = store.scalar(of_variant, **of, variant=variant) if variant else store.scalar(original, **of)
     return None if key is None else (key, run)

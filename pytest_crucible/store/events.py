@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import case, func, or_, select
-
 from pytest_crucible.records import BUDGET, HELPERS, ArmEvents, BudgetSpent
+from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.schema import events, experiments, runs
 from pytest_crucible.store.written_rows import COLUMNS, EventTally, Place
 
 # Rows that are fetched at a time.
@@ -18,15 +16,15 @@ _PART = 500
 
 def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
     """Return the counted events of each arm of a run."""
-    of_run = events.c.run == run
+    count = "SELECT COUNT(*) FROM events WHERE run = :run"
     with store.connect() as connection:
-        count = select(func.count()).select_from(events).where(of_run)
-        written = store.written.events(run, lambda: connection.execute(count).scalar_one())
+        written = store.written.events(run, lambda: int(connection.scalar(count, run=run)))
         if written is not None:
             return written
         tally = EventTally()
-        query = select(*(events.c[name] for name in COLUMNS)).where(of_run, events.c.experiment != "")
-        for part in connection.execute(query.order_by(events.c.id)).partitions(_PART):
+        query = f"SELECT {', '.join(COLUMNS)} FROM events WHERE run = :run AND experiment <> '' ORDER BY id"
+        cursor = connection.execute(query, run=run)
+        while part := cursor.fetchmany(_PART):
             for row in part:
                 tally.add(row)
     return tally.by_arm()
@@ -34,9 +32,9 @@ def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
 
 def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:
     """Return the amounts that a run and its experiments have spent of their budgets, by their latest event."""
-    query = select(events.c.experiment, events.c.facts).where(events.c.run == run, events.c.name == BUDGET)
-    latest = {row.experiment: row.facts for row in store.rows(query.order_by(events.c.at))}
-    return tuple(BudgetSpent(experiment=experiment, **facts) for experiment, facts in latest.items())
+    query = "SELECT experiment, facts FROM events WHERE run = :run AND name = :budget ORDER BY at"
+    latest = dict(store.rows(query, run=run, budget=BUDGET))
+    return tuple(BudgetSpent(experiment=experiment, **from_json(facts)) for experiment, facts in latest.items())
 
 
 # Runs of cached or stored replies sent nothing: how far to look back for one that did.
@@ -67,14 +65,11 @@ class PastUsage:
 
 def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
     """Return the usage of an arm of an experiment, or else of another arm; None if no run sent a request."""
-    query = (
-        select(runs.c.id, runs.c.started)
-        .join(experiments, experiments.c.run == runs.c.id)
-        .where(experiments.c.nodeid == nodeid)
-        .order_by(experiments.c.id.desc())
-        .limit(_RUNS)
-    )
-    earlier = list(store.rows(query))
+    query = """
+        SELECT runs.id, runs.started FROM runs JOIN experiments ON experiments.run = runs.id
+        WHERE experiments.nodeid = :nodeid ORDER BY experiments.id DESC LIMIT :runs
+    """
+    earlier = list(store.rows(query, nodeid=nodeid, runs=_RUNS))
     usages = [usage for run, started in earlier for usage in _usages(store, run, started, nodeid)]
     ours = (usage for usage in usages if usage.arm == arm)
     others = (usage for usage in usages if not usage.arm.startswith(HELPERS))
@@ -83,9 +78,8 @@ def past_usage(store: RunStore, nodeid: str, arm: str) -> PastUsage | None:
 
 def judges_of(store: RunStore, nodeid: str) -> list[str]:
     """Return the judges, and the models that rewrite texts, that an experiment has queried, as arms of its events."""
-    of_helpers = or_(*(events.c.arm.startswith(prefix) for prefix in HELPERS))
-    query = select(events.c.arm).distinct().where(events.c.experiment == nodeid, of_helpers)
-    return sorted(store.scalars(query))
+    query = "SELECT DISTINCT arm FROM events WHERE experiment = :nodeid"
+    return sorted(arm for arm in store.scalars(query, nodeid=nodeid) if arm.startswith(HELPERS))
 
 
 def judge_requests_of(store: RunStore, run: str, nodeid: str) -> int:
@@ -94,20 +88,18 @@ def judge_requests_of(store: RunStore, run: str, nodeid: str) -> int:
 
 
 def _usages(store: RunStore, run: str, started: str, nodeid: str) -> list[PastUsage]:
-    table = events.c
-    query = (
-        select(
-            table.arm,
-            func.count(),
-            func.sum(table.input_tokens),
-            func.sum(table.output_tokens),
-            case((func.count() == func.count(table.cost_usd), func.sum(table.cost_usd)), else_=None),
-            func.sum(func.coalesce(table.seconds, 0.0)),
-        )
-        .where(table.run == run, table.experiment == nodeid, table.name == "request.stop")
-        .group_by(table.arm, table.sample, table.epoch)
-    )
+    query = """
+        SELECT
+            arm,
+            COUNT(*),
+            SUM(input_tokens),
+            SUM(output_tokens),
+            CASE WHEN COUNT(*) = COUNT(cost_usd) THEN SUM(cost_usd) END,
+            SUM(COALESCE(seconds, 0.0))
+        FROM events WHERE run = :run AND experiment = :nodeid AND name = 'request.stop'
+        GROUP BY arm, sample, epoch
+    """
     by_arm: dict[str, list[ReplyUsage]] = {}
-    for arm, *sums in store.rows(query):
+    for arm, *sums in store.rows(query, run=run, nodeid=nodeid):
         by_arm.setdefault(arm, []).append(ReplyUsage(*sums))
     return [PastUsage(run, started, arm, replies) for arm, replies in by_arm.items()]

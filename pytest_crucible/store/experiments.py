@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-from sqlalchemy import select
-
 from pytest_crucible.records import (
     ArmEvents,
     ArmOutcomes,
@@ -24,8 +22,9 @@ from pytest_crucible.records.calls import CallColumns, ReplyColumns
 from pytest_crucible.records.outcomes import move_units
 from pytest_crucible.records.plan import HelperReplies
 from pytest_crucible.records.serialize import from_plain
-from pytest_crucible.store import outcomes, reused_outcomes, samples, schema
+from pytest_crucible.store import outcomes, reused_outcomes, samples
 from pytest_crucible.store.calls import load_calls, load_long_texts, load_replies
+from pytest_crucible.store.database import from_json
 from pytest_crucible.store.decisions import load_decisions
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import (
@@ -138,8 +137,7 @@ class StoredExperiment:
 
     def seed(self) -> int:
         """Return the seed of the run."""
-        query = select(schema.runs.c.seed).where(schema.runs.c.id == self.run)
-        return int(self.store.scalar(query))
+        return int(self.store.scalar("SELECT seed FROM runs WHERE id = :run", run=self.run))
 
     def all_sample_ids(self) -> Sequence[str]:
         """Return each sample's id, in the dataset's order."""
@@ -197,18 +195,14 @@ class StoredExperiment:
 
 def load_experiment(store: RunStore, key: int) -> StoredExperiment:
     """Return the experiment with this key. Raises StoreError."""
-    table = schema.experiments
-    query = select(table.c.run, table.c.plan, table.c.finished).where(table.c.id == key)
-    with store.connect() as connection:
-        run, plan, finished = connection.execute(query).one()
-    return _load(store, run, key, from_plain(Plan, plan), finished, partial(load_events, store, run))
+    run, plan, finished = store.first("SELECT run, plan, finished FROM experiments WHERE id = :key", key=key)
+    return _load(store, run, key, from_plain(Plan, from_json(plan)), bool(finished), partial(load_events, store, run))
 
 
 def find_experiment(store: RunStore, run: str, nodeid: str) -> StoredExperiment | None:
     """Return a run's experiment with this name, even if it is the choosing half of a sweep; None if it has not begun."""
-    table = schema.experiments
-    query = select(table.c.id).where(table.c.run == run, table.c.nodeid == nodeid)
-    key = store.scalar(query)
+    query = "SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid"
+    key = store.scalar(query, run=run, nodeid=nodeid)
     return load_experiment(store, key) if key is not None and store.has_arms(key) else None
 
 

@@ -7,17 +7,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
-
 from pytest_crucible.records import Measure, PastComparison, RunSummary
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.plan import CHOOSING
 from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.records.secret_settings import require_no_key
-from pytest_crucible.records.serialize import canonical, pick
+from pytest_crucible.records.serialize import canonical
 from pytest_crucible.records.usage import JUDGE
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import insert_or_ignore
+from pytest_crucible.store.database import Row, from_json, json_part
 from pytest_crucible.store.runs import RunStore, newest_first
 
 
@@ -54,44 +52,49 @@ def add_tag(
 ) -> None:
     """Tag a run. Several runs may have one tag: it means the last of them. Raises SpecError."""
     check_tag(name)
-    table = schema.tags
     row = {"name": name, "run": run, "at": at, "promoted": promoted, "forced": forced, "why": why or None}
-    same = (table.c.name == name, table.c.run == run, table.c.promoted == promoted)
     with store.begin() as connection:
         # Again: its row must become the last one.
         if promoted:
-            connection.execute(table.delete().where(*same))
-        connection.execute(insert_or_ignore(store.engine.dialect, table), row)
+            same = "DELETE FROM tags WHERE name = :name AND run = :run AND promoted = :promoted"
+            connection.execute(same, name=name, run=run, promoted=promoted)
+        connection.insert(schema.tags, [row])
 
 
 def _summaries(store: RunStore) -> dict[str, RunSummary]:
     """Return the summary of each run by its id."""
-    runs, experiments, arms, verdicts, tags = schema.runs, schema.experiments, schema.arms, schema.verdicts, schema.tags
-    of_run = experiments.c.run
-    entered = select(of_run, experiments.c.nodeid).where(~experiments.c.nodeid.contains(CHOOSING, autoescape=True))
-    nodeids = _group_rows(store, entered.order_by(experiments.c.id))
-    named = select(of_run, arms.c.name).join(arms, arms.c.experiment == experiments.c.id)
-    names = _group_rows(store, named.order_by(experiments.c.id, arms.c.number))
-    counted = select(of_run, verdicts.c.state, func.count()).join(verdicts, verdicts.c.experiment == experiments.c.id)
-    states = _group_rows(store, counted.group_by(of_run, verdicts.c.state))
-    tagged = _group_rows(store, select(tags.c.run, tags.c.name, tags.c.why).order_by(tags.c.id))
-    columns = (runs.c[name] for name in ("id", "started", "finished", "status", "git", "exit_status"))
-    return {
-        row.id: RunSummary(
-            **pick(row, "id started finished status exit_status"),
-            commit=(row.git or {}).get("commit"),
-            dirty=(row.git or {}).get("dirty"),
-            experiments=tuple(nodeid for (nodeid,) in nodeids[row.id]),
-            arms=tuple(dict.fromkeys(name for (name,) in names[row.id])),
-            verdicts=dict(states[row.id]),
-            tags=tuple(dict.fromkeys(name for name, _ in tagged[row.id])),
-            reasons={name: why for name, why in tagged[row.id] if why is not None},
+    nodeids = _group_rows(store, "SELECT run, nodeid FROM experiments ORDER BY id")
+    named = """
+        SELECT experiments.run, arms.name FROM experiments JOIN arms ON arms.experiment = experiments.id
+        ORDER BY experiments.id, arms.number
+    """
+    names = _group_rows(store, named)
+    counted = """
+        SELECT experiments.run, verdicts.state, COUNT(*)
+        FROM experiments JOIN verdicts ON verdicts.experiment = experiments.id
+        GROUP BY experiments.run, verdicts.state
+    """
+    states = _group_rows(store, counted)
+    tagged = _group_rows(store, "SELECT run, name, why FROM tags ORDER BY id")
+    with store.connect() as connection:
+        runs = list(connection.named_rows("SELECT id, started, finished, status, exit_status, git FROM runs"))
+    summaries = {}
+    for row in runs:
+        run, git = row["id"], from_json(row.pop("git")) or {}
+        summaries[run] = RunSummary(
+            **row,
+            commit=git.get("commit"),
+            dirty=git.get("dirty"),
+            experiments=tuple(nodeid for (nodeid,) in nodeids[run] if CHOOSING not in nodeid),
+            arms=tuple(dict.fromkeys(name for (name,) in names[run])),
+            verdicts=dict(states[run]),
+            tags=tuple(dict.fromkeys(name for name, _ in tagged[run])),
+            reasons={name: why for name, why in tagged[run] if why is not None},
         )
-        for row in store.rows(select(*columns))
-    }
+    return summaries
 
 
-def _group_rows(store: RunStore, query: Any) -> Mapping[str, list[Any]]:
+def _group_rows(store: RunStore, query: str) -> Mapping[str, list[Any]]:
     """Return the rest of each row of a query by its first value, which is a run."""
     groups: dict[str, list[Any]] = defaultdict(list)
     for run, *values in store.rows(query):
@@ -105,9 +108,11 @@ def past_comparisons(store: RunStore, experiment: int, baseline: int, measure: M
     `baseline` is the number of the arm. Earlier runs are those entered before this experiment, so that an old run has the
     same history whenever it is shown. Arms without a fingerprint (joined tests, imported runs) have none.
     """
-    rows = [row for row in store.rows(_query(experiment, baseline)) if _is_about(row, measure)]
-    new = arms_with_new_replies(store, [key for row in rows for key in (row.candidate, row.baseline)])
-    by_experiment = {row.experiment: _past_comparison(row, new) for row in rows}
+    with store.connect() as connection:
+        verdicts = connection.named_rows(_query(connection.is_sqlite), experiment=experiment, baseline=baseline)
+        rows = [row for row in verdicts if _is_about(row, measure)]
+    new = arms_with_new_replies(store, [key for row in rows for key in (row["candidate"], row["baseline"])])
+    by_experiment = {row["experiment"]: _past_comparison(row, new) for row in rows}
     return tuple(by_experiment.values())
 
 
@@ -116,19 +121,14 @@ def past_targets(store: RunStore, experiment: int, text: str) -> tuple[tuple[str
 
     Oldest first, and as in `past_comparisons`.
     """
-    now, experiments, runs, verdicts = schema.experiments.alias(), schema.experiments, schema.runs, schema.verdicts
-    arms = schema.arms.alias()
-    query = (
-        select(runs.c.id, runs.c.started, arms.c.id)
-        .select_from(experiments)
-        .join(runs, runs.c.id == experiments.c.run)
-        .join(now, and_(now.c.id == experiment, now.c.nodeid == experiments.c.nodeid, experiments.c.id < now.c.id))
-        .join(arms, _equal_arm(arms, experiments, experiment, 0))
-        .join(verdicts, and_(verdicts.c.experiment == experiments.c.id, verdicts.c.kind == "target"))
-        .where(experiments.c.finished, arms.c.number == 0, verdicts.c.subject == text)
-        .order_by(experiments.c.id)
-    )
-    return tuple((run, started, arm) for run, started, arm in store.rows(query))
+    query = f"""
+        SELECT runs.id, runs.started, arms.id FROM {_EARLIER}
+        JOIN arms ON {_equal_arm("arms", "0")}
+        JOIN verdicts ON verdicts.experiment = experiments.id AND verdicts.kind = 'target'
+        WHERE experiments.finished AND arms.number = 0 AND verdicts.subject = :text
+        ORDER BY experiments.id
+    """
+    return tuple(store.rows(query, experiment=experiment, text=text))
 
 
 def has_new_replies(store: RunStore, experiment: int, number: int) -> bool:
@@ -141,15 +141,12 @@ def sessions_with_same_replies(store: RunStore, experiment: int, number: int) ->
 
     The first of them brought the latest new replies, if the arm was a baseline there.
     """
-    arms, experiments = schema.arms, schema.experiments
-    query = (
-        select(arms.c.id)
-        .join(experiments, experiments.c.id == arms.c.experiment)
-        .where(_equal_arm(arms, experiments, experiment, number), arms.c.number > 0)
-        .where(experiments.c.finished, experiments.c.id <= experiment)
-        .order_by(arms.c.id.desc())
-    )
-    keys = list(store.scalars(query))
+    query = f"""
+        SELECT arms.id FROM arms JOIN experiments ON {_equal_arm("arms", ":number")}
+        WHERE arms.number > 0 AND experiments.finished AND experiments.id <= :experiment
+        ORDER BY arms.id DESC
+    """
+    keys = list(store.scalars(query, experiment=experiment, number=number))
     new = arms_with_new_replies(store, keys)
     latest = next((place for place, key in enumerate(keys) if key in new), len(keys) - 1)
     return latest + 1
@@ -157,17 +154,19 @@ def sessions_with_same_replies(store: RunStore, experiment: int, number: int) ->
 
 def candidates_on_samples(store: RunStore, experiment: int, dataset: str) -> int:
     """Return how many different candidates experiments on these rows had, in any groups, up to this experiment."""
-    table = schema.experiments
-    query = select(table.c.plan[("arms", 0)]).where(
-        table.c.plan[("fingerprint", "dataset")].as_string() == dataset, table.c.id <= experiment
-    )
-    return len({canonical([arm["identity"], arm.get("parameters")]) for arm in store.scalars(query)})
+    is_sqlite = store.database.is_sqlite
+    query = f"""
+        SELECT {json_part("plan", "arms", 0, is_sqlite=is_sqlite)} FROM experiments
+        WHERE {json_part("plan", "fingerprint", "dataset", is_sqlite=is_sqlite)} = :dataset AND id <= :experiment
+    """
+    candidates = map(from_json, store.scalars(query, dataset=dataset, experiment=experiment))
+    return len({canonical([arm["identity"], arm.get("parameters")]) for arm in candidates})
 
 
 def arm_key(store: RunStore, experiment: int, number: int) -> int:
     """Return the store's key of an arm."""
-    table = schema.arms
-    return int(store.scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)))
+    query = "SELECT id FROM arms WHERE experiment = :experiment AND number = :number"
+    return int(store.scalar(query, experiment=experiment, number=number))
 
 
 def claim_of(subject: str, candidate: str, baseline: str) -> str:
@@ -185,13 +184,11 @@ def reply_sources(store: RunStore, arm: int, run: str) -> dict[tuple[int, int], 
     The origin is the run that paid for the reply, which copied and cached replies share with their original. A reply without
     calls has the time of its sample, which a copy has too. `run` is the arm's own run.
     """
-    replies, calls = schema.replies, schema.calls
-    units = select(replies.c.position, replies.c.epoch, replies.c.started).where(replies.c.arm == arm)
-    paid = select(calls.c.position, calls.c.epoch, calls.c.paid_by).distinct()
-    paid = paid.where(calls.c.arm == arm, ~calls.c.member.startswith(JUDGE))
-    sources = {(position, repeat): f"at {started}" for position, repeat, started in store.rows(units)}
+    units = "SELECT position, epoch, started FROM replies WHERE arm = :arm"
+    paid = f"SELECT DISTINCT position, epoch, paid_by FROM calls WHERE arm = :arm AND {_IS_OWN}"
+    sources = {(position, repeat): f"at {started}" for position, repeat, started in store.rows(units, arm=arm)}
     payers: dict[tuple[int, int], set[str]] = {}
-    for position, repeat, payer in store.rows(paid):
+    for position, repeat, payer in store.rows(paid, arm=arm):
         payers.setdefault((position, repeat), set()).add(run if payer is None else payer)
     # A reply with one new call among several is new.
     return sources | {
@@ -199,71 +196,72 @@ def reply_sources(store: RunStore, arm: int, run: str) -> dict[tuple[int, int], 
     }
 
 
-def _query(experiment: int, baseline: int) -> Select[Any]:
-    """Return one row for each verdict on a comparison in a finished experiment with equal arms."""
-    now, experiments, runs, verdicts = schema.experiments.alias(), schema.experiments, schema.runs, schema.verdicts
-    candidates, baselines = schema.arms.alias(), schema.arms.alias()
-    return (
-        select(
-            experiments.c.id.label("experiment"),
-            runs.c.id.label("run"),
-            runs.c.started,
-            runs.c.environment,
-            runs.c.manifest["settings"]["memory"].as_string().label("memory"),
-            candidates.c.id.label("candidate"),
-            candidates.c.name.label("candidate_name"),
-            baselines.c.id.label("baseline"),
-            baselines.c.name.label("baseline_name"),
-            verdicts.c.subject,
-            verdicts.c.state,
-            verdicts.c.proven,
+_IS_OWN = f"calls.member NOT LIKE '{JUDGE}%'"
+"""Whether a call is the test's own, and no judge's."""
+
+_EARLIER = """
+    experiments JOIN runs ON runs.id = experiments.run
+    JOIN experiments AS now ON now.id = :experiment AND now.nodeid = experiments.nodeid AND experiments.id < now.id
+"""
+"""The experiments of earlier runs with the nodeid of :experiment."""
+
+
+def _equal_arm(arms: str, number: str) -> str:
+    """Return the SQL condition that an arm of `experiments` equals the arm of :experiment that has this number."""
+    return f"""
+        {arms}.experiment = experiments.id AND {arms}.fingerprint <> '' AND {arms}.fingerprint = (
+            SELECT fingerprint FROM arms AS same WHERE same.experiment = :experiment AND same.number = {number}
         )
-        .select_from(experiments)
-        .join(runs, runs.c.id == experiments.c.run)
-        .join(now, and_(now.c.id == experiment, now.c.nodeid == experiments.c.nodeid, experiments.c.id < now.c.id))
-        .join(candidates, _equal_arm(candidates, experiments, experiment, 0))
-        .join(baselines, _equal_arm(baselines, experiments, experiment, baseline))
-        .join(verdicts, and_(verdicts.c.experiment == experiments.c.id, verdicts.c.kind == "comparison"))
-        .where(experiments.c.finished, candidates.c.number == 0, baselines.c.number > 0)
-        .order_by(experiments.c.id)
-    )
+    """
 
 
-def _equal_arm(arms: Any, experiments: Any, experiment: int, number: int) -> ColumnElement[bool]:
-    same = schema.arms.alias()
-    fingerprint = select(same.c.fingerprint).where(same.c.experiment == experiment, same.c.number == number)
-    return and_(
-        arms.c.experiment == experiments.c.id,
-        arms.c.fingerprint == fingerprint.scalar_subquery(),
-        arms.c.fingerprint != "",
-    )
+def _query(is_sqlite: bool) -> str:
+    """Return one row for each verdict on a comparison in a finished experiment with equal arms.
+
+    Its values are :experiment and :baseline, the number of the arm.
+    """
+    return f"""
+        SELECT experiments.id AS experiment, runs.id AS run, runs.started, runs.environment,
+            {json_part("runs.manifest", "settings", "memory", is_sqlite=is_sqlite)} AS memory,
+            candidates.id AS candidate, candidates.name AS candidate_name,
+            baselines.id AS baseline, baselines.name AS baseline_name,
+            verdicts.subject, verdicts.state, verdicts.proven
+        FROM {_EARLIER}
+        JOIN arms AS candidates ON {_equal_arm("candidates", "0")}
+        JOIN arms AS baselines ON {_equal_arm("baselines", ":baseline")}
+        JOIN verdicts ON verdicts.experiment = experiments.id AND verdicts.kind = 'comparison'
+        WHERE experiments.finished AND candidates.number = 0 AND baselines.number > 0
+        ORDER BY experiments.id
+    """
 
 
-def _is_about(row: Any, measure: Measure) -> bool:
+def _is_about(row: Row, measure: Measure) -> bool:
     """Return whether a verdict is on this measure: the alternative and the margin follow in its subject, and may differ."""
-    stem = f"{measure.expression}: {row.candidate_name} vs {row.baseline_name}"
-    return bool(row.subject == stem or row.subject.startswith(f"{stem} "))
+    stem, subject = f"{measure.expression}: {row['candidate_name']} vs {row['baseline_name']}", row["subject"]
+    return bool(subject == stem or subject.startswith(f"{stem} "))
 
 
 def arms_with_new_replies(store: RunStore, arms: Iterable[int]) -> set[int]:
     """Return the arms with a call that this run paid for, or, without any calls, with replies of its own."""
-    keys, calls, table = list(arms), schema.calls, schema.arms
     # EXISTS stops at the first call, while counting would read all calls of a long history.
-    called = select(calls.c.arm).where(calls.c.arm == table.c.id, ~calls.c.member.startswith(JUDGE))
-    paid = called.where(calls.c.paid_by.is_(None)).exists()
+    called = f"SELECT 1 FROM calls WHERE calls.arm = arms.id AND {_IS_OWN}"
     # A test function that calls no model makes new replies in every run, except in a run that copies them.
-    own = and_(~called.exists(), table.c.reused_from.is_(None))
-    return set(store.scalars(select(table.c.id).where(table.c.id.in_(keys), or_(paid, own))))
+    query = f"""
+        SELECT id FROM arms WHERE id IN (:arms) AND (
+            EXISTS ({called} AND calls.paid_by IS NULL) OR (arms.reused_from IS NULL AND NOT EXISTS ({called}))
+        )
+    """
+    return set(store.scalars(query, arms=list(arms)))
 
 
-def _past_comparison(row: Any, new: set[int]) -> PastComparison:
+def _past_comparison(row: Row, new: set[int]) -> PastComparison:
     return PastComparison(
-        run=row.run,
-        started=row.started,
-        arms=(row.candidate, row.baseline),
-        has_new_replies=(row.candidate in new, row.baseline in new),
-        subject=claim_of(row.subject, row.candidate_name, row.baseline_name),
-        is_pooled=row.memory == "pool",
-        missed=row.state == "missed" and rules_of(row.environment) == RULES_VERSION,
-        proven=bool(row.proven),
+        run=row["run"],
+        started=row["started"],
+        arms=(row["candidate"], row["baseline"]),
+        has_new_replies=(row["candidate"] in new, row["baseline"] in new),
+        subject=claim_of(row["subject"], row["candidate_name"], row["baseline_name"]),
+        is_pooled=row["memory"] == "pool",
+        missed=row["state"] == "missed" and rules_of(from_json(row["environment"])) == RULES_VERSION,
+        proven=bool(row["proven"]),
     )

@@ -11,32 +11,31 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Result, Select, Table, and_, func, or_, select
-
 from pytest_crucible.records import HUMAN, ORDERS, VOTES, ArmOutcomes, Draws, Lost, ScoreColumns, Unit
 from pytest_crucible.records.outcomes import join_outcomes, move_units
-from pytest_crucible.store import schema
+from pytest_crucible.store.database import Connection, Cursor
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 
 
-def of_arm(experiment: int, number: int, twin: int = 0) -> ColumnElement[bool]:
-    """Return the condition for the rows of `arms` that are an arm of an experiment, on the original samples or on twins."""
-    arms, first, named = schema.arms, schema.arms.alias(), schema.variants
-    original = select(first.c.id).where(first.c.experiment == experiment, first.c.number == number).scalar_subquery()
-    of_twin = select(named.c.number).where(named.c.experiment == experiment, named.c.twin == twin)
-    rows = and_(arms.c.original == original, arms.c.variant.in_(of_twin))
+def of_arm(twin: int = 0) -> str:
+    """Return the SQL condition for the rows of `arms` that are an arm on the original samples, or on twins with this number.
+
+    Its values are :experiment and :number.
+    """
+    original = "(SELECT id FROM arms WHERE experiment = :experiment AND number = :number)"
+    variants = f"(SELECT number FROM variants WHERE experiment = :experiment AND twin = {twin:d})"
+    rows = f"arms.original = {original} AND arms.variant IN {variants}"
     # Only the experiment has an index.
-    return (arms.c.experiment == experiment) & (rows if twin else or_(arms.c.id == original, rows))
+    return f"arms.experiment = :experiment AND ({rows if twin else f'arms.id = {original} OR {rows}'})"
 
 
-def place_of(table: Any, draws: Draws, twin: int = 0) -> ColumnElement[int]:
-    """Return the place of a row's reply in the table of replies to a sample or a twin, for a query that joins `arms`."""
-    repeat: ColumnElement[int] = table.c.epoch
+def place_of(table: str, draws: Draws, twin: int = 0) -> str:
+    """Return the SQL for the place of a row's reply in the table of replies to a sample or a twin, in a query that joins `arms`."""
+    repeat = f"{table}.epoch"
     if draws.prompts == 1:
         return repeat
-    variant: ColumnElement[int] = func.coalesce(schema.arms.c.variant, 0) - twin * draws.prompts
-    return variant * (draws.size // draws.prompts) + repeat
+    return f"(COALESCE(arms.variant, 0) - {twin * draws.prompts:d}) * {draws.size // draws.prompts:d} + {repeat}"
 
 
 def variant_keys(store: RunStore, experiment: int, number: int, twin: int = 0) -> list[tuple[int, int]]:
@@ -44,11 +43,12 @@ def variant_keys(store: RunStore, experiment: int, number: int, twin: int = 0) -
 
     Variants of a twin are counted from 0, as those of the original samples.
     """
-    arms, named = schema.arms, schema.variants
-    same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
-    query = select(arms.c.id, func.coalesce(named.c.prompt, 0)).select_from(arms.outerjoin(named, same))
-    query = query.where(of_arm(experiment, number, twin)).order_by(arms.c.number)
-    return [(key, prompt) for key, prompt in store.rows(query)]
+    query = f"""
+        SELECT arms.id, COALESCE(variants.prompt, 0) FROM arms
+        LEFT JOIN variants ON variants.experiment = arms.experiment AND variants.number = arms.variant
+        WHERE {of_arm(twin)} ORDER BY arms.number
+    """
+    return list(store.rows(query, experiment=experiment, number=number))
 
 
 def _move_repeats(answers: ArmOutcomes, by: int) -> ArmOutcomes:
@@ -79,17 +79,16 @@ def load_outcomes(
 
 def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
     """Return everything stored about the arm with this key, as the arm with this number. None has no outcomes."""
-    lost = schema.lost
+    lost = "SELECT position, epoch, metric, reason, detail FROM lost WHERE arm = :arm"
     with store.connect() as connection:
         outcomes = store.written.outcomes(arm, partial(_counts, connection, arm)) or _read(connection, arm)
+        texts = sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS, VOTES)))
         return replace(
             outcomes,
-            judge_texts=_load_texts(
-                connection, arm, sorted(name for name in outcomes.labels if name.endswith((HUMAN, ORDERS, VOTES)))
-            ),
+            judge_texts=_load_texts(connection, arm, texts),
             lost=[
-                Lost(Unit(row.position, 0, number, row.epoch), row.metric or None, row.reason, row.detail or "")
-                for row in connection.execute(select(lost).where(lost.c.arm == arm))
+                Lost(Unit(position, 0, number, repeat), metric or None, reason, detail or "")
+                for position, repeat, metric, reason, detail in connection.execute(lost, arm=arm)
             ],
         )
 
@@ -97,119 +96,106 @@ def load_arm(store: RunStore, arm: int | None, number: int) -> ArmOutcomes:
 def _counts(connection: Connection, arm: int | None) -> tuple[int, int]:
     """Return how many replies and observations of an arm are stored."""
     replies, observations = (
-        connection.execute(select(func.count()).select_from(table).where(table.c.arm == arm)).scalar_one()
-        for table in (schema.replies, schema.observations)
+        connection.scalar(f"SELECT COUNT(*) FROM {table} WHERE arm = :arm", arm=arm)
+        for table in ("replies", "observations")
     )
     return replies, observations
 
 
 def _read(connection: Connection, arm: int | None) -> ArmOutcomes:
     """Return an arm's outcomes without lost values and texts."""
-    replies, observations = schema.replies, schema.observations
-    units = connection.execute(_unit_query(replies).where(replies.c.arm == arm))
+    units = connection.execute("SELECT position, epoch, failure, skipped FROM replies WHERE arm = :arm", arm=arm)
     positions, repeats, failures, skipped = read_columns(units, 4)
-    of_arm = select(observations.c.metric).where(observations.c.arm == arm)
+    metrics = "SELECT DISTINCT metric FROM observations WHERE arm = :arm"
     return ArmOutcomes(
         positions=positions,
         repeats=repeats,
         failures=failures,
-        skipped=skipped,
-        scores=_scores(connection, arm, _metrics(connection, of_arm)),
-        labels=frozenset(_metrics(connection, of_arm.where(observations.c.label.is_not(None)))),
+        skipped=list(map(bool, skipped)),
+        scores=_scores(connection, arm, sorted(connection.scalars(metrics, arm=arm))),
+        labels=frozenset(connection.scalars(f"{metrics} AND label IS NOT NULL", arm=arm)),
         lost=[],
     )
 
 
 def reply_texts(store: RunStore, experiment: int, number: int, positions: Sequence[int]) -> dict[int, str]:
     """Return an arm's first reply to each of a few samples, by position."""
-    table = schema.replies.join(schema.arms, schema.replies.c.arm == schema.arms.c.id)
-    query = (
-        select(schema.replies.c.position, stored_text(schema.replies), schema.replies.c.detail)
-        .select_from(table)
-        .where(
-            schema.arms.c.experiment == experiment,
-            schema.arms.c.number == number,
-            schema.replies.c.position.in_(positions),
-            schema.replies.c.epoch == 0,
-        )
-    )
-    return {position: text or detail or "" for position, text, detail in store.rows(query)}
+    query = f"""
+        SELECT replies.position, {stored_text("replies")}, replies.detail
+        FROM replies JOIN arms ON arms.id = replies.arm
+        WHERE arms.experiment = :experiment AND arms.number = :number
+        AND replies.position IN (:positions) AND replies.epoch = 0
+    """
+    rows = store.rows(query, experiment=experiment, number=number, positions=positions)
+    return {position: text or detail or "" for position, text, detail in rows}
 
 
 def all_reply_texts(
     store: RunStore, experiment: int, number: int, draws: Draws, twin: int = 0
 ) -> dict[tuple[int, int], str]:
     """Return the texts of an arm's replies to all samples, or to their twins, by position and place; failed ones have none."""
-    table = schema.replies
-    query = (
-        select(table.c.position, place_of(table, draws, twin), stored_text(table))
-        .select_from(table.join(schema.arms, table.c.arm == schema.arms.c.id))
-        .where(of_arm(experiment, number, twin), table.c.failure.is_(None), table.c.skipped.is_(False))
-    )
+    query = f"""
+        SELECT replies.position, {place_of("replies", draws, twin)}, {stored_text("replies")}
+        FROM replies JOIN arms ON arms.id = replies.arm
+        WHERE {of_arm(twin)} AND replies.failure IS NULL AND NOT replies.skipped
+    """
     with store.connect() as connection:
-        positions, places, texts = read_columns(connection.execute(query), 3)
+        positions, places, texts = read_columns(connection.execute(query, experiment=experiment, number=number), 3)
     return {(position, place): text or "" for position, place, text in zip(positions, places, texts, strict=True)}
 
 
 def inapplicable_reasons(store: RunStore, experiment: int, number: int) -> dict[str, str]:
     """Return, for each metric with inapplicable samples in an arm, the reason on one of them."""
-    table, arms = schema.observations, schema.arms
-    query = (
-        select(table.c.metric, func.min(table.c.reason))
-        .join(arms, arms.c.id == table.c.arm)
-        .where(of_arm(experiment, number), table.c.value.is_(None), table.c.label.is_(None))
-        .group_by(table.c.metric)
-    )
-    return {metric: reason or "" for metric, reason in store.rows(query)}
+    query = f"""
+        SELECT observations.metric, MIN(observations.reason)
+        FROM observations JOIN arms ON arms.id = observations.arm
+        WHERE {of_arm()} AND observations.value IS NULL AND observations.label IS NULL
+        GROUP BY observations.metric
+    """
+    return {metric: reason or "" for metric, reason in store.rows(query, experiment=experiment, number=number)}
 
 
 def load_texts(
     store: RunStore, experiment: int, number: int, metric: str, draws: Draws | None = None
 ) -> dict[tuple[int, int], str]:
     """Return the values of a text metric in an arm by (position, repeat)."""
-    table, arms = schema.observations, schema.arms
-    query = (
-        select(table.c.position, place_of(table, draws or Draws()), table.c.label)
-        .join(arms, arms.c.id == table.c.arm)
-        .where(of_arm(experiment, number))
-        .where(table.c.metric == metric, table.c.label.is_not(None))
-    )
-    return {(position, repeat): label for position, repeat, label in store.rows(query)}
+    query = f"""
+        SELECT observations.position, {place_of("observations", draws or Draws())}, observations.label
+        FROM observations JOIN arms ON arms.id = observations.arm
+        WHERE {of_arm()} AND observations.metric = :metric AND observations.label IS NOT NULL
+    """
+    rows = store.rows(query, experiment=experiment, number=number, metric=metric)
+    return {(position, repeat): label for position, repeat, label in rows}
 
 
-def _unit_query(replies: Table) -> Select[Any]:
-    return select(replies.c.position, replies.c.epoch, replies.c.failure, replies.c.skipped)
-
-
-def _scores(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[str, ScoreColumns]:
-    table = schema.observations
+def _scores(connection: Connection, arm: int | None, metrics: Iterable[str]) -> dict[str, ScoreColumns]:
+    query = """
+        SELECT position, epoch, value, is_bool FROM observations
+        WHERE arm = :arm AND metric = :metric AND label IS NULL
+    """
     scores = {}
     for metric in metrics:
-        query = select(table.c.position, table.c.epoch, table.c.value, table.c.is_bool)
-        rows = connection.execute(query.where(table.c.arm == arm, table.c.metric == metric, table.c.label.is_(None)))
-        positions, repeats, values, is_bool = read_columns(rows, 4)
-        scores[metric] = ScoreColumns(positions=positions, repeats=repeats, values=values, is_bool=is_bool)
+        positions, repeats, values, is_bool = read_columns(connection.execute(query, arm=arm, metric=metric), 4)
+        scores[metric] = ScoreColumns(
+            positions=positions, repeats=repeats, values=values, is_bool=list(map(bool, is_bool))
+        )
     return scores
 
 
-def _load_texts(connection: Any, arm: int | None, metrics: Iterable[str]) -> dict[str, list[tuple[int, int, str]]]:
-    table = schema.observations
-    query = select(table.c.position, table.c.epoch, table.c.label).order_by(table.c.position, table.c.epoch)
-    query = query.where(table.c.arm == arm, table.c.label.is_not(None))
-    return {
-        name: [(row[0], row[1], row[2]) for row in connection.execute(query.where(table.c.metric == name))]
-        for name in metrics
-    }
+def _load_texts(
+    connection: Connection, arm: int | None, metrics: Iterable[str]
+) -> dict[str, list[tuple[int, int, str]]]:
+    query = """
+        SELECT position, epoch, label FROM observations
+        WHERE arm = :arm AND metric = :metric AND label IS NOT NULL ORDER BY position, epoch
+    """
+    return {name: connection.execute(query, arm=arm, metric=name).fetchall() for name in metrics}
 
 
-def _metrics(connection: Any, query: Any) -> list[str]:
-    return sorted(connection.execute(query.distinct()).scalars())
-
-
-def read_columns(rows: Result[Any], width: int) -> Sequence[Any]:
+def read_columns(rows: Cursor, width: int) -> Sequence[list[Any]]:
     """Return the columns of a result. Rows are read in parts: all rows of a large arm would double the program's memory."""
     columns: list[list[Any]] = [[] for _ in range(width)]
-    for part in rows.partitions(_PART):
+    while part := rows.fetchmany(_PART):
         for column, values in zip(columns, zip(*part, strict=True), strict=True):
             column.extend(values)
     return columns
@@ -217,12 +203,9 @@ def read_columns(rows: Result[Any], width: int) -> Sequence[Any]:
 
 def lost_values(store: RunStore, run: str) -> frozenset[tuple[Any, ...]]:
     """Return nodeid, number of the arm, position, epoch and metric (empty: the whole reply) of all that a run has lost."""
-    experiments, arms, lost = schema.experiments, schema.arms, schema.lost
-    columns = (experiments.c.nodeid, arms.c.number, lost.c.position, lost.c.epoch, lost.c.metric)
-    query = (
-        select(*columns)
-        .join(arms, arms.c.id == lost.c.arm)
-        .join(experiments, experiments.c.id == arms.c.experiment)
-        .where(experiments.c.run == run)
-    )
-    return frozenset(map(tuple, store.rows(query)))
+    query = """
+        SELECT experiments.nodeid, arms.number, lost.position, lost.epoch, lost.metric FROM lost
+        JOIN arms ON arms.id = lost.arm JOIN experiments ON experiments.id = arms.experiment
+        WHERE experiments.run = :run
+    """
+    return frozenset(store.rows(query, run=run))

@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-import sqlalchemy as sa
-
 from pytest_crucible.records.calls import CallColumns
-from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import read_columns
 from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
@@ -57,18 +54,17 @@ def _is_text(prompt: str) -> bool:
 
 
 def _load_samples(store: RunStore, dataset: str) -> Mapping[int, tuple[str, str]]:
-    table = schema.samples
-    texts = (sa.func.coalesce(sa.cast(column, sa.Text), "null") for column in (table.c.input, table.c.metadata))
-    query = sa.select(table.c.position, *texts).where(table.c.dataset == dataset)
+    query = "SELECT position, CAST(input AS TEXT), CAST(metadata AS TEXT) FROM samples WHERE dataset = :dataset"
     with store.connect() as connection:
-        positions, *columns = read_columns(connection.execute(query), 3)
-    return dict(zip(positions, zip(*columns, strict=True), strict=True))
+        positions, inputs, metadata = read_columns(connection.execute(query, dataset=dataset), 3)
+    texts = ([text or "null" for text in column] for column in (inputs, metadata))
+    return dict(zip(positions, zip(*texts, strict=True), strict=True))
 
 
 def _load_forms(store: RunStore, keys: set[int]) -> Mapping[int, list[str]]:
-    table, ordered = schema.messages, sorted(keys)
+    ordered = sorted(keys)
     forms: dict[int, list[str]] = {}
     for start in range(0, len(ordered), BATCH_SIZE):
-        query = sa.select(table.c.id, table.c.body).where(table.c.id.in_(ordered[start : start + BATCH_SIZE]))
-        forms |= {key: split_form(unpack_form(body)) for key, body in store.rows(query)}
+        rows = store.rows("SELECT id, body FROM messages WHERE id IN (:keys)", keys=ordered[start : start + BATCH_SIZE])
+        forms |= {key: split_form(unpack_form(body)) for key, body in rows}
     return forms

@@ -16,11 +16,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from sqlalchemy import bindparam, select
-
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
 from pytest_crucible.records.serialize import from_plain, pick, texts_in, to_plain
+from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import known_adapters, reply_cache
 from pytest_crucible.store.texts import referred_text, sanitize_text, stored_text
@@ -139,11 +138,13 @@ class AbsentKeys:
         self._is_open, self._there, self._added = False, None, set()
 
 
-_LOOK_UP = select(
-    *(reply_cache.c[name] for name in ("key", "identity", "created", "reply", "run")),
-    stored_text(reply_cache),
-    referred_text(reply_cache.c.reasoning_id).label("reasoning"),
-).where(reply_cache.c.key.in_(bindparam("keys", expanding=True)))
+_LOOK_UP = f"""
+    SELECT
+        key, identity, created, reply, run,
+        {stored_text("reply_cache")} AS text,
+        {referred_text("reply_cache.reasoning_id")} AS reasoning
+    FROM reply_cache WHERE key IN (:keys)
+"""
 
 
 class StoredReplies:
@@ -191,9 +192,8 @@ class StoredReplies:
     def find_adapter(self, settings: str) -> KnownAdapter | None:
         """Return the adapter that was last opened with these settings; None if none was. Raises StoreError."""
         store = self._store()
-        query = select(known_adapters).where(known_adapters.c.settings == settings)
-        row = store.first(query)
-        return None if row is None else KnownAdapter(settings=settings, identity=row.identity, files=row.files)
+        row = store.first("SELECT identity, files FROM known_adapters WHERE settings = :settings", settings=settings)
+        return None if row is None else KnownAdapter(settings=settings, identity=row[0], files=from_json(row[1]))
 
     def close(self) -> None:
         """End the thread. Idempotent."""
@@ -216,9 +216,8 @@ class StoredReplies:
         """Return the cached replies of some keys. Runs in the reader's thread."""
         store = self._store()
         with store.connect() as connection:
-            self._absent.learn(lambda most: connection.scalars(select(reply_cache.c.key).limit(most)))
-            rows = connection.execute(_LOOK_UP, {"keys": keys}).all()
-        entries = {row.key: _cached_reply(row._mapping) for row in rows}
+            self._absent.learn(lambda most: connection.scalars("SELECT key FROM reply_cache LIMIT :most", most=most))
+            entries = {row["key"]: _cached_reply(row) for row in connection.named_rows(_LOOK_UP, keys=keys)}
         self._unreadable.update(key for key, entry in entries.items() if entry is None)
         return {key: entry for key, entry in entries.items() if entry is not None}
 

@@ -203,18 +203,12 @@ def _event_row(
         "error": None if error is None else sanitize_text(hide(str(error))),
     }
     for name in AMOUNTS:
-        row[name] = _pop_amount(facts, name)
+        amount = row[name] = facts.pop(name, None)
+        if not (amount is None or type(amount) is int or (type(amount) is float and math.isfinite(amount))):
+            # Anything but a finite number stays in the facts.
+            row[name], facts[name] = None, amount
     row["facts"] = _facts(facts, hide, redacted) if facts else None
     return row
-
-
-def _pop_amount(facts: dict[str, Any], name: str) -> Any:
-    """Pop an amount from the facts. Anything but a finite number stays in the facts."""
-    amount = facts.pop(name, None)
-    if amount is None or (type(amount) in (int, float) and math.isfinite(amount)):
-        return amount
-    facts[name] = amount
-    return None
 
 
 def _facts(facts: dict[str, Any], hide: Callable[[str], str], redacted: Redacted) -> Any:

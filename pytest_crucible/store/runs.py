@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-
-from sqlalchemy import Column, ColumnElement, Connection, Engine, Table, case, delete, func, select, update
 
 from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
 from pytest_crucible.records.errors import SpecError, closest_name, suggest
@@ -14,10 +13,12 @@ from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.records.serialize import from_plain, pick, plain_or_repr, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors, insert_many, insert_or_ignore, open_engine, redact_location
+from pytest_crucible.store.database import Connection, Row, from_json
+from pytest_crucible.store.opening import explain_errors, open_database, redact_location
 from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
 from pytest_crucible.store.rows import twin_row, variant_rows
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
+from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import sanitize_text
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.store.written_rows import WrittenRows
@@ -48,23 +49,19 @@ def find_run(store: RunStore, named: str) -> str:
 
 def newest_first(store: RunStore) -> list[str]:
     """Return all runs, the last one entered first: a clock that is set back does not change this order."""
-    table = schema.experiments
-    entered = select(table.c.run, func.min(table.c.id).label("first")).group_by(table.c.run).subquery()
-    query = (
-        select(schema.runs.c.id)
-        .outerjoin(entered, entered.c.run == schema.runs.c.id)
-        .order_by(func.coalesce(entered.c.first, 0).desc(), schema.runs.c.started.desc())
-    )
+    query = """
+        SELECT runs.id FROM runs
+        LEFT JOIN (SELECT run, MIN(id) AS first FROM experiments GROUP BY run) entered ON entered.run = runs.id
+        ORDER BY COALESCE(entered.first, 0) DESC, runs.started DESC
+    """
     return list(store.scalars(query))
 
 
 def _find_tagged(store: RunStore, name: str) -> str:
     """Return the run that was promoted to this name last, or else the run that was tagged with it last."""
-    table = schema.tags
-    query = select(table.c.run).where(table.c.name == name).order_by(table.c.promoted.desc(), table.c.id.desc())
-    run = store.scalar(query.limit(1))
+    run = store.scalar("SELECT run FROM tags WHERE name = :name ORDER BY promoted DESC, id DESC LIMIT 1", name=name)
     if run is None:
-        names: Sequence[str] = sorted(store.scalars(select(table.c.name).distinct()))
+        names: Sequence[str] = sorted(store.scalars("SELECT DISTINCT name FROM tags"))
         there = f"it has {', '.join(names)}; " if names else ""
         promote = f"`crucible runs tag RUN {name}` makes a run the baseline of that name"
         hint = suggest(name, names, otherwise=there + promote)
@@ -90,68 +87,70 @@ class RunStore:
         self.hide = hide or process_hider()
         self.redact_once = RedactOnce(self.hide)
         self._where, self.run_id = location, ""
-        self.engine: Engine = open_engine(location)
+        self.database = open_database(location)
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
-        redactor.install(self.engine)
+        self.database.redact = redactor.redact_values
         self.written = WrittenRows(redactor.redact)
         try:
             with explain_errors(self.location):
-                self.key = read_store_key(self.engine)
+                self.key = read_store_key(self.database)
                 """Read while the database works: it signs what a database that fails does not take."""
             self.hide_id = IdRedactor(self.hide, self.key)
-            load_spill_files(self.engine, self.key, location)
+            load_spill_files(self.database, self.key, location)
         except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
-        self.engine.dispose()
+        self.database.dispose()
 
     # -- queries; each method, here and below, raises StoreError when the database fails ----------------------------
 
     @contextlib.contextmanager
     def connect(self) -> Iterator[Connection]:
         """Open a connection for several queries."""
-        with explain_errors(self.location), self.engine.connect() as connection:
+        with explain_errors(self.location), self.database.connect() as connection:
             yield connection
 
     @contextlib.contextmanager
     def begin(self) -> Iterator[Connection]:
         """Open a transaction."""
-        with explain_errors(self.location), self.engine.begin() as connection:
+        with explain_errors(self.location), self.database.begin() as connection:
             yield connection
 
-    def rows(self, query: Any) -> Iterator[Any]:
+    def rows(self, query: str, /, **values: Any) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query."""
         with self.connect() as connection:
-            yield from connection.execute(query)
+            yield from connection.execute(query, **values)
 
-    def scalars(self, query: Any) -> Iterator[Any]:
+    def scalars(self, query: str, /, **values: Any) -> Iterator[Any]:
         """Yield the first value of each row of a query."""
-        return (row[0] for row in self.rows(query))
+        return (row[0] for row in self.rows(query, **values))
 
-    def first(self, query: Any) -> Any:
+    def first(self, query: str, /, **values: Any) -> Any:
+        """Return the first row; None without one."""
         with self.connect() as connection:
-            return connection.execute(query).first()
+            return connection.first(query, **values)
 
-    def scalar(self, query: Any) -> Any:
+    def scalar(self, query: str, /, **values: Any) -> Any:
         """Return the first value of the first row; None without a row."""
         with self.connect() as connection:
-            return connection.execute(query).scalar()
+            return connection.scalar(query, **values)
 
-    def execute(self, statement: Any, rows: Any = None) -> None:
-        """Execute a statement in a transaction of its own."""
-        with self.begin() as connection:
-            connection.execute(statement, rows)
+    def execute(self, statement: str, /, **values: Any) -> None:
+        """Execute a statement."""
+        with self.connect() as connection:
+            connection.execute(statement, **values)
 
-    def insert_once(self, table: Table, rows: Any) -> None:
+    def insert(self, table: Table, rows: Sequence[Row]) -> None:
         """Insert rows, except those that are there already."""
-        self.execute(insert_or_ignore(self.engine.dialect, table), rows)
+        with self.begin() as connection:
+            connection.insert(table, rows)
 
     def writer(self) -> Writer:
         """Return a background writer of outcomes; the caller closes it."""
         return Writer(
-            self.engine,
+            self.database,
             self.location,
             self.redact_once,
             lambda rows: write_spill_file(self._where, self.key, self.run_id, rows),
@@ -165,17 +164,20 @@ class RunStore:
     def begin_run(self, run: str, **facts: Any) -> None:
         """Enter a run, once: under xdist every worker calls this, and the first call counts."""
         self.run_id = run
-        self.insert_once(schema.runs, {"id": run, "status": "running", **redact(facts, self.hide)})
+        self.insert(schema.runs, [{"id": run, "status": "running", **redact(facts, self.hide)}])
 
     def end_run(self, run: str, *, finished: str, status: str) -> None:
-        self.execute(update(schema.runs).where(schema.runs.c.id == run).values(finished=finished, status=status))
+        statement = "UPDATE runs SET finished = :finished, status = :status WHERE id = :run"
+        self.execute(statement, run=run, finished=finished, status=status)
 
     def set_exit_status(self, run: str, exit_status: int) -> None:
-        self.execute(update(schema.runs).where(schema.runs.c.id == run).values(exit_status=exit_status))
+        self.execute("UPDATE runs SET exit_status = :exit_status WHERE id = :run", run=run, exit_status=exit_status)
 
     def run(self, run: str) -> Mapping[str, Any]:
+        """Return all columns of a run."""
         with self.connect() as connection:
-            return dict(connection.execute(select(schema.runs).where(schema.runs.c.id == run)).mappings().one())
+            (row,) = connection.named_rows("SELECT * FROM runs WHERE id = :run", run=run)
+        return row | {name: from_json(row[name]) for name in ("git", "environment", "manifest")}
 
     def find_run(self, named: str = "") -> str:
         """Return the id of a run that is named by its id, the beginning of it, `latest` (or nothing) or `tag:NAME`.
@@ -189,15 +191,18 @@ class RunStore:
     def enter_plan(self, run: str, plan: Plan) -> None:
         """Enter an experiment before it begins, so that its comparisons count even if the session is cut short."""
         row = {"run": run, "nodeid": plan.nodeid, "plan": redact(to_plain(plan), self.hide), "finished": False}
-        self.insert_once(schema.experiments, row)
+        self.insert(schema.experiments, [row])
 
     def replace_plan(self, run: str, plan: Plan) -> None:
         """Update the plan of an experiment, when the winner of its sweep or its next trial is known."""
-        table, arms = schema.experiments, schema.arms
-        of = (table.c.run == run, table.c.nodeid == plan.nodeid)
-        self.execute(update(table).where(*of).values(plan=redact(to_plain(plan), self.hide), finished=False))
-        key = select(table.c.id).where(*of).scalar_subquery()
-        self.execute(delete(arms).where(arms.c.experiment == key, arms.c.fingerprint == ""))
+        of = {"run": run, "nodeid": plan.nodeid}
+        statement = "UPDATE experiments SET plan = :plan, finished = :finished WHERE run = :run AND nodeid = :nodeid"
+        self.execute(statement, **of, plan=json.dumps(redact(to_plain(plan), self.hide)), finished=False)
+        unanswered = """
+            DELETE FROM arms WHERE fingerprint = ''
+            AND experiment = (SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid)
+        """
+        self.execute(unanswered, **of)
 
     def enter_unanswered(self, run: str, plan: Plan, samples: Sequence[Sample]) -> None:
         """Enter an experiment with arms that no request is sent for, so that its verdicts are undecided."""
@@ -209,9 +214,9 @@ class RunStore:
         """Enter an experiment, its samples and their variants, and return its key. Safe to call again, from any process."""
         self.enter_plan(run, plan)
         self._add_samples(plan.dataset_sha256, samples)
-        table = schema.experiments
-        key = int(self.scalar(select(table.c.id).where(table.c.run == run, table.c.nodeid == plan.nodeid)))
-        self.insert_once(schema.variants, variant_rows(key, plan))
+        query = "SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid"
+        key = int(self.scalar(query, run=run, nodeid=plan.nodeid))
+        self.insert(schema.variants, variant_rows(key, plan))
         for planned, variant in zip(plan.variants, variants, strict=False):
             self._add_twins(planned, variant, samples)
         # Arms with fewer trainings have the first of these repeats.
@@ -222,7 +227,7 @@ class RunStore:
             {"experiment": key, "number": k, "round": of.rounds, "epoch": of.repeats, "training": of.trainings}
             for k, of in enumerate(levels)
         ]
-        self.insert_once(schema.repeats, repeats)
+        self.insert(schema.repeats, repeats)
         return key
 
     def add_arm(
@@ -240,27 +245,28 @@ class RunStore:
         An arm on a `variant` of the samples refers to the `original`, the same arm on the original samples.
         """
         row = {"experiment": experiment, "number": number, "name": name, "fingerprint": fingerprint}
-        self.insert_once(schema.arms, {**row, "variant": variant, "original": original})
-        table = schema.arms
-        return int(self.scalar(select(table.c.id).where(table.c.experiment == experiment, table.c.number == number)))
+        self.insert(schema.arms, [{**row, "variant": variant, "original": original}])
+        query = "SELECT id FROM arms WHERE experiment = :experiment AND number = :number"
+        return int(self.scalar(query, experiment=experiment, number=number))
 
     def add_requests(self, run: str, nodeid: str, arm: str, *, requests: int, hits: int, since: float | None) -> None:
         """Add to an arm's counts of requests to the reply cache and of hits: several workers may each add their part."""
-        table, of = schema.arms, schema.experiments
-        experiment = select(of.c.id).where(of.c.run == run, of.c.nodeid == nodeid).scalar_subquery()
-        values = {"requests": _sum(table.c.requests, requests), "cache_hits": _sum(table.c.cache_hits, hits)}
-        if since is not None:
-            values["cache_since"] = case((table.c.cache_since < since, table.c.cache_since), else_=since)
-        of_arm = (table.c.experiment == experiment, table.c.name == arm, table.c.variant.is_(None))
-        self.execute(update(table).where(*of_arm).values(**values))
+        statement = """
+            UPDATE arms SET
+                requests = COALESCE(requests, 0) + :requests,
+                cache_hits = COALESCE(cache_hits, 0) + :hits,
+                cache_since = CASE WHEN cache_since < :since THEN cache_since ELSE COALESCE(:since, cache_since) END
+            WHERE experiment = (SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid)
+            AND name = :arm AND variant IS NULL
+        """
+        self.execute(statement, run=run, nodeid=nodeid, arm=arm, requests=requests, hits=hits, since=since)
 
     def has_arms(self, experiment: int) -> bool:
         """Return whether the experiment began. One that was skipped, or whose fixtures failed, has a plan and no arms."""
-        return bool(self.scalar(select(func.count()).where(schema.arms.c.experiment == experiment)))
+        return bool(self.scalar("SELECT COUNT(*) FROM arms WHERE experiment = :experiment", experiment=experiment))
 
     def finish_experiment(self, experiment: int) -> None:
-        table = schema.experiments
-        self.execute(update(table).where(table.c.id == experiment).values(finished=True))
+        self.execute("UPDATE experiments SET finished = :true WHERE id = :experiment", experiment=experiment, true=True)
 
     def experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
         """Return (key, plan, whether every sample was run) of each experiment of a run, as they were entered.
@@ -271,55 +277,56 @@ class RunStore:
 
     def all_experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
         """Return what `experiments` does, and the choosing halves of sweeps."""
-        table = schema.experiments
-        query = select(table.c.id, table.c.plan, table.c.finished).where(table.c.run == run).order_by(table.c.id)
-        return [(key, from_plain(Plan, plan), finished) for key, plan, finished in list(self.rows(query))]
+        query = "SELECT id, plan, finished FROM experiments WHERE run = :run ORDER BY id"
+        rows = list(self.rows(query, run=run))
+        return [(key, from_plain(Plan, from_json(plan)), bool(finished)) for key, plan, finished in rows]
 
     def set_kinds(self, experiment: int, kinds: Mapping[str, str]) -> None:
         """Store the kinds of the experiment's metrics."""
-        table = schema.experiments
-        self.execute(update(table).where(table.c.id == experiment).values(kinds=dict(kinds)))
+        statement = "UPDATE experiments SET kinds = :kinds WHERE id = :experiment"
+        self.execute(statement, experiment=experiment, kinds=json.dumps(dict(kinds)))
 
     def known_kinds(self, plan: Plan, before: int) -> dict[str, str]:
         """Return the kinds of the metrics in the experiment's latest earlier run; empty if metrics or test changed."""
-        table = schema.experiments
-        query = (
-            select(table.c.kinds, table.c.plan)
-            .where(table.c.nodeid == plan.nodeid, table.c.id < before, table.c.kinds.is_not(None))
-            .order_by(table.c.id.desc())
-            .limit(1)
-        )
-        row = self.first(query)
+        query = """
+            SELECT kinds, plan FROM experiments WHERE nodeid = :nodeid AND id < :before AND kinds IS NOT NULL
+            ORDER BY id DESC LIMIT 1
+        """
+        row = self.first(query, nodeid=plan.nodeid, before=before)
         if row is None:
             return {}
-        then, now = from_plain(Plan, row.plan).fingerprint, plan.fingerprint
+        kinds, earlier_plan = map(from_json, row)
+        then, now = from_plain(Plan, earlier_plan).fingerprint, plan.fingerprint
         same = (then.metrics, then.function) == (now.metrics, now.function)
-        return dict(row.kinds) if same else {}
+        return dict(kinds) if same else {}
 
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
         for verdict in verdicts:
             reason = sanitize_text(self.hide(verdict.reason))
             row = {"experiment": experiment, **pick(verdict, "subject kind state proven"), "reason": reason}
-            self.insert_once(schema.verdicts, row)
+            self.insert(schema.verdicts, [row])
 
     def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
         """Return the verdicts of an experiment by subject: kind, state, proven and reason of each."""
-        table = schema.verdicts
-        query = select(table.c.subject, table.c.kind, table.c.state, table.c.proven, table.c.reason)
-        rows = self.rows(query.where(table.c.experiment == experiment))
-        return {row.subject: pick(row, "kind state proven reason") for row in rows}
+        query = "SELECT subject, kind, state, proven, reason FROM verdicts WHERE experiment = :experiment"
+        return {
+            subject: {"kind": kind, "state": state, "proven": bool(proven), "reason": reason}
+            for subject, kind, state, proven, reason in self.rows(query, experiment=experiment)
+        }
 
     def stored_twins(self, run: str, nodeid: str, variant: int, sha256: str) -> tuple[int, str] | None:
         """Return arm key and full run id of the replies of a run's candidate to twins with this hash; None without any.
 
         `variant` is their number in another plan, which has the same prompts.
         """
-        arms, named = schema.arms, schema.variants
         original, full, plan = self.stored_candidate(run, nodeid)
+        query = """
+            SELECT arms.id FROM arms
+            JOIN variants ON variants.experiment = arms.experiment AND variants.number = arms.variant
+            WHERE arms.original = :original AND variants.sha256 = :sha256 AND variants.prompt = :prompt
+        """
         prompt = variant % max(len(plan.prompts), 1)
-        same = (named.c.experiment == arms.c.experiment) & (named.c.number == arms.c.variant)
-        query = select(arms.c.id).select_from(arms.join(named, same))
-        key = self.scalar(query.where(arms.c.original == original, named.c.sha256 == sha256, named.c.prompt == prompt))
+        key = self.scalar(query, original=original, sha256=sha256, prompt=prompt)
         return None if key is None else (key, full)
 
     def stored_candidate(self, run: str, nodeid: str, variant: int = 0) -> tuple[int, str, Plan]:
@@ -327,33 +334,33 @@ class RunStore:
 
         With a `variant` it is the candidate's arm on that variant of the samples.
         """
-        table, arms, full = schema.experiments, schema.arms, self.find_run(run)
-        query = (
-            select(arms.c.id, table.c.plan)
-            .select_from(table.join(arms, arms.c.experiment == table.c.id))
-            .where(table.c.run == full, table.c.nodeid == nodeid)
-        )
-        row = self.first(query.where(arms.c.number == 0))
+        full = self.find_run(run)
+        query = """
+            SELECT arms.id, experiments.plan FROM experiments JOIN arms ON arms.experiment = experiments.id
+            WHERE experiments.run = :run AND experiments.nodeid = :nodeid
+        """
+        of = {"run": full, "nodeid": nodeid}
+        row = self.first(f"{query} AND arms.number = 0", **of)
         if row is not None and variant:
-            row = self.first(query.where(arms.c.variant == variant, arms.c.original == row[0]))
+            of_variant = f"{query} AND arms.variant = :variant AND arms.original = :original"
+            row = self.first(of_variant, **of, variant=variant, original=row[0])
         if row is None:
             raise SpecError(
                 f"run {full} has no replies of {nodeid} in {self.location!r}: compare with a run that has them"
             )
-        return row[0], full, from_plain(Plan, row[1])
+        return row[0], full, from_plain(Plan, from_json(row[1]))
 
     def _add_samples(self, dataset: str, samples: Sequence[Sample]) -> None:
-        table = schema.samples
-        stored = select(func.count()).where(table.c.dataset == dataset)
+        stored = "SELECT COUNT(*) FROM samples WHERE dataset = :dataset"
         # Formats before 4 had no metadata. A dataset's hash covers it, so that rows of one hash can only lack all of it.
         has_metadata = any(sample.metadata for sample in samples[:_PART])
-        lacking = has_metadata and not self.scalar(stored.where(table.c.metadata.is_not(None)))
-        if self.scalar(stored) == len(samples) and not lacking:
+        lacking = has_metadata and not self.scalar(f"{stored} AND metadata IS NOT NULL", dataset=dataset)
+        if self.scalar(stored, dataset=dataset) == len(samples) and not lacking:
             return
         with self.begin() as connection:
             for part in _parts(samples):
                 rows = [self._sample_row(dataset, position, sample) for position, sample in part]
-                insert_many(connection, table, rows, over=lacking)
+                connection.insert(schema.samples, rows, over=lacking)
 
     def _sample_row(self, dataset: str, position: int, sample: Sample) -> dict[str, Any]:
         return {
@@ -367,18 +374,15 @@ class RunStore:
         }
 
     def _add_twins(self, planned: PlannedVariant, variant: Variant, samples: Sequence[Sample]) -> None:
-        if self.scalar(select(func.count()).where(schema.twins.c.variant == planned.sha256)) == len(samples):
+        stored = self.scalar("SELECT COUNT(*) FROM twins WHERE variant = :variant", variant=planned.sha256)
+        if stored == len(samples):
             return
         for part in _parts(samples):
             rows = [twin_row(planned.sha256, place, sample, variant, self.hide) for place, sample in part]
-            self.insert_once(schema.twins, rows)
+            self.insert(schema.twins, rows)
 
 
 def _parts(samples: Sequence[Sample]) -> Iterator[list[tuple[int, Sample]]]:
     """Yield samples with their positions in parts: all rows at once would take much more memory than the samples."""
     for start in range(0, len(samples), _PART):
         yield list(enumerate(samples[start : start + _PART], start=start))
-
-
-def _sum(column: Column[Any], more: int) -> ColumnElement[Any]:
-    return func.coalesce(column, 0) + more

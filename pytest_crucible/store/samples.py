@@ -9,9 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-from sqlalchemy import Column, Row, Table, select
-
 from pytest_crucible.records import (
     ArmReply,
     Conversation,
@@ -25,11 +22,10 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.reasoning import reasoning_text
 from pytest_crucible.records.serialize import canonical
-from pytest_crucible.store import schema
+from pytest_crucible.store.database import Row, from_json
 from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import (
-    REFERENCES,
     SHORTEST_REFERENCE,
     form_of,
     messages_of,
@@ -40,23 +36,20 @@ from pytest_crucible.store.texts import (
     unpack_form,
 )
 
-_PART = 500
-"""Rows read at a time: few enough to be released before the garbage collector counts 700 objects and visits them all."""
-
 
 def group_names(store: RunStore, dataset: str) -> list[str | None]:
     """Return each sample's group, in the dataset's order."""
-    return _read_column(store, dataset, schema.samples.c.sample_group)
+    return list(_read_column(store, dataset, "sample_group"))
 
 
 def expected_values(store: RunStore, dataset: str) -> list[Any]:
     """Return each sample's `expected`, in the dataset's order."""
-    return _read_column(store, dataset, schema.samples.c.expected)
+    return list(map(from_json, _read_column(store, dataset, "expected")))
 
 
 def metadata_values(store: RunStore, dataset: str) -> list[Mapping[str, Any]]:
     """Return each sample's metadata, in the dataset's order; empty if it has none."""
-    return [metadata or {} for metadata in _read_column(store, dataset, schema.samples.c.metadata)]
+    return [from_json(metadata) or {} for metadata in _read_column(store, dataset, "metadata")]
 
 
 def has_metadata(store: RunStore, dataset: str) -> bool:
@@ -64,66 +57,61 @@ def has_metadata(store: RunStore, dataset: str) -> bool:
     return any(metadata_values(store, dataset))
 
 
+_SAMPLES = "SELECT position, sample_id, sample_group, input, expected, metadata FROM samples WHERE dataset = :dataset"
+
+
 def all_samples(store: RunStore, dataset: str) -> list[Sample]:
     """Return all samples of a dataset, in its order."""
-    table = schema.samples
-    query = select(table).where(table.c.dataset == dataset).order_by(table.c.position)
-    return [_sample(row) for row in store.rows(query)]
+    return [_sample(*columns) for _, *columns in store.rows(f"{_SAMPLES} ORDER BY position", dataset=dataset)]
 
 
 def samples(store: RunStore, dataset: str, positions: Sequence[int]) -> dict[int, Sample]:
     """Return a few samples of a dataset, by position."""
-    table = schema.samples
-    query = select(table).where(table.c.dataset == dataset, table.c.position.in_(positions))
-    return {row.position: _sample(row) for row in store.rows(query)}
+    rows = store.rows(f"{_SAMPLES} AND position IN (:positions)", dataset=dataset, positions=list(positions))
+    return {position: _sample(*columns) for position, *columns in rows}
 
 
 def sample_contents(store: RunStore, dataset: str) -> list[tuple[str, str]]:
     """Return each sample's id, and its input and expected value as one text, in the dataset's order."""
-    table = schema.samples
-    query = select(table.c.sample_id, table.c.input, table.c.expected).where(table.c.dataset == dataset)
-    rows = store.rows(query.order_by(table.c.position))
-    return [(name, canonical([text, expected])) for name, text, expected in rows]
+    query = "SELECT sample_id, input, expected FROM samples WHERE dataset = :dataset ORDER BY position"
+    rows = store.rows(query, dataset=dataset)
+    return [(name, canonical([from_json(text), from_json(expected)])) for name, text, expected in rows]
 
 
 def all_sample_ids(store: RunStore, dataset: str) -> list[str]:
     """Return each sample's id, in the dataset's order."""
-    return _read_column(store, dataset, schema.samples.c.sample_id)
+    return list(_read_column(store, dataset, "sample_id"))
 
 
-def _read_column(store: RunStore, dataset: str, column: Column[Any]) -> list[Any]:
-    """Return a column of a dataset's samples, in the dataset's order."""
-    table = schema.samples
-    query = select(column).where(table.c.dataset == dataset).order_by(table.c.position)
-    with store.connect() as connection:
-        parts = connection.execute(query).partitions(_PART)
-        return [value for part in parts for (value,) in part]
+def _read_column(store: RunStore, dataset: str, column: str) -> Iterator[Any]:
+    """Yield a column of a dataset's samples, in the dataset's order."""
+    return store.scalars(f"SELECT {column} FROM samples WHERE dataset = :dataset ORDER BY position", dataset=dataset)
 
 
-def _sample(row: Row[Any]) -> Sample:
+def _sample(id: str, group: str | None, input: str | None, expected: str | None, metadata: str | None) -> Sample:
     return Sample(
-        id=row.sample_id,
-        input=row.input,
-        expected=row.expected,
-        group=row.sample_group,
-        metadata=row.metadata or {},
+        id=id,
+        input=from_json(input),
+        expected=from_json(expected),
+        group=group,
+        metadata=from_json(metadata) or {},
     )
 
 
 def samples_without_twin(store: RunStore, sha256: str) -> Mapping[int, str]:
     """Return the positions of the samples that a variant does not apply to, each with the reason."""
-    table = schema.twins
-    query = select(table.c.position, table.c.reason).where(table.c.variant == sha256, table.c.reason.is_not(None))
-    return {row.position: row.reason for row in store.rows(query)}
+    query = "SELECT position, reason FROM twins WHERE variant = :sha256 AND reason IS NOT NULL"
+    return dict(store.rows(query, sha256=sha256))
 
 
 def load_twins(store: RunStore, sha256: str, position: int | None = None) -> Mapping[int, Mapping[str, Any]]:
     """Return input, expected, reason and facts of a variant's twins by position: of all samples, or of one."""
-    table = schema.twins
-    query = select(table).where(table.c.variant == sha256)
-    if position is not None:
-        query = query.where(table.c.position == position)
-    return {row.position: row._asdict() for row in store.rows(query)}
+    of_one = "" if position is None else "AND position = :position"
+    query = f"SELECT position, input, expected, reason, facts FROM twins WHERE variant = :sha256 {of_one}"
+    return {
+        at: {"input": from_json(input), "expected": from_json(expected), "reason": reason, "facts": from_json(facts)}
+        for at, input, expected, reason, facts in store.rows(query, sha256=sha256, position=position)
+    }
 
 
 _SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
@@ -131,10 +119,10 @@ _SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
 
 def mean_latencies(store: RunStore, experiment: int, number: int, samples: int) -> list[float]:
     """Return the mean latency of an arm's replies to each sample, in seconds; NaN without any."""
-    replies = schema.replies
-    rows = _rows_of_arm(store, replies, experiment, number, (replies.c.position, replies.c.latency_s))
+    import numpy as np
+
     total, count = np.zeros(samples), np.zeros(samples)
-    for position, seconds in rows:
+    for position, seconds in _rows_of_arm(store, experiment, number, "replies", "position, latency_s"):
         if seconds is not None:
             total[position] += seconds
             count[position] += 1
@@ -146,13 +134,13 @@ def mean_latencies(store: RunStore, experiment: int, number: int, samples: int) 
 
 def outcome_states(store: RunStore, experiment: int, number: int, samples: int) -> list[OutcomeState]:
     """Return the worst state of each sample's repeats in an arm. A sample without a result is lost."""
+    import numpy as np
+
     worst = np.full(samples, -1)
-    replies, lost = schema.replies, schema.lost
-    for position, failure, skipped in _rows_of_arm(
-        store, replies, experiment, number, (replies.c.position, replies.c.failure, replies.c.skipped)
-    ):
+    rows = _rows_of_arm(store, experiment, number, "replies", "position, failure, skipped")
+    for position, failure, skipped in rows:
         worst[position] = max(worst[position], 2 if failure else 1 if skipped else 0)
-    for position, metric in _rows_of_arm(store, lost, experiment, number, (lost.c.position, lost.c.metric)):
+    for position, metric in _rows_of_arm(store, experiment, number, "lost", "position, metric"):
         if not metric:
             worst[position] = 3
     # -1 is the last of them.
@@ -184,9 +172,6 @@ def _arm_replies(
     store: RunStore, experiment: int, number: int, positions: Sequence[int], draws: Draws, twin: int
 ) -> Mapping[int, list[ArmReply]]:
     """Return an arm's replies by position, in the order of the repeats over all prompts."""
-    replies, lost = schema.replies, schema.lost
-    columns = ("failure", "skipped", "detail", "latency_s", "output_tokens")
-    of_replies = (*(replies.c[name] for name in columns), stored_text(replies))
     by_position: dict[int, list[ArmReply]] = defaultdict(list)
 
     def add(
@@ -204,33 +189,27 @@ def _arm_replies(
             )
         )
 
-    def read(table: Table, columns: tuple[Any, ...], *where: Any) -> Iterator[Any]:
-        place = (table.c.position, place_of(table, draws, twin))
-        conditions = (table.c.position.in_(positions), *where)
-        return _rows_of_arm(store, table, experiment, number, (*place, *columns), conditions, twin)
+    def read(table: str, columns: str) -> Iterator[tuple[Any, ...]]:
+        columns = f"position, {place_of(table, draws, twin)}, {columns}"
+        where = f"{of_arm(twin)} AND position IN (:positions)"
+        return _rows_of_arm(store, experiment, number, table, columns, where, positions=list(positions))
 
-    for position, repeat, failure, skipped, detail, latency_s, tokens, text in read(replies, of_replies):
+    of_replies = f"failure, skipped, detail, {stored_text('replies')}, latency_s, output_tokens"
+    for position, repeat, failure, skipped, detail, *rest in read("replies", of_replies):
         state: OutcomeState = "failed" if failure else "skipped" if skipped else "answered"
-        add(position, repeat, state, failure, detail, text, latency_s, tokens)
-    for position, repeat, reason, detail in read(lost, (lost.c.reason, lost.c.detail), lost.c.metric == ""):
-        add(position, repeat, "lost", reason, detail)
+        add(position, repeat, state, failure, detail, *rest)
+    for position, repeat, metric, reason, detail in read("lost", "metric, reason, detail"):
+        if not metric:
+            add(position, repeat, "lost", reason, detail)
     return {position: sorted(of_sample, key=lambda reply: reply.repeat) for position, of_sample in by_position.items()}
 
 
 def _rows_of_arm(
-    store: RunStore,
-    table: Table,
-    experiment: int,
-    number: int,
-    columns: tuple[Any, ...],
-    where: tuple[Any, ...] = (),
-    twin: int = 0,
-) -> Iterator[Any]:
-    arms = schema.arms
-    query = select(*columns).join(arms, arms.c.id == table.c.arm)
-    query = query.where(of_arm(experiment, number, twin), *where)
-    with store.connect() as connection:
-        yield from connection.execution_options(yield_per=1000).execute(query)
+    store: RunStore, experiment: int, number: int, table: str, columns: str, where: str = of_arm(), **values: Any
+) -> Iterator[tuple[Any, ...]]:
+    """Yield columns of an arm's rows in a table."""
+    query = f"SELECT {columns} FROM {table} JOIN arms ON arms.id = {table}.arm WHERE {where}"
+    return store.rows(query, experiment=experiment, number=number, **values)
 
 
 def load_conversations(store: RunStore, experiment: int, plan: Plan, position: int) -> list[Conversation]:
@@ -271,16 +250,16 @@ def _of_twin(store: RunStore, experiment: int, plan: Plan, position: int, twin: 
 
 def load_sample(store: RunStore, dataset: str, position: int) -> Mapping[str, Any]:
     """Return a stored sample: sample_id, sample_group, input, expected and metadata."""
-    table = schema.samples
-    query = select(table).where(table.c.dataset == dataset, table.c.position == position)
-    return next(row._asdict() for row in list(store.rows(query)))
+    query = "SELECT * FROM samples WHERE dataset = :dataset AND position = :position"
+    with store.connect() as connection:
+        (row,) = connection.named_rows(query, dataset=dataset, position=position)
+    return row | {name: from_json(row[name]) for name in ("input", "expected", "metadata")}
 
 
 def find_position(store: RunStore, dataset: str, sample: str) -> int | None:
     """Return the position of the sample with this id; None if the dataset has none."""
-    table = schema.samples
-    query = select(table.c.position).where(table.c.dataset == dataset, table.c.sample_id == sample)
-    position: int | None = store.scalar(query)
+    query = "SELECT position FROM samples WHERE dataset = :dataset AND sample_id = :sample"
+    position: int | None = store.scalar(query, dataset=dataset, sample=sample)
     return position
 
 
@@ -288,47 +267,46 @@ def _calls(
     store: RunStore, experiment: int, number: int, sample: Mapping[str, Any], draws: Draws, twin: int
 ) -> Mapping[int, Sequence[StoredCall]]:
     """Return the calls of an arm about one sample or twin, by repeat over all prompts."""
-    table, forms, replies = schema.calls, schema.messages, schema.replies
-    scored = (
-        (replies.c.arm == table.c.arm) & (replies.c.position == table.c.position) & (replies.c.epoch == table.c.epoch)
-    )
-    query = (
-        select(
-            *(column for column in table.c if column.name not in ("text", *REFERENCES)),
-            *(stored_text(table), referred_text(table.c.reasoning_id).label("thoughts")),
-            *(forms.c.body, stored_text(replies).label("scored"), place_of(table, draws, twin).label("place")),
-        )
-        .join(schema.arms, schema.arms.c.id == table.c.arm)
-        .outerjoin(forms, forms.c.id == table.c.messages)
-        .outerjoin(replies, scored)
-        .where(of_arm(experiment, number, twin), table.c.position == sample["position"])
-        .order_by(table.c.arm, table.c.epoch, table.c.call, table.c.member)
-    )
-    by_repeat: dict[int, list[Any]] = defaultdict(list)
-    for row in store.rows(query):
-        by_repeat[row.place].append(row)
+    query = f"""
+        SELECT
+            calls.call, request, member, calls.messages, parameters, is_scored, reasoning, think, error, paid_by,
+            {stored_text("calls")} AS text,
+            {referred_text("calls.reasoning_id")} AS thoughts,
+            messages.body,
+            {stored_text("replies")} AS scored,
+            {place_of("calls", draws, twin)} AS place
+        FROM calls JOIN arms ON arms.id = calls.arm
+        LEFT JOIN messages ON messages.id = calls.messages
+        LEFT JOIN replies ON replies.arm = calls.arm AND replies.position = calls.position AND replies.epoch = calls.epoch
+        WHERE {of_arm(twin)} AND calls.position = :position
+        ORDER BY calls.arm, calls.epoch, calls.call, calls.member
+    """
+    by_repeat: dict[int, list[Row]] = defaultdict(list)
+    with store.connect() as connection:
+        for row in connection.named_rows(query, experiment=experiment, number=number, position=sample["position"]):
+            by_repeat[row["place"]].append(row)
     return {repeat: list(_of_unit(of_repeat, sample)) for repeat, of_repeat in by_repeat.items()}
 
 
-def _of_unit(rows: Sequence[Any], sample: Mapping[str, Any]) -> Iterator[StoredCall]:
+def _of_unit(rows: Sequence[Row], sample: Mapping[str, Any]) -> Iterator[StoredCall]:
     """Yield calls in the order in which they were sent: their messages refer to the sample and to earlier replies."""
     texts = sample_texts(sample["input"], sample["metadata"] or {})
     for row in rows:
-        text = row.scored if row.is_scored else row.text
+        text = row["scored"] if row["is_scored"] else row["text"]
         yield StoredCall(
-            call=row.call,
-            request=row.request,
-            member=row.member,
-            messages=sample["input"] if row.messages is None else messages_of(unpack_form(row.body), texts),
-            parameters=row.parameters,
+            call=row["call"],
+            request=row["request"],
+            member=row["member"],
+            messages=sample["input"] if row["messages"] is None else messages_of(unpack_form(row["body"]), texts),
+            parameters=from_json(row["parameters"]),
             text=text,
             reasoning=_reasoning(row, text),
-            think=row.think or 0,
-            error=row.error or "",
-            paid_by=row.paid_by,
+            think=row["think"] or 0,
+            error=row["error"] or "",
+            paid_by=row["paid_by"],
         )
-        if not row.member and text is not None and len(text) >= SHORTEST_REFERENCE:
-            texts[f"r{row.call}"] = text_form(text)
+        if not row["member"] and text is not None and len(text) >= SHORTEST_REFERENCE:
+            texts[f"r{row['call']}"] = text_form(text)
 
 
 def first_prompts(
@@ -338,8 +316,9 @@ def first_prompts(
 
     `forms` has the keys of the forms of their messages. A prompt that refers to a text that is not stored is left out.
     """
-    table, keys = schema.messages, {key for key in forms.values() if key is not None}
-    bodies = {row.id: unpack_form(row.body) for row in store.rows(select(table).where(table.c.id.in_(keys)))}
+    keys = {key for key in forms.values() if key is not None}
+    rows = store.rows("SELECT id, body FROM messages WHERE id IN (:keys)", keys=keys)
+    bodies = {key: unpack_form(body) for key, body in rows}
     prompts = {}
     for position, sample in samples.items():
         texts, key = sample_texts(sample.input, sample.metadata or {}), forms[position]
@@ -350,26 +329,22 @@ def first_prompts(
     return prompts
 
 
-def _reasoning(row: Any, text: str | None) -> str:
-    if row.thoughts is not None:
-        return str(row.thoughts)
-    if row.reasoning is not None:
-        return zlib.decompress(row.reasoning).decode()
-    return reasoning_text(text or "", row.think or 0)
+def _reasoning(row: Row, text: str | None) -> str:
+    if row["thoughts"] is not None:
+        return str(row["thoughts"])
+    if row["reasoning"] is not None:
+        return zlib.decompress(row["reasoning"]).decode()
+    return reasoning_text(text or "", row["think"] or 0)
 
 
 def _scores(
     store: RunStore, experiment: int, number: int, position: int, draws: Draws, twin: int
 ) -> Mapping[int, Mapping[str, Any]]:
     """Return metric -> value for each repeat of a sample in an arm."""
-    table: Table = schema.observations
-    query = (
-        select(place_of(table, draws, twin), table.c.metric, table.c.value, table.c.is_bool, table.c.label)
-        .join(schema.arms, schema.arms.c.id == table.c.arm)
-        .where(of_arm(experiment, number, twin), table.c.position == position)
-        .order_by(table.c.arm, table.c.epoch, table.c.metric)
-    )
+    columns = f"{place_of('observations', draws, twin)}, metric, value, is_bool, label"
+    where = f"{of_arm(twin)} AND position = :position ORDER BY arm, epoch, metric"
+    rows = _rows_of_arm(store, experiment, number, "observations", columns, where, position=position)
     scores: dict[int, dict[str, Any]] = defaultdict(dict)
-    for repeat, metric, value, is_bool, label in store.rows(query):
+    for repeat, metric, value, is_bool, label in rows:
         scores[repeat][metric] = label if label is not None else bool(value) if is_bool and value is not None else value
     return scores

@@ -6,345 +6,379 @@ Replies, observations and lost values are keyed by arm, position and epoch, so t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-
-import sqlalchemy as sa
 
 from pytest_crucible.features import load_rows
-
-metadata = sa.MetaData()
+from pytest_crucible.store.table import Column, Table
 
 LONGEST_TAG = 100
 """Characters."""
 
 
-def _table(name: str, *items: sa.schema.SchemaItem, **options: Any) -> sa.Table:
-    return sa.Table(name, metadata, *items, **options)
+store_format = Table("store_format", (Column("version", "INTEGER", key=True, numbered=True),))
 
-
-store_format = _table("store_format", sa.Column("version", sa.Integer, primary_key=True))
-
-runs = _table(
+runs = Table(
     "runs",
-    sa.Column("id", sa.String(32), primary_key=True),
-    sa.Column("started", sa.String(40), nullable=False),
-    sa.Column("finished", sa.String(40)),
-    # running, finished or interrupted; a killed run stays running.
-    sa.Column("status", sa.String(16), nullable=False),
-    sa.Column("seed", sa.Integer, nullable=False),
-    sa.Column("alpha", sa.Float, nullable=False),
-    sa.Column("correction", sa.String(16), nullable=False),
-    sa.Column("git", sa.JSON),
-    sa.Column("environment", sa.JSON, nullable=False),
-    sa.Column("exit_status", sa.Integer),
-    # Everything else that the run depended on.
-    sa.Column("manifest", sa.JSON),
+    (
+        Column("id", "VARCHAR(32)", key=True),
+        Column("started", "VARCHAR(40)", required=True),
+        Column("finished", "VARCHAR(40)"),
+        # running, finished or interrupted; a killed run stays running.
+        Column("status", "VARCHAR(16)", required=True),
+        Column("seed", "INTEGER", required=True),
+        Column("alpha", "FLOAT", required=True),
+        Column("correction", "VARCHAR(16)", required=True),
+        Column("git", "JSON"),
+        Column("environment", "JSON", required=True),
+        Column("exit_status", "INTEGER"),
+        # Everything else that the run depended on.
+        Column("manifest", "JSON"),
+    ),
 )
 
-tags = _table(
+tags = Table(
     "tags",
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("name", sa.String(LONGEST_TAG), nullable=False),
-    sa.Column("run", sa.ForeignKey("runs.id"), nullable=False),
-    sa.Column("at", sa.String(40), nullable=False),
-    # Whether `crucible runs tag` made the run a baseline.
-    sa.Column("promoted", sa.Boolean, nullable=False),
-    # Whether it was promoted although not all its verdicts were met.
-    sa.Column("forced", sa.Boolean, nullable=False),
-    # The reason that was given for it.
-    sa.Column("why", sa.Text),
-    sa.UniqueConstraint("name", "run", "promoted"),
+    (
+        Column("id", "INTEGER", key=True, numbered=True),
+        Column("name", f"VARCHAR({LONGEST_TAG})", required=True),
+        Column("run", "VARCHAR(32)", required=True, references="runs"),
+        Column("at", "VARCHAR(40)", required=True),
+        # Whether `crucible runs tag` made the run a baseline.
+        Column("promoted", "BOOLEAN", required=True),
+        # Whether it was promoted although not all its verdicts were met.
+        Column("forced", "BOOLEAN", required=True),
+        # The reason that was given for it.
+        Column("why", "TEXT"),
+    ),
+    unique=(("name", "run", "promoted"),),
 )
 
-samples = _table(
+samples = Table(
     "samples",
-    # The SHA-256 of the samples: equal datasets are stored once.
-    sa.Column("dataset", sa.String(64), primary_key=True),
-    sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("sample_id", sa.Text, nullable=False),
-    sa.Column("sample_group", sa.Text),
-    sa.Column("input", sa.JSON),
-    sa.Column("expected", sa.JSON),
-    sa.Column("metadata", sa.JSON),
+    (
+        # The SHA-256 of the samples: equal datasets are stored once.
+        Column("dataset", "VARCHAR(64)", key=True),
+        Column("position", "INTEGER", key=True),
+        Column("sample_id", "TEXT", required=True),
+        Column("sample_group", "TEXT"),
+        Column("input", "JSON"),
+        Column("expected", "JSON"),
+        Column("metadata", "JSON"),
+    ),
 )
 
-experiments = _table(
+experiments = Table(
     "experiments",
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("run", sa.ForeignKey("runs.id"), nullable=False),
-    sa.Column("nodeid", sa.Text, nullable=False),
-    sa.Column("plan", sa.JSON, nullable=False),
-    sa.Column("finished", sa.Boolean, nullable=False, default=False),
-    # Metric -> kind as inferred, so that it cannot change between runs.
-    sa.Column("kinds", sa.JSON),
-    sa.UniqueConstraint("run", "nodeid"),
+    (
+        Column("id", "INTEGER", key=True, numbered=True),
+        Column("run", "VARCHAR(32)", required=True, references="runs"),
+        Column("nodeid", "TEXT", required=True),
+        Column("plan", "JSON", required=True),
+        Column("finished", "BOOLEAN", required=True),
+        # Metric -> kind as inferred, so that it cannot change between runs.
+        Column("kinds", "JSON"),
+    ),
+    unique=(("run", "nodeid"),),
 )
 
-arms = _table(
+arms = Table(
     "arms",
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("experiment", sa.ForeignKey("experiments.id"), nullable=False),
-    sa.Column("number", sa.Integer, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("fingerprint", sa.String(64), nullable=False),
-    sa.Column("reused_from", sa.String(32)),
-    sa.Column("reused_answers", sa.Integer),
-    # Replies requested through the reply cache.
-    sa.Column("requests", sa.Integer),
-    # How many of them the cache had.
-    sa.Column("cache_hits", sa.Integer),
-    # When the oldest of those was received.
-    sa.Column("cache_since", sa.Float),
-    # Null: the original samples.
-    sa.Column("variant", sa.Integer),
-    # Of a variant: the key of the same arm on the original samples.
-    sa.Column("original", sa.Integer),
-    sa.UniqueConstraint("experiment", "number"),
-    sa.Index("arms_by_fingerprint", "fingerprint"),
+    (
+        Column("id", "INTEGER", key=True, numbered=True),
+        Column("experiment", "INTEGER", required=True, references="experiments"),
+        Column("number", "INTEGER", required=True),
+        Column("name", "TEXT", required=True),
+        Column("fingerprint", "VARCHAR(64)", required=True),
+        Column("reused_from", "VARCHAR(32)"),
+        Column("reused_answers", "INTEGER"),
+        # Replies requested through the reply cache.
+        Column("requests", "INTEGER"),
+        # How many of them the cache had.
+        Column("cache_hits", "INTEGER"),
+        # When the oldest of those was received.
+        Column("cache_since", "FLOAT"),
+        # Null: the original samples.
+        Column("variant", "INTEGER"),
+        # Of a variant: the key of the same arm on the original samples.
+        Column("original", "INTEGER"),
+    ),
+    unique=(("experiment", "number"),),
+    indexes=(("arms_by_fingerprint", "fingerprint"),),
 )
 
-variants = _table(
+variants = Table(
     "variants",
-    sa.Column("experiment", sa.ForeignKey("experiments.id"), primary_key=True),
-    # 0: the original samples.
-    sa.Column("number", sa.Integer, primary_key=True),
-    # Which form of the prompt; 0 is the test's own.
-    sa.Column("prompt", sa.Integer, nullable=False),
-    # Which twin of the sample; 0 is the sample itself.
-    sa.Column("twin", sa.Integer, nullable=False),
-    # Of a twin: the name of its variant, and the hash under which `twins` has it.
-    sa.Column("name", sa.Text),
-    sa.Column("sha256", sa.String(64)),
-    sqlite_with_rowid=False,
+    (
+        Column("experiment", "INTEGER", key=True, references="experiments"),
+        # 0: the original samples.
+        Column("number", "INTEGER", key=True),
+        # Which form of the prompt; 0 is the test's own.
+        Column("prompt", "INTEGER", required=True),
+        # Which twin of the sample; 0 is the sample itself.
+        Column("twin", "INTEGER", required=True),
+        # Of a twin: the name of its variant, and the hash under which `twins` has it.
+        Column("name", "TEXT"),
+        Column("sha256", "VARCHAR(64)"),
+    ),
+    has_rowid=False,
 )
 
-twins = _table(
+twins = Table(
     "twins",
-    # The hash of the variant's twins: equal variants of equal samples are stored once.
-    sa.Column("variant", sa.String(64), primary_key=True),
-    sa.Column("position", sa.Integer, primary_key=True),
-    sa.Column("input", sa.JSON),
-    sa.Column("expected", sa.JSON),
-    # Why the variant does not apply to the sample; null where it has a twin.
-    sa.Column("reason", sa.Text),
-    # Facts about the change, such as the edits; null without any.
-    sa.Column("facts", sa.JSON(none_as_null=True)),
+    (
+        # The hash of the variant's twins: equal variants of equal samples are stored once.
+        Column("variant", "VARCHAR(64)", key=True),
+        Column("position", "INTEGER", key=True),
+        Column("input", "JSON"),
+        Column("expected", "JSON"),
+        # Why the variant does not apply to the sample; null where it has a twin.
+        Column("reason", "TEXT"),
+        # Facts about the change, such as the edits; null without any.
+        Column("facts", "JSON"),
+    ),
 )
 
-repeats = _table(
+repeats = Table(
     "repeats",
-    sa.Column("experiment", sa.ForeignKey("experiments.id"), primary_key=True),
-    # The number that other tables have as `epoch`.
-    sa.Column("number", sa.Integer, primary_key=True),
-    sa.Column("round", sa.Integer, nullable=False),
-    # The number within the round.
-    sa.Column("epoch", sa.Integer, nullable=False),
-    # Which training of an arm that has several; null, as 0, in runs of formats before 6.
-    sa.Column("training", sa.Integer),
-    sqlite_with_rowid=False,
+    (
+        Column("experiment", "INTEGER", key=True, references="experiments"),
+        # The number that other tables have as `epoch`.
+        Column("number", "INTEGER", key=True),
+        Column("round", "INTEGER", required=True),
+        # The number within the round.
+        Column("epoch", "INTEGER", required=True),
+        # Which training of an arm that has several; null, as 0, in runs of formats before 6.
+        Column("training", "INTEGER"),
+    ),
+    has_rowid=False,
 )
 
 
-def _unit_columns() -> list[sa.Column[int]]:
-    return [
-        sa.Column("arm", sa.ForeignKey("arms.id"), primary_key=True),
-        sa.Column("position", sa.Integer, primary_key=True),
-        sa.Column("epoch", sa.Integer, primary_key=True),
-    ]
+_UNIT_COLUMNS = (
+    Column("arm", "INTEGER", key=True, references="arms"),
+    Column("position", "INTEGER", key=True),
+    Column("epoch", "INTEGER", key=True),
+)
 
 
 # Texts of replies, each once, under the first 128 bits of its SHA-256 (store/texts.py). With a rowid: long rows of a table without
 # one are spread over pages of their own.
-texts = _table(
+texts = Table(
     "texts",
-    sa.Column("id", sa.LargeBinary(16), primary_key=True),
-    sa.Column("body", sa.Text, nullable=False),
+    (
+        Column("id", "BLOB", key=True),
+        Column("body", "TEXT", required=True),
+    ),
 )
 
-replies = _table(
+replies = Table(
     "replies",
-    *_unit_columns(),
-    # Null where `text_id` refers to it.
-    sa.Column("text", sa.Text),
-    sa.Column("input_tokens", sa.Integer),
-    sa.Column("output_tokens", sa.Integer),
-    sa.Column("latency_s", sa.Float),
-    sa.Column("finish", sa.String(16)),
-    # Assertion, timeout, truncated, filtered.
-    sa.Column("failure", sa.String(16)),
-    sa.Column("skipped", sa.Boolean, nullable=False),
-    sa.Column("detail", sa.Text),
-    sa.Column("started", sa.Float),
-    sa.Column("text_id", sa.LargeBinary(16)),
-    sqlite_with_rowid=False,
+    (
+        *_UNIT_COLUMNS,
+        # Null where `text_id` refers to it.
+        Column("text", "TEXT"),
+        Column("input_tokens", "INTEGER"),
+        Column("output_tokens", "INTEGER"),
+        Column("latency_s", "FLOAT"),
+        Column("finish", "VARCHAR(16)"),
+        # Assertion, timeout, truncated, filtered.
+        Column("failure", "VARCHAR(16)"),
+        Column("skipped", "BOOLEAN", required=True),
+        Column("detail", "TEXT"),
+        Column("started", "FLOAT"),
+        Column("text_id", "BLOB"),
+    ),
+    has_rowid=False,
 )
 
 # A message list is stored as a form (store/texts.py), under the first 64 bits of its SHA-256.
-messages = _table(
+messages = Table(
     "messages",
-    sa.Column("id", sa.BigInteger, primary_key=True, autoincrement=False),
-    # JSON, compressed by zlib where that is smaller.
-    sa.Column("body", sa.LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
+    (
+        Column("id", "BIGINT", key=True),
+        # JSON, compressed by zlib where that is smaller.
+        Column("body", "BLOB", required=True),
+    ),
+    has_rowid=False,
 )
 
-calls = _table(
+calls = Table(
     "calls",
-    *_unit_columns(),
-    # From 1, in the order of sending.
-    sa.Column("call", sa.Integer, primary_key=True, autoincrement=False),
-    # The member of an ensemble; empty for the arm's own reply.
-    sa.Column("member", sa.String(200), primary_key=True),
-    # Counts equal requests of a unit from 1.
-    sa.Column("request", sa.Integer, nullable=False),
-    # Null: the unchanged input of the sample.
-    sa.Column("messages", sa.BigInteger),
-    # Null: the adapter's.
-    sa.Column("parameters", sa.JSON),
-    sa.Column("text", sa.Text),
-    # The text is then the one in `replies`, and null here.
-    sa.Column("is_scored", sa.Boolean, nullable=False),
-    # Sent apart from the text; compressed by zlib. Written by format 4 alone.
-    sa.Column("reasoning", sa.LargeBinary),
-    # How many leading characters of the text are reasoning.
-    sa.Column("think", sa.Integer),
-    # The error of a call without a reply.
-    sa.Column("error", sa.Text),
-    # The run that paid for a cached or copied reply; empty: unknown; null: this run.
-    sa.Column("paid_by", sa.String(32)),
-    sa.Column("text_id", sa.LargeBinary(16)),
-    sa.Column("reasoning_id", sa.LargeBinary(16)),
-    # The model's own name, the system fingerprint and what the server's headers say, up to the last known; null: unknown.
-    sa.Column("answered_by", sa.JSON(none_as_null=True)),
-    # Whether the reply was read from the reply cache; null: unknown, in formats before 10.
-    sa.Column("cached", sa.Boolean),
-    # Whether a reply that should repeat the cached one, and was requested again, does; null for others.
-    sa.Column("as_before", sa.Boolean),
-    sqlite_with_rowid=False,
+    (
+        *_UNIT_COLUMNS,
+        # From 1, in the order of sending.
+        Column("call", "INTEGER", key=True),
+        # The member of an ensemble; empty for the arm's own reply.
+        Column("member", "VARCHAR(200)", key=True),
+        # Counts equal requests of a unit from 1.
+        Column("request", "INTEGER", required=True),
+        # Null: the unchanged input of the sample.
+        Column("messages", "BIGINT"),
+        # Null: the adapter's.
+        Column("parameters", "JSON"),
+        Column("text", "TEXT"),
+        # The text is then the one in `replies`, and null here.
+        Column("is_scored", "BOOLEAN", required=True),
+        # Sent apart from the text; compressed by zlib. Written by format 4 alone.
+        Column("reasoning", "BLOB"),
+        # How many leading characters of the text are reasoning.
+        Column("think", "INTEGER"),
+        # The error of a call without a reply.
+        Column("error", "TEXT"),
+        # The run that paid for a cached or copied reply; empty: unknown; null: this run.
+        Column("paid_by", "VARCHAR(32)"),
+        Column("text_id", "BLOB"),
+        Column("reasoning_id", "BLOB"),
+        # The model's own name, the system fingerprint and what the server's headers say, up to the last known; null: unknown.
+        Column("answered_by", "JSON"),
+        # Whether the reply was read from the reply cache; null: unknown, in formats before 10.
+        Column("cached", "BOOLEAN"),
+        # Whether a reply that should repeat the cached one, and was requested again, does; null for others.
+        Column("as_before", "BOOLEAN"),
+    ),
+    has_rowid=False,
 )
 
-observations = _table(
+observations = Table(
     "observations",
-    *_unit_columns(),
-    sa.Column("metric", sa.String(200), primary_key=True),
-    # Null: the metric does not apply.
-    sa.Column("value", sa.Float),
-    sa.Column("is_bool", sa.Boolean, nullable=False),
-    sa.Column("label", sa.Text),
-    sa.Column("reason", sa.Text),
-    sqlite_with_rowid=False,
+    (
+        *_UNIT_COLUMNS,
+        Column("metric", "VARCHAR(200)", key=True),
+        # Null: the metric does not apply.
+        Column("value", "FLOAT"),
+        Column("is_bool", "BOOLEAN", required=True),
+        Column("label", "TEXT"),
+        Column("reason", "TEXT"),
+    ),
+    has_rowid=False,
 )
 
-lost = _table(
+lost = Table(
     "lost",
-    *_unit_columns(),
-    # Empty: the whole reply.
-    sa.Column("metric", sa.String(200), primary_key=True),
-    sa.Column("reason", sa.String(16), nullable=False),
-    sa.Column("detail", sa.Text),
-    sqlite_with_rowid=False,
+    (
+        *_UNIT_COLUMNS,
+        # Empty: the whole reply.
+        Column("metric", "VARCHAR(200)", key=True),
+        Column("reason", "VARCHAR(16)", required=True),
+        Column("detail", "TEXT"),
+    ),
+    has_rowid=False,
 )
 
-verdicts = _table(
+verdicts = Table(
     "verdicts",
-    sa.Column("experiment", sa.ForeignKey("experiments.id"), primary_key=True),
-    sa.Column("subject", sa.String(400), primary_key=True),
-    sa.Column("kind", sa.String(16), nullable=False),
-    sa.Column("state", sa.String(16), nullable=False),
-    sa.Column("proven", sa.Boolean, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
+    (
+        Column("experiment", "INTEGER", key=True, references="experiments"),
+        Column("subject", "VARCHAR(400)", key=True),
+        Column("kind", "VARCHAR(16)", required=True),
+        Column("state", "VARCHAR(16)", required=True),
+        Column("proven", "BOOLEAN", required=True),
+        Column("reason", "TEXT", required=True),
+    ),
 )
 
-reply_cache = _table(
+reply_cache = Table(
     "reply_cache",
-    # The SHA-256 of request, model and sample.
-    sa.Column("key", sa.String(64), primary_key=True),
-    sa.Column("identity", sa.Text, nullable=False),
-    sa.Column("created", sa.Float, nullable=False),
-    sa.Column("reply", sa.Text, nullable=False),
-    # The run that paid.
-    sa.Column("run", sa.String(32)),
-    # Null where `text_id` refers to it, or where `reply` has it, as in formats before 5.
-    sa.Column("text", sa.Text),
-    sa.Column("text_id", sa.LargeBinary(16)),
-    sa.Column("reasoning_id", sa.LargeBinary(16)),
+    (
+        # The SHA-256 of request, model and sample.
+        Column("key", "VARCHAR(64)", key=True),
+        Column("identity", "TEXT", required=True),
+        Column("created", "FLOAT", required=True),
+        Column("reply", "TEXT", required=True),
+        # The run that paid.
+        Column("run", "VARCHAR(32)"),
+        # Null where `text_id` refers to it, or where `reply` has it, as in formats before 5.
+        Column("text", "TEXT"),
+        Column("text_id", "BLOB"),
+        Column("reasoning_id", "BLOB"),
+    ),
 )
 
-known_adapters = _table(
+known_adapters = Table(
     "known_adapters",
-    # The SHA-256 of the adapter's settings.
-    sa.Column("settings", sa.String(64), primary_key=True),
-    sa.Column("identity", sa.Text, nullable=False),
-    sa.Column("files", sa.JSON, nullable=False),
-    sa.Column("seen", sa.Float, nullable=False),
+    (
+        # The SHA-256 of the adapter's settings.
+        Column("settings", "VARCHAR(64)", key=True),
+        Column("identity", "TEXT", required=True),
+        Column("files", "JSON", required=True),
+        Column("seen", "FLOAT", required=True),
+    ),
 )
 
-events = _table(
+events = Table(
     "events",
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("run", sa.String(32), nullable=False, index=True),
-    # The experiment's nodeid. Experiment, arm and sample are empty for an event that belongs to none.
-    sa.Column("experiment", sa.Text, nullable=False),
-    sa.Column("arm", sa.Text, nullable=False),
-    sa.Column("sample", sa.Text, nullable=False),
-    sa.Column("epoch", sa.Integer, nullable=False),
-    sa.Column("name", sa.String(40), nullable=False),
-    sa.Column("at", sa.Float, nullable=False),
-    sa.Column("seconds", sa.Float),
-    sa.Column("error", sa.Text),
-    sa.Column("input_tokens", sa.Integer),
-    sa.Column("output_tokens", sa.Integer),
-    sa.Column("first_token_s", sa.Float),
-    sa.Column("cost_usd", sa.Float),
-    # All other facts; null without any.
-    sa.Column("facts", sa.JSON(none_as_null=True)),
+    (
+        Column("id", "INTEGER", key=True, numbered=True),
+        Column("run", "VARCHAR(32)", required=True),
+        # The experiment's nodeid. Experiment, arm and sample are empty for an event that belongs to none.
+        Column("experiment", "TEXT", required=True),
+        Column("arm", "TEXT", required=True),
+        Column("sample", "TEXT", required=True),
+        Column("epoch", "INTEGER", required=True),
+        Column("name", "VARCHAR(40)", required=True),
+        Column("at", "FLOAT", required=True),
+        Column("seconds", "FLOAT"),
+        Column("error", "TEXT"),
+        Column("input_tokens", "INTEGER"),
+        Column("output_tokens", "INTEGER"),
+        Column("first_token_s", "FLOAT"),
+        Column("cost_usd", "FLOAT"),
+        # All other facts; null without any.
+        Column("facts", "JSON"),
+    ),
+    indexes=(("ix_events_run", "run"),),
 )
 
-decisions = _table(
+decisions = Table(
     "decisions",
-    sa.Column("run", sa.String(32), primary_key=True),
-    # The subject, such as the arms that a sweep drops at its looks.
-    sa.Column("subject", sa.String(200), primary_key=True),
-    # From 0, in the order in which they were made.
-    sa.Column("number", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("body", sa.JSON, nullable=False),
-    sqlite_with_rowid=False,
+    (
+        Column("run", "VARCHAR(32)", key=True),
+        # The subject, such as the arms that a sweep drops at its looks.
+        Column("subject", "VARCHAR(200)", key=True),
+        # From 0, in the order in which they were made.
+        Column("number", "INTEGER", key=True),
+        Column("body", "JSON", required=True),
+    ),
+    has_rowid=False,
 )
 
-training_sets = _table(
+training_sets = Table(
     "training_sets",
-    # The SHA-256 of the file.
-    sa.Column("sha256", sa.String(64), primary_key=True),
-    sa.Column("name", sa.Text, nullable=False),
-    sa.Column("created", sa.String(40), nullable=False),
-    sa.Column("card", sa.JSON, nullable=False),
-    # JSON Lines, compressed by zlib: one line for each line of the file.
-    sa.Column("origins", sa.LargeBinary, nullable=False),
+    (
+        # The SHA-256 of the file.
+        Column("sha256", "VARCHAR(64)", key=True),
+        Column("name", "TEXT", required=True),
+        Column("created", "VARCHAR(40)", required=True),
+        Column("card", "JSON", required=True),
+        # JSON Lines, compressed by zlib: one line for each line of the file.
+        Column("origins", "BLOB", required=True),
+    ),
 )
 
-store_key = _table(
+store_key = Table(
     "store_key",
-    # Always 1.
-    sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("key", sa.LargeBinary(32), nullable=False),
+    (
+        # Always 1.
+        Column("id", "INTEGER", key=True),
+        Column("key", "BLOB", required=True),
+    ),
 )
 
-ADDED: tuple[tuple[sa.Table | sa.Column[Any], ...], ...] = (
-    (reply_cache, known_adapters, events, arms.c.requests, arms.c.cache_hits, arms.c.cache_since),
-    (tags, runs.c.manifest),
+ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
+    (reply_cache, known_adapters, events, (arms, "requests"), (arms, "cache_hits"), (arms, "cache_since")),
+    (tags, (runs, "manifest")),
     (
-        *(samples.c.metadata, variants, repeats, arms.c.variant, arms.c.original),
-        *(messages, calls, reply_cache.c.run),
+        *((samples, "metadata"), variants, repeats, (arms, "variant"), (arms, "original")),
+        *(messages, calls, (reply_cache, "run")),
     ),
     (
-        *(texts, replies.c.text_id, calls.c.text_id, calls.c.reasoning_id),
-        *(reply_cache.c.text, reply_cache.c.text_id, reply_cache.c.reasoning_id),
+        *(texts, (replies, "text_id"), (calls, "text_id"), (calls, "reasoning_id")),
+        *((reply_cache, "text"), (reply_cache, "text_id"), (reply_cache, "reasoning_id")),
     ),
-    (repeats.c.training,),
+    ((repeats, "training"),),
     (decisions, training_sets),
-    (variants.c.name, variants.c.sha256, twins),
-    (store_key, tags.c.why),
-    (calls.c.answered_by, calls.c.cached, calls.c.as_before),
+    ((variants, "name"), (variants, "sha256"), twins),
+    (store_key, (tags, "why")),
+    ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 
@@ -353,14 +387,18 @@ Tables of features are in no format: a store that lacks them gets them when it i
 FORMAT = 1 + len(ADDED)
 """A store with a higher number belongs to a newer version; one with a lower number is upgraded."""
 
+# In this order: a table refers to earlier ones.
+_TABLES = (
+    *(store_format, runs, tags, samples, experiments, arms, variants, twins, repeats, texts, replies, messages, calls),
+    *(observations, lost, verdicts, reply_cache, known_adapters, events, decisions, training_sets, store_key),
+)
 
-def all_tables() -> Mapping[str, sa.Table]:
+
+def all_tables() -> Mapping[str, Table]:
     """Return all tables by name, with those of features."""
-    # Their modules, which import this one, enter them into the metadata.
-    load_rows("store_tables")
-    return metadata.tables
+    return {table.name: table for table in (*_TABLES, *feature_tables())}
 
 
-def feature_tables() -> list[sa.Table]:
+def feature_tables() -> list[Table]:
     """Return the tables of features."""
     return [table for _, table in load_rows("store_tables")]

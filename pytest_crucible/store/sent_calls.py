@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from sqlalchemy import Text, cast, select
-
 from pytest_crucible.backends.cache import without_credentials
 from pytest_crucible.records import Arm, ModelCall, Outcome, Plan, Sample
 from pytest_crucible.records.call_differences import SentCalls, SentComparison, arms_text
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, plain_or_repr
-from pytest_crucible.store import schema
 from pytest_crucible.store.rows import KnownTexts, call_form
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import form_key
@@ -66,15 +63,14 @@ def load_sent(store: RunStore, arm: int, own: str) -> dict[Place, SentCalls]:
 
 def load_paid_calls(store: RunStore, arm: int, own: str) -> dict[Place, tuple[SentCalls, str]]:
     """Return what was sent for each unit of an arm, and the run that has paid for the first call; empty for its own run."""
-    table = schema.calls.c
-    columns = (table.position, table.epoch, table.messages, cast(table.parameters, Text), table.paid_by)
-    query = select(*columns).where(table.arm == arm, table.member == "")
+    query = """
+        SELECT position, epoch, messages, parameters, paid_by FROM calls
+        WHERE arm = :arm AND member = '' ORDER BY position, epoch, call
+    """
     texts: dict[str | None, str] = {None: own, "null": own}
     shared: dict[SentCalls, SentCalls] = {}
     units: dict[Place, tuple[SentCalls, str]] = {}
-    for position, repeat, messages, parameters, paid_by in store.rows(
-        query.order_by(table.position, table.epoch, table.call)
-    ):
+    for position, repeat, messages, parameters, paid_by in store.rows(query, arm=arm):
         if parameters not in texts:
             texts[parameters] = canonical(json.loads(parameters))
         settings, place = texts[parameters], (position, repeat)
@@ -112,9 +108,7 @@ def sent_text(store: RunStore, experiment: int, plan: Plan) -> str:
 
     Those that adapters declare are left out.
     """
-    keys = dict(
-        store.rows(select(schema.arms.c.number, schema.arms.c.id).where(schema.arms.c.experiment == experiment))
-    )
+    keys = dict(store.rows("SELECT number, id FROM arms WHERE experiment = :experiment", experiment=experiment))
     own = [own_settings(arm) for arm in plan.arms]
     candidate, *others = (
         load_sent(store, keys[number], text) if number in keys else {} for number, text in enumerate(own)

@@ -18,12 +18,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, LargeBinary, Table, select
-
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.files import is_own_folder, own_folder, runtime_folder
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors, insert_many, redact_location
+from pytest_crucible.store.database import Connection, Database
+from pytest_crucible.store.opening import explain_errors, redact_location
+from pytest_crucible.store.table import Table
 
 Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 """A table, whether rows replace those with the same key, and the rows."""
@@ -53,7 +53,7 @@ def write_spill_file(location: str, key: bytes, run: str, rows: Iterable[Rows]) 
     return None
 
 
-def load_spill_files(engine: Engine, key: bytes, location: str) -> int:
+def load_spill_files(database: Database, key: bytes, location: str) -> int:
     """Enter the files of runs that this store has, and return how many there were. Raises StoreError."""
     loaded = 0
     for path in waiting_rows(location):
@@ -61,19 +61,19 @@ def load_spill_files(engine: Engine, key: bytes, location: str) -> int:
         # Another process was faster.
         with contextlib.suppress(FileNotFoundError):
             path.rename(ours)
-            loaded += _take(engine, key, location, ours, path.with_suffix(".jsonl"))
+            loaded += _take(database, key, location, ours, path.with_suffix(".jsonl"))
     return loaded
 
 
-def _take(engine: Engine, key: bytes, location: str, path: Path, original: Path) -> bool:
+def _take(database: Database, key: bytes, location: str, path: Path, original: Path) -> bool:
     try:
-        with explain_errors(redact_location(location)), engine.begin() as connection:
+        with explain_errors(redact_location(location)), database.begin() as connection:
             head, *lines = _read_signed(path, key)
             is_ours = _knows(connection, json.loads(head)["run"])
             for name, overwrite, many in map(json.loads, lines) if is_ours else ():
                 if (table := _TABLES.get(name)) is None:
                     raise ValueError(f"table {name!r} is not one that waits in files")
-                insert_many(connection, table, [_with_bytes(table, row) for row in many], over=overwrite)
+                connection.insert(table, [_with_bytes(table, row) for row in many], over=overwrite)
     except BaseException as error:
         path.rename(original)
         if isinstance(error, StoreError | ValueError | KeyError):
@@ -100,13 +100,13 @@ def _signature(key: bytes, body: str) -> str:
 
 def _with_bytes(table: Table, row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the row with the values of binary columns decoded: JSON holds them as base64 text."""
-    names = [name for name, value in row.items() if value is not None and isinstance(table.c[name].type, LargeBinary)]
+    names = [name for name, value in row.items() if value is not None and table.type_of(name) == "BLOB"]
     return {**row, **{name: base64.b64decode(row[name]) for name in names}} if names else row
 
 
 def _knows(connection: Connection, run: str) -> bool:
     """Return whether the store has the run. In a store that was created again, the same keys are other arms."""
-    return connection.execute(select(schema.runs.c.id).where(schema.runs.c.id == run)).first() is not None
+    return connection.first("SELECT id FROM runs WHERE id = :run", run=run) is not None
 
 
 def _folder_beside(location: str) -> Path:

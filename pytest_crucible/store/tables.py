@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from sqlalchemy import Float, ScalarSelect, String, and_, literal, null, select
-from sqlalchemy import Table as Stored
-
 from pytest_crucible.records import ColumnKind, ExportTable
 from pytest_crucible.records.datasets import LATE
 from pytest_crucible.store import schema
+from pytest_crucible.store.database import from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
 
 # Rows that are fetched at a time, so that a million of them never are in memory.
 _PART = 1000
 _PLACE: Mapping[str, ColumnKind] = {"run": "text", "experiment": "text", "arm": "text"}
-# The store's tables keep the column name of the first format.
-_STORED_AS = {"repeat": "epoch"}
 UNIT: Mapping[str, ColumnKind] = {
     **_PLACE,
     "sample": "text",
@@ -94,23 +91,21 @@ EVENTS: Mapping[str, ColumnKind] = {
 
 def observations(store: RunStore, run: str) -> ExportTable:
     """Return the table of all values, and after those of each arm its lost ones, with the reason in `lost`, details in `reason`."""
-    stored_values, lost = schema.observations, schema.lost
-    values = (
-        stored_values.c.metric,
-        stored_values.c.value,
-        stored_values.c.label,
-        stored_values.c.reason,
-        null().cast(String),
-    )
-    missing = (lost.c.metric, null().cast(Float), null().cast(String), lost.c.detail, lost.c.reason)
+    values = "observations.metric, observations.value, observations.label, observations.reason, NULL"
+    missing = "lost.metric, NULL, NULL, lost.detail, lost.reason"
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, arm in _arms(store, run):
-            for table, columns in ((stored_values, values), (lost, missing)):
+            for table, columns in ((schema.observations, values), (schema.lost, missing)):
                 for row in _units(store, table, arm, columns):
                     yield (*place, *row[:4], row[4] or None, *row[5:])
 
     return ExportTable(columns=OBSERVATIONS, rows=rows())
+
+
+_ANSWER = f"""{stored_text("replies")}, replies.input_tokens, replies.output_tokens, replies.latency_s, replies.finish,
+    replies.failure, replies.skipped, replies.detail, replies.started"""
+"""The columns of a reply from `text` on."""
 
 
 def replies(store: RunStore, run: str) -> ExportTable:
@@ -118,36 +113,35 @@ def replies(store: RunStore, run: str) -> ExportTable:
 
     `input` and `expected` are those that the reply is to: of the sample, or of its variant as it was sent.
     """
-    stored, samples = schema.replies.c, schema.samples.c
-    others = (stored[name] for name in list(REPLIES)[len(UNIT) + 3 :])
-    columns = (samples.input, samples.expected, stored_text(schema.replies), *others)
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, arm in _arms(store, run):
-            units = _twin_replies(store, arm, columns) if arm.sha256 else _units(store, schema.replies, arm, columns)
-            yield from ((*place, *row) for row in units)
+            units = (_twin_replies if arm.sha256 else _sample_replies)(store, arm)
+            for *values, skipped, detail, started in units:
+                yield (*place, *values, bool(skipped), detail, started)
 
     return ExportTable(columns=REPLIES, rows=rows())
 
 
-def _twin_replies(store: RunStore, arm: _Arm, columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """Yield the replies to the twins of samples, as `_units` does, with the twins' input and expected value."""
-    twins, stored, samples = schema.twins.c, schema.replies, schema.samples
-    of_unit = and_(twins.variant == arm.sha256, twins.position == stored.c.position)
-    of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == stored.c.position)
-    query = (
-        select(
-            *(samples.c.sample_id, samples.c.sample_group, stored.c.epoch + arm.first, literal(arm.variant, String)),
-            *(twins.facts, _sent_form(stored), samples.c.metadata, twins.input, twins.expected, *columns[2:]),
-        )
-        .select_from(stored.join(samples, of_sample).outerjoin(schema.twins, of_unit))
-        .where(stored.c.arm == arm.key)
-        .order_by(stored.c.position, stored.c.epoch)
-    )
-    for row in _read(store, query):
-        unit, (facts, form, metadata, input), others = row[:4], row[4:8], row[8:]
-        text = _sent_text(form, input, metadata) if (facts or {}).get(LATE) else input
-        yield (*unit, text, *others)
+def _sample_replies(store: RunStore, arm: _Arm) -> Iterator[tuple[Any, ...]]:
+    for row in _units(store, schema.replies, arm, f"samples.input, samples.expected, {_ANSWER}"):
+        yield (*row[:4], *map(from_json, row[4:6]), *row[6:])
+
+
+def _twin_replies(store: RunStore, arm: _Arm) -> Iterator[tuple[Any, ...]]:
+    """Yield the replies to the twins of samples, as `_sample_replies` does, with the twins' input and expected value."""
+    query = f"""
+        SELECT samples.sample_id, samples.sample_group, replies.epoch + :first, CAST(:variant AS TEXT),
+            twins.facts, {_SENT_FORM}, samples.metadata, twins.input, twins.expected, {_ANSWER}
+        FROM replies
+        JOIN samples ON samples.dataset = :dataset AND samples.position = replies.position
+        LEFT JOIN twins ON twins.variant = :sha256 AND twins.position = replies.position
+        WHERE replies.arm = :arm ORDER BY replies.position, replies.epoch
+    """
+    for row in _read(store, query, **arm._asdict()):
+        unit, (facts, form, metadata, input, expected), answer = row[:4], row[4:9], row[9:]
+        sent = _sent_input(from_json(facts) or {}, form, from_json(input), metadata)
+        yield (*unit, sent, from_json(expected), *answer)
 
 
 def repeats(store: RunStore, run: str) -> ExportTable:
@@ -166,18 +160,17 @@ def repeats(store: RunStore, run: str) -> ExportTable:
 
 def events(store: RunStore, run: str) -> ExportTable:
     """Return every stored event, in the order in which it was written."""
-    table = schema.events
-    query = (
-        select(*(table.c[_STORED_AS.get(name, name)] for name in EVENTS)).where(table.c.run == run).order_by(table.c.id)
-    )
-    return ExportTable(columns=EVENTS, rows=_read(store, query))
+    # The store's tables keep the column name of the first format.
+    columns = ", ".join("epoch" if name == "repeat" else name for name in EVENTS)
+    query = f"SELECT {columns} FROM events WHERE run = :run ORDER BY id"
+    rows = ((*row, from_json(facts)) for *row, facts in _read(store, query, run=run))
+    return ExportTable(columns=EVENTS, rows=rows)
 
 
 def labels(store: RunStore, run: str, metric: str) -> Iterator[tuple[Any, ...]]:
     """Yield the columns of a unit, and the text, of each value of a text metric."""
-    table = schema.observations
     for place, arm in _arms(store, run):
-        for *unit, name, text in _units(store, table, arm, (table.c.metric, table.c.label)):
+        for *unit, name, text in _units(store, schema.observations, arm, "observations.metric, observations.label"):
             if name == metric and text is not None:
                 yield (*place, *unit, text)
 
@@ -188,43 +181,45 @@ def variants(store: RunStore, run: str) -> ExportTable:
     A text that was written or found while the experiment ran is that of the stored request; None without one.
     A variant that does not apply to a sample has one row, without a reply and with the reason.
     """
-    twins, stored, samples = schema.twins.c, schema.replies, schema.samples
+    query = f"""
+        SELECT samples.sample_id, samples.sample_group, replies.epoch + :first, CAST(:variant AS TEXT),
+            twins.input, twins.facts, {_SENT_FORM}, samples.metadata,
+            {stored_text("replies")}, replies.failure, twins.reason
+        FROM twins
+        JOIN samples ON samples.dataset = :dataset AND samples.position = twins.position
+        LEFT JOIN replies ON replies.arm = :arm AND replies.position = twins.position
+        WHERE twins.variant = :sha256 ORDER BY twins.position, replies.epoch
+    """
 
     def rows() -> Iterator[tuple[Any, ...]]:
         for place, arm in _arms(store, run):
             if not arm.sha256:
                 continue
-            of_unit = and_(stored.c.arm == arm.key, stored.c.position == twins.position)
-            of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == twins.position)
-            query = (
-                select(
-                    *(samples.c.sample_id, samples.c.sample_group, stored.c.epoch + arm.first),
-                    *(literal(arm.variant, String), twins.input, twins.facts, stored_text(stored)),
-                    *(stored.c.failure, twins.reason, null().cast(String), _sent_form(stored), samples.c.metadata),
-                )
-                .select_from(schema.twins.join(samples, of_sample).outerjoin(stored, of_unit))
-                .where(twins.variant == arm.sha256)
-                .order_by(twins.position, stored.c.epoch)
-            )
-            for *unit, input, facts, reply, failure, reason, label, form, metadata in _read(store, query):
-                text = _sent_text(form, input, metadata) if (facts or {}).get(LATE) else input
-                yield (*place, *unit, text, (facts or {}).get("edits"), reply, failure, reason, label)
+            for *unit, input, stored_facts, form, metadata, reply, failure, reason in _read(
+                store, query, **arm._asdict()
+            ):
+                facts = from_json(stored_facts) or {}
+                sent = _sent_input(facts, form, from_json(input), metadata)
+                yield (*place, *unit, sent, facts.get("edits"), reply, failure, reason, None)
 
     return ExportTable(columns=VARIANTS, rows=rows())
 
 
-def _sent_form(replies: Stored) -> ScalarSelect[bytes]:
-    """Return the form of the request that a reply is to, or of the last one of a failed reply."""
-    calls, forms = schema.calls, schema.messages
-    of_reply = and_(*(calls.c[name] == replies.c[name] for name in ("arm", "position", "epoch")), calls.c.member == "")
-    query = select(forms.c.body).select_from(calls.join(forms, forms.c.id == calls.c.messages)).where(of_reply)
-    return query.order_by(calls.c.is_scored.desc(), calls.c.call.desc()).limit(1).scalar_subquery()
+_SENT_FORM = """(
+    SELECT messages.body FROM calls JOIN messages ON messages.id = calls.messages
+    WHERE calls.arm = replies.arm AND calls.position = replies.position AND calls.epoch = replies.epoch
+    AND calls.member = '' ORDER BY calls.is_scored DESC, calls.call DESC LIMIT 1
+)"""
+"""The form of the request that a reply is to, or of the last one of a failed reply."""
 
 
-def _sent_text(form: bytes | None, input: Any, metadata: Any) -> Any:
-    """Return the prompt of a request: a text or messages; None if it is not stored whole."""
+def _sent_input(facts: Mapping[str, Any], form: bytes | None, input: Any, metadata: str | None) -> Any:
+    """Return a twin's input as it was sent: a text or messages; None if what was made late is not stored whole."""
+    if not facts.get(LATE):
+        return input
     try:
-        return None if form is None else messages_of(unpack_form(form), sample_texts(input, metadata or {}))
+        texts = sample_texts(input, from_json(metadata) or {})
+        return None if form is None else messages_of(unpack_form(form), texts)
     except KeyError:
         # It refers to an earlier reply of the same sample.
         return None
@@ -240,9 +235,10 @@ TABLES: Mapping[str, Callable[[RunStore, str], ExportTable]] = {
 
 
 class _Arm(NamedTuple):
-    """One arm, on the original samples or on a variant of them."""
+    """One arm, on the original samples or on a variant of them; by name, the values of queries."""
 
-    key: int
+    arm: int
+    """Its key."""
     dataset: str
     """The SHA-256 of its samples."""
     first: int
@@ -264,21 +260,20 @@ def _arms(store: RunStore, run: str) -> Iterator[tuple[tuple[str, str, str], _Ar
                     yield (run, plan.nodeid, arm.name), _Arm(arm_key, plan.dataset_sha256, first, variant, sha256)
 
 
-def _units(store: RunStore, table: Stored, arm: _Arm, columns: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    samples = schema.samples
-    of_sample = and_(samples.c.dataset == arm.dataset, samples.c.position == table.c.position)
-    repeat = table.c.epoch + arm.first if arm.first else table.c.epoch
-    query = (
-        select(samples.c.sample_id, samples.c.sample_group, repeat, literal(arm.variant, String), *columns)
-        .select_from(table.join(samples, of_sample))
-        .where(table.c.arm == arm.key)
-        .order_by(*(column for column in table.primary_key if column.name != "arm"))
-    )
-    return _read(store, query)
+def _units(store: RunStore, table: Table, arm: _Arm, columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield sample, group, repeat and variant of each row of an arm, and the columns (SQL)."""
+    query = f"""
+        SELECT samples.sample_id, samples.sample_group, {table.name}.epoch + :first, CAST(:variant AS TEXT), {columns}
+        FROM {table.name}
+        JOIN samples ON samples.dataset = :dataset AND samples.position = {table.name}.position
+        WHERE {table.name}.arm = :arm
+        ORDER BY {", ".join(f"{table.name}.{name}" for name in table.key if name != "arm")}
+    """
+    return _read(store, query, **arm._asdict())
 
 
-def _read(store: RunStore, query: Any) -> Iterator[tuple[Any, ...]]:
+def _read(store: RunStore, query: str, **values: Any) -> Iterator[tuple[Any, ...]]:
     """Yield rows a part at a time, so that a large run never sits in memory."""
-    with store.connect() as connection:
-        for part in connection.execution_options(yield_per=_PART).execute(query).partitions():
-            yield from map(tuple, part)
+    with store.connect() as connection, connection.stream(query, **values) as rows:
+        while part := rows.fetchmany(_PART):
+            yield from part

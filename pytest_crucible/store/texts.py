@@ -24,12 +24,11 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Table, func, select
-
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.store import schema
 from pytest_crucible.store.redactors import SHORTEST
 from pytest_crucible.store.spill_file import Rows
+from pytest_crucible.store.table import Table
 
 
 def sanitize_text(text: str) -> str:
@@ -60,21 +59,21 @@ def refer_to_texts(tables: Iterable[Rows]) -> list[Rows]:
     return [(schema.texts, False, texts), *referring] if texts else referring
 
 
-def stored_text(table: Table) -> ColumnElement[Any]:
-    """Return the column `text` of a table, wherever the text is stored."""
-    return func.coalesce(table.c.text, referred_text(table.c.text_id)).label("text")
+def stored_text(table: str) -> str:
+    """Return the SQL for the column `text` of a table, wherever the text is stored."""
+    return f"COALESCE({table}.text, {referred_text(f'{table}.text_id')})"
 
 
-def referred_text(reference: ColumnElement[Any]) -> ColumnElement[Any]:
-    """Return the text that a column refers to."""
-    return select(schema.texts.c.body).where(schema.texts.c.id == reference).scalar_subquery()
+def referred_text(reference: str) -> str:
+    """Return the SQL for the text that a column refers to."""
+    return f"(SELECT texts.body FROM texts WHERE texts.id = {reference})"
 
 
 def _refer(table: Table, rows: Sequence[Any], ids: dict[str, bytes]) -> Sequence[Any]:
     # Most batches have only short texts and are left as they are.
-    if "text_id" in table.c and any(len(row.get("text") or "") >= SHORTEST for row in rows):
+    if "text_id" in table.names and any(len(row.get("text") or "") >= SHORTEST for row in rows):
         rows = [_with_long_text_apart(row, ids) for row in rows]
-    if "reasoning_id" in table.c and any(row.get("reasoning_id") for row in rows):
+    if "reasoning_id" in table.names and any(row.get("reasoning_id") for row in rows):
         rows = [{**row, "reasoning_id": _text_id(row["reasoning_id"], ids)} for row in rows]
     return rows
 

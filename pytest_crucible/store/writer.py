@@ -13,16 +13,15 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, Table, bindparam, case, delete, update
-from sqlalchemy.exc import DatabaseError, OperationalError
-
 from pytest_crucible.records import Emit, Event, Lost, Observation, Outcome
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import explain_errors, insert_many
+from pytest_crucible.store.database import Connection, Database
+from pytest_crucible.store.opening import explain_errors
 from pytest_crucible.store.rows import NOT_STORED, CallRows, StoredUnit, event_rows
 from pytest_crucible.store.spill_file import Rows
+from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import refer_to_texts, sanitize_text
 from pytest_crucible.store.written_rows import TABLES, WrittenRows
 
@@ -80,7 +79,7 @@ class Writer:
 
     def __init__(
         self,
-        engine: Engine,
+        database: Database,
         location: str,
         hide: Callable[[str], str],
         keep: Callable[[Sequence[Rows]], Path | None],
@@ -92,7 +91,7 @@ class Writer:
 
         `written` receives the rows that are committed.
         """
-        self._engine = engine
+        self._database = database
         self._hide, self._hide_id = hide, hide_id
         self._keep = keep
         self._calls = CallRows(hide, run)
@@ -132,7 +131,7 @@ class Writer:
     def remove_copied(self, arm: int, position: int, repeat: int) -> None:
         """Delete the rows of a unit that was copied from another run: it is sent again."""
         with self._lock:
-            self._waiting.removed.append({"of_arm": arm, "at_position": position, "at_epoch": repeat})
+            self._waiting.removed.append({"arm": arm, "position": position, "epoch": repeat})
             self._count_added(1)
 
     def put(self, table: Table, row: Row, *, overwrite: bool = False) -> None:
@@ -140,7 +139,7 @@ class Writer:
 
         Raises StoreError if an earlier write failed.
         """
-        key = row[table.columns[0].name]
+        key = row[table.names[0]]
         with self._lock:
             batch = self._waiting
             rows = batch.keyed.setdefault((table, overwrite), {})
@@ -191,7 +190,8 @@ class Writer:
         if not batch.count:
             batch.since = time.monotonic()
         batch.count += rows
-        if batch.count >= COMMIT_ROWS:
+        # Once a batch: an event that is set for each further row takes longer than adding it.
+        if batch.count - rows < COMMIT_ROWS <= batch.count:
             self._wake.set()
 
     def _raise_failure(self) -> None:
@@ -222,7 +222,7 @@ class Writer:
                 self._keep(batch.tables())
                 return
             with explain_errors(self._location):
-                is_new = _write(self._engine, batch)
+                is_new = _write(self._database, batch)
             if is_new:
                 self._written.add(batch.rows)
             else:
@@ -245,7 +245,8 @@ class Writer:
         tables = batch.tables()
         rows = quantity(sum(len(many) for _, _, many in tables), "row")
         # A damaged file raises a DatabaseError as such; rows that are invalid raise one of its subclasses.
-        is_database = isinstance(error.__cause__, OperationalError) or type(error.__cause__) is DatabaseError
+        driver, cause = self._database.driver, error.__cause__
+        is_database = isinstance(cause, driver.OperationalError) or type(cause) is driver.DatabaseError
         path = self._keep(tables) if is_database else None
         if path is None:
             return f"{rows} of this run not saved"
@@ -254,18 +255,17 @@ class Writer:
 
 def _in_order(table: Table, rows: list[Row]) -> list[Row]:
     """Return rows sorted by key; unsorted where the database assigns the keys."""
-    names = [column.name for column in table.primary_key]
-    return sorted(rows, key=itemgetter(*names)) if names[0] in rows[0] else rows
+    return sorted(rows, key=itemgetter(*table.key)) if table.key[0] in rows[0] else rows
 
 
-def _write(engine: Engine, batch: _Batch) -> bool:
+def _write(database: Database, batch: _Batch) -> bool:
     """Write a batch. Return whether all outcomes and events in it are new to the database."""
     is_new = True
-    with engine.begin() as connection:
+    with database.begin() as connection:
         if batch.removed:
             _remove_units(connection, batch.removed)
         for table, overwrite, many in batch.tables():
-            inserted = insert_many(connection, table, many, over=overwrite)
+            inserted = connection.insert(table, many, over=overwrite)
             is_new &= inserted == len(many) or table not in TABLES
     return is_new
 
@@ -273,14 +273,15 @@ def _write(engine: Engine, batch: _Batch) -> bool:
 def _remove_units(connection: Connection, units: list[Row]) -> None:
     """Delete all rows of some units, and count them no longer as copied."""
     for table in (schema.replies, schema.observations, schema.lost, schema.calls):
-        place = {"arm": "of_arm", "position": "at_position", "epoch": "at_epoch"}
-        where = (table.c[column] == bindparam(name) for column, name in place.items())
-        connection.execute(delete(table).where(*where), units)
-    arms = schema.arms.c
-    left = arms.reused_answers - 1
-    counted = update(schema.arms).where(arms.id == bindparam("of_arm"))
-    values = {"reused_answers": left, "reused_from": case((left > 0, arms.reused_from))}
-    connection.execute(counted.values(values), units)
+        of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
+        connection.execute_many(f"DELETE FROM {table.name} WHERE {of_unit}", units)
+    count_one_less = """
+        UPDATE arms SET
+            reused_answers = reused_answers - 1,
+            reused_from = CASE WHEN reused_answers > 1 THEN reused_from END
+        WHERE id = :arm
+    """
+    connection.execute_many(count_one_less, units)
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:

@@ -13,10 +13,9 @@ from math import isnan, nan
 from operator import itemgetter
 from typing import Any
 
-from sqlalchemy import Table
-
 from pytest_crucible.records import BUDGET, ArmEvents, ArmOutcomes, EventCount, Failure, ScoreColumns
 from pytest_crucible.store import schema
+from pytest_crucible.store.table import Table
 
 Place = tuple[str, str]
 """Nodeid of the experiment, name of the arm."""

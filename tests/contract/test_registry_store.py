@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
-from sqlalchemy import text
 
 from pytest_crucible.features.registry.records import LogEntry, Version
 from pytest_crucible.features.registry.rules import Note, change_state, promotion
@@ -107,8 +106,7 @@ EDITS = {
 @pytest.mark.parametrize(("edit", "row"), EDITS.values(), ids=EDITS)
 def test_an_edited_log_is_refused_with_the_number_of_the_row(store, edit, row):
     promote(store)
-    with store.engine.begin() as connection:
-        connection.execute(text(edit))
+    store.execute(edit)
 
     with pytest.raises(StoreError, match=f"^row {row} of the registry log does not match its hash: restore the store"):
         load_registry(store)
@@ -117,7 +115,6 @@ def test_an_edited_log_is_refused_with_the_number_of_the_row(store, edit, row):
 
 
 def test_an_edited_version_is_found(store):
-    with store.engine.begin() as connection:
-        connection.execute(text("UPDATE model_versions SET body = replace(body, 'v1.jsonl', 'v2.jsonl')"))
+    store.execute("UPDATE model_versions SET body = replace(body, 'v1.jsonl', 'v2.jsonl')")
 
     assert changed_versions(store, load_registry(store)) == ["claims@1"]

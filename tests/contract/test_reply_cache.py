@@ -11,11 +11,9 @@ from typing import Any
 
 import pytest
 from memory_replies import MemoryReplies
-from sqlalchemy import update
 
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter, ReplyCache
 from pytest_crucible.records import Reply
-from pytest_crucible.store import schema
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 
@@ -213,5 +211,4 @@ def test_an_unreadable_reply_is_a_miss_and_is_replaced(opening, damage):
 
 
 def spoil(cache: Any, damage: str) -> None:
-    with cache._store().engine.begin() as connection:
-        connection.execute(update(schema.reply_cache).values(reply=damage, text=None))
+    cache._store().execute("UPDATE reply_cache SET reply = :damage, text = NULL", damage=damage)

@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Table, func, select, update
 
 from pytest_crucible.records import (
     Arm,
@@ -39,10 +38,11 @@ from pytest_crucible.store.decisions import add_decision, load_decisions, set_de
 from pytest_crucible.store.events import load_events
 from pytest_crucible.store.history import add_tag, list_runs
 from pytest_crucible.store.outcomes import load_outcomes, reply_texts
-from pytest_crucible.store.prune import clear, find_prunable
+from pytest_crucible.store.prune import clear, find_prunable, redact_again
 from pytest_crucible.store.reused_outcomes import cached_replies, copy_outcomes, find_arm, reused_replies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import group_names, load_conversations, samples
+from pytest_crucible.store.table import Table
 
 SAMPLES = tuple(Sample(id=f"q{k}", input={"question": k}, expected=k, group="ab"[k % 2]) for k in range(4))
 PLAN = Plan(
@@ -109,9 +109,8 @@ def write(store: RunStore, arm: int, *units: tuple[Outcome, list[Observation], l
     writer.close()
 
 
-def rows(store: RunStore, table: Any, arm: int) -> int:
-    with store.engine.connect() as connection:
-        return int(connection.execute(select(func.count()).where(table.c.arm == arm)).scalar_one())
+def rows(store: RunStore, table: Table, arm: int) -> int:
+    return int(store.scalar(f"SELECT COUNT(*) FROM {table.name} WHERE arm = :arm", arm=arm))
 
 
 # -- runs and experiments -----------------------------------------------------------------------------------------
@@ -206,8 +205,7 @@ def test_an_input_that_is_not_json_is_kept_as_its_repr(store):
     begin(store, "run1")
     store.add_experiment("run1", PLAN, [Sample(id="q", input={1, 2})])
 
-    with store.engine.connect() as connection:
-        assert connection.execute(select(schema.samples.c.input)).scalar_one() == "{1, 2}"
+    assert store.scalar("SELECT input FROM samples") == '"{1, 2}"'
 
 
 def test_verdicts_are_stored_once(store):
@@ -216,9 +214,8 @@ def test_verdicts_are_stored_once(store):
     store.add_verdicts(experiment, [verdict])
     store.add_verdicts(experiment, [replace(verdict, state="missed")])
 
-    with store.engine.connect() as connection:
-        [row] = connection.execute(select(schema.verdicts)).all()
-    assert (row.subject, row.state, row.proven) == ("s", "met", True)
+    [row] = store.rows("SELECT subject, state, proven FROM verdicts")
+    assert row == ("s", "met", True)
 
 
 # -- kinds --------------------------------------------------------------------------------------------------------
@@ -448,9 +445,8 @@ def test_exported_rows_equal_the_stored_ones(store):
 
 def test_a_store_of_an_earlier_format_is_upgraded_where_it_is(store, location):
     enter_experiment(store)
-    with store.engine.begin() as connection:
-        schema.events.drop(connection)
-        connection.execute(update(schema.store_format).values(version=1))
+    store.execute("DROP TABLE events")
+    store.execute("UPDATE store_format SET version = 1")
     again = RunStore(location)
     writer = again.writer()
     writer.tell("run1", Event(name="vote", at=1.0))
@@ -648,15 +644,46 @@ def test_tagged_running_and_newest_runs_are_not_pruned(store):
 
 
 def test_old_cached_replies_are_pruned(store):
-    with store.engine.begin() as connection:
-        for key, created in (("old", 0.0), ("young", datetime.datetime(2026, 2, 28, tzinfo=datetime.UTC).timestamp())):
-            row = {"key": key, "identity": "i", "created": created, "reply": "{}"}
-            connection.execute(schema.reply_cache.insert(), row)
+    for key, created in (("old", 0.0), ("young", datetime.datetime(2026, 2, 28, tzinfo=datetime.UTC).timestamp())):
+        row = {"key": key, "identity": "i", "created": created, "reply": "{}"}
+        store.insert(schema.reply_cache, [row])
 
     clear_store(store, cache_days=10.0)
 
-    with store.engine.connect() as connection:
-        assert list(connection.execute(select(schema.reply_cache.c.key)).scalars()) == ["young"]
+    assert list(store.scalars("SELECT key FROM reply_cache")) == ["young"]
+
+
+def test_a_run_is_redacted_again_and_other_runs_keep_their_texts(store):
+    samples = [Sample(id="q", input={"of": "Ann"}, expected=5, metadata={"by": ["Ann", 1.5]})]
+    long = "Ann said so. " * 20
+    for run in ("run0", "run1"):
+        begin(store, run)
+        experiment = store.add_experiment(run, PLAN, samples)
+        arm = store.add_arm(experiment, 0, "v2", run)
+        outcome, _, _ = call_with(0, "Who? Ann?", reply=long, reasoning=long)
+        unit = outcome.unit
+        writer = store.writer()
+        writer.add(outcome, arm, [Observation(unit, "exact", True), Observation(unit, "who", "Ann")], [])
+        writer.tell(run, Event(name="vote", at=1.0, facts={"by": "Ann"}))
+        writer.close()
+    for key, reply in (("hers", "Ann"), ("others", "Bob")):
+        row = {"key": key, "identity": "i", "created": 0.0, "reply": "{}", "text": reply, "run": "run1"}
+        store.insert(schema.reply_cache, [row])
+
+    redact_again(store, "run1", lambda text: text.replace("Ann", "(name)"))
+
+    [reply] = tables.replies(store, "run1").rows
+    assert reply[7:10] == ({"of": "(name)"}, 5, f"{long}0".replace("Ann", "(name)"))
+    assert [row[7:11] for row in tables.observations(store, "run1").rows] == [
+        ("exact", 1.0, None, None),
+        ("who", None, "(name)", None),
+    ]
+    assert [row[-1] for row in tables.events(store, "run1").rows] == [{"by": "(name)"}]
+    [talk] = load_conversations(store, experiment, replace(PLAN, arms=PLAN.arms[:1]), 0)
+    assert [(call.messages, call.reasoning) for call in talk.calls] == [("Who? (name)?", long.replace("Ann", "(name)"))]
+    assert list(store.scalars("SELECT key FROM reply_cache")) == ["others"]
+    [row] = tables.replies(store, "run0").rows
+    assert row[9] == f"{long}0"
 
 
 # -- the reply cache ----------------------------------------------------------------------------------------------
@@ -685,8 +712,7 @@ def test_an_arm_without_cached_replies_has_no_cache_counts(store):
 
 
 def test_a_store_of_a_newer_version_is_left_alone(store, location):
-    with store.engine.begin() as connection:
-        connection.execute(update(schema.store_format).values(version=schema.FORMAT + 1))
+    store.execute("UPDATE store_format SET version = :version", version=schema.FORMAT + 1)
 
     with pytest.raises(StoreError) as raised:
         RunStore(location)
@@ -698,27 +724,25 @@ def test_a_store_of_a_newer_version_is_left_alone(store, location):
 
 def test_a_store_of_an_earlier_version_gets_the_missing_tables_and_columns(store, location):
     experiment, _ = enter_experiment(store)
-    with store.engine.begin() as connection:
-        for rows in (addition for additions in reversed(schema.ADDED) for addition in additions):
-            if isinstance(rows, Table):
-                rows.drop(connection)
-            else:
-                connection.exec_driver_sql(f"ALTER TABLE {rows.table.name} DROP COLUMN {rows.name}")
-        connection.execute(update(schema.store_format).values(version=1))
+    for addition in (addition for additions in reversed(schema.ADDED) for addition in additions):
+        if isinstance(addition, Table):
+            store.execute(f"DROP TABLE {addition.name}")
+        else:
+            table, column = addition
+            store.execute(f"ALTER TABLE {table.name} DROP COLUMN {column}")
+    store.execute("UPDATE store_format SET version = 1")
 
     again = RunStore(location)
     again.add_requests("run1", PLAN.nodeid, "v2", requests=5, hits=4, since=1e9)
     replies = cached_replies(again, experiment)
-    with again.engine.connect() as connection:
-        formats = connection.execute(select(schema.store_format.c.version)).scalars().all()
+    formats = list(again.scalars("SELECT version FROM store_format"))
     again.close()
     assert (formats, replies["v2"].replies) == ([schema.FORMAT], 4)
 
 
 def test_a_half_created_store_is_completed(store, location):
-    with store.engine.begin() as connection:
-        schema.observations.drop(connection)
-        connection.execute(schema.store_format.delete())
+    store.execute("DROP TABLE observations")
+    store.execute("DELETE FROM store_format")
 
     again = RunStore(location)
     experiment, arm = enter_experiment(again)
@@ -790,9 +814,7 @@ def test_a_message_is_deleted_with_the_last_call_that_refers_to_it(store):
     at = datetime.datetime(2030, 1, 1, tzinfo=datetime.UTC)
     clear(store, find_prunable(store, at=at, keep_runs=1, keep_days=1, cache_days=None))
 
-    with store.engine.connect() as connection:
-        bodies = connection.execute(select(schema.messages.c.body)).scalars().all()
-    assert list(map(bytes, bodies)) == [b'"in both runs"']
+    assert list(store.scalars("SELECT body FROM messages")) == [b'"in both runs"']
 
 
 def test_a_decision_is_made_once(store):

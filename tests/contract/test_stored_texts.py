@@ -11,12 +11,11 @@ from dataclasses import replace
 
 import pytest
 from plan_builders import plan_of
-from sqlalchemy import select
 
 from pytest_crucible.backends.cache import CachedReply
 from pytest_crucible.records import Draws, ModelCall, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.redaction import hider
-from pytest_crucible.store import schema, tables
+from pytest_crucible.store import tables
 from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.prune import clear, find_prunable
 from pytest_crucible.store.redactors import SHORTEST
@@ -76,8 +75,7 @@ def write(store: RunStore, arm: int, *replies: Reply) -> None:
 
 
 def stored_texts(store: RunStore) -> list[str]:
-    with store.engine.connect() as connection:
-        return sorted(connection.execute(select(schema.texts.c.body)).scalars())
+    return sorted(store.scalars("SELECT body FROM texts"))
 
 
 def collect(store: RunStore, *, keep_runs: int, cache_days: float | None) -> None:
@@ -186,8 +184,7 @@ def test_a_reply_that_is_not_written_yet_is_returned_whole(store):
 
 def test_a_cached_reply_without_its_text_is_a_miss_until_rewritten(store):
     cache(store, Reply(text=LONG))
-    with store.engine.begin() as connection:
-        connection.execute(schema.texts.delete())
+    store.execute("DELETE FROM texts")
 
     assert load_cached(store) is None
     cache(store, Reply(text=LONG))

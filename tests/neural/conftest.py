@@ -6,7 +6,6 @@ import jsonschema  # noqa: F401
 import scipy.optimize
 import scipy.special
 import scipy.stats  # noqa: F401
-import sqlalchemy.dialects.sqlite  # noqa: F401
 
 import pytest_crucible.report.json
 import pytest_crucible.runs.evaluate

@@ -20,11 +20,11 @@ IMPATIENT = """
 
     import pytest
 
-    from pytest_crucible.store import engine, runs
+    from pytest_crucible.store import opening, runs
 
     def pytest_configure(config):
         patch = pytest.MonkeyPatch()
-        patch.setattr(runs, "open_engine", functools.partial(engine.open_engine, busy_s=0.5))
+        patch.setattr(runs, "open_database", functools.partial(opening.open_database, busy_s=0.5))
         config.add_cleanup(patch.undo)
 """
 SCRIPTS = """

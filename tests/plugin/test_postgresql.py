@@ -77,7 +77,7 @@ def test_eight_workers_and_two_processes_write_at_once_and_nothing_is_lost_or_do
         ),
         (
             "postgresql://me:planted-word@[broken/runs",
-            "run store 'postgresql://(key hidden)@*broken/runs' cannot be reached: the host does not exist: check the URL",
+            "run store 'postgresql://(key hidden)@*broken/runs' is not a database that can be reached: write a path, or a URL *",
         ),
     ],
     ids=["no server", "no URL"],

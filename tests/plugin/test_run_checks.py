@@ -132,6 +132,18 @@ def test_the_table_stands_before_the_verdicts_only_where_something_is_wrong(serv
     loud.stdout.fnmatch_lines(["what was measured*", "*", f"test_sums: {ONE}", "target*"])
 
 
+def test_a_quiet_session_shows_each_problem_in_one_line(served, server, monkeypatch):
+    monkeypatch.setenv("EFFORT", "1")
+    warned = served.run(*BOTH, "-q")
+    warned.stdout.fnmatch_lines(["test_sums.py::test_sums: the test sent different reasoning_effort (*"])
+
+    answer_as_one(served, server)
+    failed = served.run(*BOTH, "-q", "--crucible-cache=off", "--crucible-fresh")
+    # The verdicts have it as their reason.
+    failed.stdout.fnmatch_lines([f"test_sums.py::test_sums::what was measured (equal replies): missed: {ONE}"])
+    failed.stdout.no_fnmatch_line(f"test_sums.py::test_sums: *{ONE}*")
+
+
 def test_a_project_sets_how_severe_a_check_is(served, server):
     answer_as_one(served, server)
     served.pytester.makefile(".ini", pytest="[pytest]\ncrucible_checks_of_runs = equal replies: warn")
@@ -182,6 +194,21 @@ def test_parameters_that_only_the_test_passes_are_named_where_arms_differ(served
             "*the test sent different reasoning_effort (reasoning_effort: v2 high, v1 low), and no adapter declares it*",
         ]
     )
+
+
+def test_compare_of_two_runs_takes_the_difference_that_it_is_about(served, server, monkeypatch):
+    monkeypatch.setenv("EFFORT", "1")
+    for name in ("v2", "v1"):
+        served.run(f"--crucible-adapter={name}")
+    newest, oldest = (row["id"] for row in json.loads(served.command("runs", "list", "--json").stdout.str()))
+
+    served.command("compare", oldest, newest).stdout.fnmatch_lines(
+        ["*the test sent different reasoning_effort (*", "comparison*"]
+    )
+
+    declared = served.command("compare", oldest, newest, "--arms-differ-in=reasoning_effort", "-v")
+    declared.stdout.fnmatch_lines(["sent *differs: reasoning_effort (declared)"])
+    declared.stdout.no_fnmatch_line("*the test sent different*")
 
 
 def test_prompts_that_only_the_test_makes_different_are_named(served, server):

@@ -40,7 +40,9 @@ def parse_reply(
 ) -> Reply:
     """Return the first choice, with the others as alternatives. Raises Retryable if the response has no choice."""
     try:
-        choices = sorted(answer["choices"], key=lambda choice: choice.get("index") or 0)
+        choices = answer["choices"]
+        if len(choices) > 1:
+            choices = sorted(choices, key=lambda choice: choice.get("index") or 0)
         first, *others = [_choice_fields(choice) for choice in choices]
     except (KeyError, TypeError, ValueError, AttributeError):
         raise Retryable(f"{where} responded without a choice", kind="garbage") from None
@@ -70,7 +72,8 @@ def server_version(headers: Mapping[str, str]) -> str:
     >>> server_version({"server": "uvicorn", "openai-version": "2020-10-01", "date": "today"})
     'openai-version: 2020-10-01, server: uvicorn'
     """
-    named = (name for name in sorted(headers) if name == "server" or name.endswith("-version"))
+    named = [name for name in headers if name == "server" or name.endswith("-version")]
+    named.sort()
     return ", ".join(f"{name}: {headers[name][:_LONGEST_VERSION]}" for name in named)
 
 

@@ -12,6 +12,7 @@ from pytest_crucible.features.row import Placed
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_crucible.records import Plan
     from pytest_crucible.session.collect import ExperimentCollection
 
 _STRICT = (
@@ -39,7 +40,11 @@ def pytest_crucible_metrics() -> dict[str, str]:
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"findings": Placed(250, "pytest_crucible.features.cns3.antagonist_section")}
+    return {"findings": Placed(250, "pytest_crucible.features.cns3.antagonist_section", _has_findings)}
+
+
+def _has_findings(plan: Plan) -> bool:
+    return plan.may_have("antagonist_findings")
 
 
 def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:

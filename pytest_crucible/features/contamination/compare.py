@@ -20,8 +20,9 @@ from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.adapters.training_files import find_file, suite_folders, training_files
 from pytest_crucible.datasets import identify
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
-from pytest_crucible.datasets.columns import Table, iterate_fields, text_of
+from pytest_crucible.datasets.columns import Table
 from pytest_crucible.datasets.expectation import check_flag, check_number, row_check
+from pytest_crucible.datasets.packed import iterate_fields, text_of
 from pytest_crucible.features.contamination.matching import (
     NEAR_MATCH,
     OVERLAPS,

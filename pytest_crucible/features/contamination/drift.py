@@ -14,9 +14,10 @@ import numpy as np
 from scipy import sparse
 
 from pytest_crucible.datasets.check import Check, CheckContext, Finder, Finding
-from pytest_crucible.datasets.columns import Column, MissingColumn, Table, iterate_fields, pack_if_many
+from pytest_crucible.datasets.columns import Column, MissingColumn, Table
 from pytest_crucible.datasets.expectation import check_choice, check_flag, check_share, column_check
 from pytest_crucible.datasets.load import file_source
+from pytest_crucible.datasets.packed import iterate_fields, pack_if_many
 from pytest_crucible.datasets.similar import Vocabulary, split_words
 from pytest_crucible.features.contamination.compare import open_embed
 from pytest_crucible.records import Sample

@@ -23,7 +23,7 @@ from pytest_crucible.backends.context import BackendContext
 from pytest_crucible.backends.protocol import ScoresPrompts
 from pytest_crucible.commands.options import load_dataset
 from pytest_crucible.commands.tinker import project_services
-from pytest_crucible.datasets.columns import text_of
+from pytest_crucible.datasets.packed import text_of
 from pytest_crucible.records import Adapter, Sample
 from pytest_crucible.records.errors import BackendError, DatasetError, SpecError
 from pytest_crucible.records.object_reference import import_from_here

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -34,11 +34,19 @@ CHECKS = tuple((home, tuple(f"expect_{name}" for name in names.split())) for hom
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"data_checks": Placed(140, "pytest_crucible.features.data_checks.section")}
+    return {
+        "data_checks": Placed(
+            140, "pytest_crucible.features.data_checks.section", lambda plan: "checks" in plan.features
+        )
+    }
 
 
 def pytest_crucible_commands() -> dict[str, str]:
-    return {"data check": "pytest_crucible.features.data_checks.command:check_dataset"}
+    return {
+        "data check": Command(
+            "pytest_crucible.features.data_checks.command:check_dataset", "The standard data checks on a dataset."
+        )
+    }
 
 
 def pytest_crucible_profile(name: str, samples: Sequence[Sample]) -> View:
@@ -48,10 +56,9 @@ def pytest_crucible_profile(name: str, samples: Sequence[Sample]) -> View:
 
 
 def pytest_crucible_open(session: CrucibleSession) -> None:
-    """Register the plugin that reports the checks. In a controller of xdist it reports those of workers."""
-    from pytest_crucible.features.data_checks.session_checks import open_checks
-
-    session.config.pluginmanager.register(open_checks(session), PLUGIN)
+    """Register the plugin of checks where tests without any need it, and in a controller of xdist, which collects no tests."""
+    if session.settings.option("checks") == "only" or session.config.pluginmanager.hasplugin("dsession"):
+        _open_plugin(session)
 
 
 def pytest_crucible_check_item(item: pytest.Item, is_experiment: bool) -> str:
@@ -77,10 +84,11 @@ def pytest_crucible_select(data: ExperimentData) -> None:
     """Run the checks of an experiment; those that drop samples run first, because the others judge the rest."""
     if data.item.get_closest_marker("data_check") is not None:
         from pytest_crucible.features.data_checks.session_checks import data_checks
+        from pytest_crucible.session.session import session_of
 
-        checks, plugin = data_checks(data.item), _plugin(data.item.config)
-        if plugin is not None:
-            plugin.check_data(data, checks)
+        checks, session = data_checks(data.item), session_of(data.item.config)
+        if session is not None:
+            _open_plugin(session).check_data(data, checks)
 
 
 def pytest_crucible_demands(item: pytest.Function, settings: Settings) -> dict[str, str]:
@@ -104,6 +112,17 @@ def pytest_crucible_count_reports(config: pytest.Config) -> int:
 
 def _plugin(config: pytest.Config) -> CheckItems | None:
     plugin: CheckItems | None = config.pluginmanager.get_plugin(PLUGIN)
+    return plugin
+
+
+def _open_plugin(session: CrucibleSession) -> CheckItems:
+    """Return the plugin that runs and reports the checks of a session, registered when it is first needed."""
+    plugin = _plugin(session.config)
+    if plugin is None:
+        from pytest_crucible.features.data_checks.session_checks import open_checks
+
+        plugin = open_checks(session)
+        session.config.pluginmanager.register(plugin, PLUGIN)
     return plugin
 
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pytest_crucible.records import Claim, Note, Row, Table, View
 from pytest_crucible.records.datasets import CheckResult
 from pytest_crucible.records.plan import PlanValue
-from pytest_crucible.sections.inputs import SectionInputs
 from pytest_crucible.stats.number_format import quantity
+
+if TYPE_CHECKING:
+    from pytest_crucible.sections.inputs import SectionInputs
 
 RESULTS = PlanValue[tuple[CheckResult, ...]]("checks", tuple[CheckResult, ...], ())
 """The results of the data checks. One that failed keeps the experiment from sending anything."""

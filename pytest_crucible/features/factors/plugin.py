@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"variance": Placed(110, "pytest_crucible.features.factors.section")}
+    return {"variance": Placed(110, "pytest_crucible.features.factors.section", lambda plan: bool(plan.random_factors))}
 
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:

@@ -16,14 +16,6 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pytest_crucible.features.judges.votes import (
-    Combine,
-    Votes,
-    check_votes,
-    combined_value,
-    leading_verdicts,
-    request_votes,
-)
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
 from pytest_crucible.metrics.models.scorers import (
     DATA,
@@ -33,6 +25,14 @@ from pytest_crucible.metrics.models.scorers import (
     current_reply,
     judge,
     wrap_in_tags,
+)
+from pytest_crucible.metrics.models.votes import (
+    Combine,
+    Votes,
+    check_votes,
+    combined_value,
+    leading_verdicts,
+    request_votes,
 )
 from pytest_crucible.metrics.text import NO_EXPECTED
 from pytest_crucible.records import CLEAN, HUMAN, ORDERS, VOTES, MetricFacts, Reply, Sample

@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
+    from pytest_crucible.records import Plan
     from pytest_crucible.session.experiment import Announcement
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"judges": Placed(160, "pytest_crucible.features.judges.section")}
+    return {"judges": Placed(160, "pytest_crucible.features.judges.section", _has_judges)}
+
+
+def _has_judges(plan: Plan) -> bool:
+    """Return whether judges may leave evidence about themselves, as metrics beside their own."""
+    from pytest_crucible.records.measures import HUMAN, ORDERS, VOTES
+
+    return plan.open_metrics or any(facts.name.endswith((HUMAN, ORDERS, VOTES)) for facts in plan.metrics)
 
 
 def pytest_crucible_announce(announcement: Announcement) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible import stats
-from pytest_crucible.features.judges.votes import is_tied
+from pytest_crucible.metrics.models.votes import is_tied
 from pytest_crucible.records import (
     HUMAN,
     ORDERS,

@@ -7,8 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import func, select
-
 from pytest_crucible import gate
 from pytest_crucible.analyse.analysis import clusters_of, metric_facts
 from pytest_crucible.analyse.many_arms import ManyArms, compare_many_arms
@@ -19,7 +17,6 @@ from pytest_crucible.records import Analysis, Arm, MetricFacts, Plan, Verdict
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.evaluate import analyse_run, analysis_inputs
 from pytest_crucible.runs.plugins import installed_extensions
-from pytest_crucible.store import schema
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
@@ -120,13 +117,12 @@ def _stored_verdicts(store: RunStore, run: str) -> list[Verdict]:
 
 def _oldest_answer(store: RunStore, run: str, started: str) -> str:
     """Return the time of the oldest reply in any arm; the start of the run where no reply has a time."""
-    arms, replies = schema.arms, schema.replies
-    of_run = select(arms.c.id).join(schema.experiments, schema.experiments.c.id == arms.c.experiment)
-    of_run = of_run.where(schema.experiments.c.run == run)
-    with store.connect() as connection:
-        # A copied reply has the time of its original; of cached ones the arm has the oldest.
-        copied = connection.execute(select(func.min(replies.c.started)).where(replies.c.arm.in_(of_run))).scalar()
-        cached = connection.execute(select(func.min(arms.c.cache_since)).where(arms.c.id.in_(of_run))).scalar()
+    of_run = (
+        "SELECT arms.id FROM arms JOIN experiments ON experiments.id = arms.experiment WHERE experiments.run = :run"
+    )
+    # A copied reply has the time of its original; of cached ones the arm has the oldest.
+    copied = store.scalar(f"SELECT MIN(started) FROM replies WHERE arm IN ({of_run})", run=run)
+    cached = store.scalar(f"SELECT MIN(cache_since) FROM arms WHERE id IN ({of_run})", run=run)
     times = [datetime.datetime.fromisoformat(started).timestamp(), *(time for time in (copied, cached) if time)]
     return datetime.datetime.fromtimestamp(min(times), datetime.UTC).isoformat(timespec="seconds")
 

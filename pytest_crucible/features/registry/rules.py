@@ -16,8 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sqlalchemy import select
-
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.features.registry.records import Action, GateEntry, LogEntry, Version, VersionState, is_version_arm
 from pytest_crucible.features.registry.store import (
@@ -32,7 +30,7 @@ from pytest_crucible.records import Arm, Plan, Verdict
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.stats.number_format import quantity
-from pytest_crucible.store import schema
+from pytest_crucible.store.database import from_json, json_part
 from pytest_crucible.store.history import arms_with_new_replies
 from pytest_crucible.store.runs import RunStore
 
@@ -315,14 +313,12 @@ def alpha_of_look(era_alpha: float, look: int) -> float:
 
 def era_runs(store: RunStore, production: Version) -> list[str]:
     """Return the runs that brought new answers of a candidate against this version, in the order in which they began."""
-    experiments, arms = schema.experiments, schema.arms
-    query = (
-        select(experiments.c.run, experiments.c.plan["arms"], arms.c.id)
-        .join(arms, arms.c.experiment == experiments.c.id)
-        .where(arms.c.number == 0)
-        .order_by(experiments.c.id)
-    )
-    compared = [(run, key) for run, plan, key in store.rows(query) if _is_in_era(plan, production)]
+    query = f"""
+        SELECT experiments.run, {json_part("experiments.plan", "arms", is_sqlite=store.database.is_sqlite)}, arms.id
+        FROM experiments JOIN arms ON arms.experiment = experiments.id
+        WHERE arms.number = 0 ORDER BY experiments.id
+    """
+    compared = [(run, key) for run, arms, key in store.rows(query) if _is_in_era(from_json(arms), production)]
     new = arms_with_new_replies(store, [key for _, key in compared])
     return list(dict.fromkeys(run for run, key in compared if key in new))
 

@@ -9,68 +9,13 @@ from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from sqlalchemy import (
-    Column,
-    Connection,
-    Integer,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-    func,
-    insert,
-    literal,
-    select,
-    union_all,
-    update,
-)
-from sqlalchemy.exc import IntegrityError
-
 from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version, VersionState
+from pytest_crucible.features.registry.tables import registry_head
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import canonical, from_plain, to_plain
-from pytest_crucible.store.engine import insert_or_ignore
+from pytest_crucible.store.database import Connection
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.schema import LONGEST_TAG, metadata
-
-# A registered version never changes: its state is in the log.
-model_versions = Table(
-    "model_versions",
-    metadata,
-    Column("id", Integer, primary_key=True),
-    Column("model", String(LONGEST_TAG), nullable=False),
-    # From 1, in the order of registration.
-    Column("number", Integer, nullable=False),
-    # The SHA-256 of identity and parameters: an adapter that is registered again has the same number.
-    Column("key", String(64), nullable=False),
-    # JSON as it was hashed: adapter table, identity, weights, lineage.
-    Column("body", Text, nullable=False),
-    UniqueConstraint("model", "number"),
-    UniqueConstraint("model", "key"),
-)
-
-# Only grows. Each row's digest covers the row before, so that a changed row does not match.
-registry_log = Table(
-    "registry_log",
-    metadata,
-    # From 1, without gaps.
-    Column("number", Integer, primary_key=True, autoincrement=False),
-    # JSON as it was hashed.
-    Column("body", Text, nullable=False),
-    Column("digest", String(64), nullable=False),
-)
-
-# The last row of the log. A transition replaces the row that it has read: of two at once, one finds it and wins.
-registry_head = Table(
-    "registry_head",
-    metadata,
-    Column("id", Integer, primary_key=True, autoincrement=False),
-    Column("number", Integer, nullable=False),
-    Column("digest", String(64), nullable=False),
-)
-
-TABLES = (model_versions, registry_log, registry_head)
 
 
 @dataclass(frozen=True)
@@ -119,13 +64,11 @@ def add_version(store: RunStore, registry: StoredRegistry, version: Version, ent
     body, key = _to_stored_text(store, version), version_key(version.identity, version.adapter.parameters)
     row = {"model": version.model, "number": version.number, "key": key, "body": body}
     bodies = [_to_stored_text(store, replace(entry, digest=_digest(body)))]
-    try:
-        with store.begin() as connection:
-            if not append_rows(connection, registry.head, bodies):
-                return False
-            connection.execute(insert(model_versions), row)
-    except IntegrityError:
-        return False
+    statement = "INSERT INTO model_versions (model, number, key, body) VALUES (:model, :number, :key, :body)"
+    with store.begin() as connection:
+        if not append_rows(connection, registry.head, bodies):
+            return False
+        connection.execute(statement, **row)
     return True
 
 
@@ -143,14 +86,14 @@ def check_row(store: RunStore, registry: StoredRegistry, version: Version) -> No
 
 def find_number(store: RunStore, model: str, key: str) -> int | None:
     """Return the number of the version with this key; None if it is not registered."""
-    columns = model_versions.c
-    number = store.scalar(select(columns.number).where(columns.model == model, columns.key == key))
+    query = "SELECT number FROM model_versions WHERE model = :model AND key = :key"
+    number = store.scalar(query, model=model, key=key)
     return None if number is None else int(number)
 
 
 def next_number(store: RunStore, model: str) -> int:
     """Return the number of a model's next version."""
-    last = store.scalar(select(func.max(model_versions.c.number)).where(model_versions.c.model == model))
+    last = store.scalar("SELECT MAX(number) FROM model_versions WHERE model = :model", model=model)
     return (last or 0) + 1
 
 
@@ -162,17 +105,14 @@ def load_version(store: RunStore, model: str, number: int) -> Version | None:
 
 def load_versions(store: RunStore, keys: Iterable[str] | None = None) -> list[Version]:
     """Return all versions, or those with one of these keys, by model and number."""
-    columns = model_versions.c
-    query = select(columns.body).order_by(columns.model, columns.number)
-    if keys is not None:
-        query = query.where(columns.key.in_(list(keys)))
-    return [from_plain(Version, json.loads(body)) for body in store.scalars(query)]
+    named = "" if keys is None else "WHERE key IN (:keys)"
+    query = f"SELECT body FROM model_versions {named} ORDER BY model, number"
+    return [from_plain(Version, json.loads(body)) for body in store.scalars(query, keys=list(keys or ()))]
 
 
 def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
     """Return the versions whose stored row is not the one that the log registered: changed, removed or added by hand."""
-    columns = model_versions.c
-    rows = list(store.rows(select(columns.model, columns.number, columns.body)))
+    rows = store.rows("SELECT model, number, body FROM model_versions")
     stored = {f"{model}@{number}": _digest(body) for model, number, body in rows}
     logged = {entry.version: entry.digest for entry in registry.entries if entry.action == "register"}
     return sorted(name for name in {*stored, *logged} if stored.get(name) != logged.get(name))
@@ -180,7 +120,7 @@ def changed_versions(store: RunStore, registry: StoredRegistry) -> list[str]:
 
 def runs_in_log(store: RunStore) -> set[str]:
     """Return the runs that the log names as proof, which must be kept."""
-    bodies = store.scalars(select(registry_log.c.body))
+    bodies = store.scalars("SELECT body FROM registry_log")
     return {run for body in bodies if (run := json.loads(body).get("run"))}
 
 
@@ -190,8 +130,8 @@ def _to_stored_text(store: RunStore, record: LogEntry | GateEntry | Version) -> 
 
 
 def _body(store: RunStore, model: str, number: int) -> str | None:
-    columns = model_versions.c
-    body: str | None = store.scalar(select(columns.body).where(columns.model == model, columns.number == number))
+    query = "SELECT body FROM model_versions WHERE model = :model AND number = :number"
+    body: str | None = store.scalar(query, model=model, number=number)
     return body
 
 
@@ -231,13 +171,13 @@ EMPTY = Head(0, "")
 
 def read_log(connection: Connection) -> tuple[list[LogRow], Head]:
     """Return all rows of the log in their order, and the head."""
-    log, head = registry_log.c, registry_head.c
     # One statement sees rows and head as they were at one moment: two would take a transition in between for a broken log.
-    query = union_all(
-        select(literal(False).label("is_head"), log.number.label("number"), log.body, log.digest),
-        select(literal(True), head.number, literal(""), head.digest),
-    ).order_by("is_head", "number")
-    read = connection.execute(query).all()
+    query = """
+        SELECT 0 AS is_head, number, body, digest FROM registry_log
+        UNION ALL SELECT 1, number, '', digest FROM registry_head
+        ORDER BY is_head, number
+    """
+    read = connection.execute(query).fetchall()
     heads = [Head(number, digest) for is_head, number, _, digest in read if is_head]
     return [LogRow(*row) for is_head, *row in read if not is_head], (heads or [EMPTY])[0]
 
@@ -264,7 +204,8 @@ def append_rows(connection: Connection, head: Head, bodies: Sequence[str]) -> bo
         rows.append(LogRow(number, body, digest))
     if not _replace_head(connection, head, Head(rows[-1].number, digest)):
         return False
-    connection.execute(insert(registry_log), [row._asdict() for row in rows])
+    statement = "INSERT INTO registry_log (number, body, digest) VALUES (:number, :body, :digest)"
+    connection.execute_many(statement, [row._asdict() for row in rows])
     return True
 
 
@@ -281,11 +222,14 @@ def require_intact(rows: Sequence[LogRow], head: Head) -> None:
 
 
 def _replace_head(connection: Connection, former: Head, head: Head) -> bool:
-    table = registry_head
-    # The row is written first, so that SQLite begins with a write lock, which it waits for: a lock that follows a read fails.
-    connection.execute(insert_or_ignore(connection.dialect, table), {"id": 1, **EMPTY._asdict()})
-    unchanged = (table.c.number == former.number, table.c.digest == former.digest)
-    return connection.execute(update(table).where(*unchanged).values(**head._asdict())).rowcount == 1
+    # The first transition has no row to replace.
+    connection.insert(registry_head, [{"id": 1, **EMPTY._asdict()}])
+    statement = """
+        UPDATE registry_head SET number = :number, digest = :digest
+        WHERE number = :former_number AND digest = :former_digest
+    """
+    of_former = {"former_number": former.number, "former_digest": former.digest}
+    return connection.execute(statement, **head._asdict(), **of_former).rowcount == 1
 
 
 PRODUCTION: VersionState = "production"

@@ -9,10 +9,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import TextKey
 
+WRONG_LABELS = 0.05
+"""The share of samples whose labels may be wrong, so that all good models are wrong alike: 3.3 % on average of ten test sets
+(Northcutt, Athalye & Mueller 2021, Pervasive label errors in test sets)."""
+EQUAL_ERRORS = 0.55
+"""The most often that a model repeats another one's own mistake. Where both err they agree in 60 % of cases (Kim, Garg, Peng & Garg
+2025, Correlated errors in large language models), and where one errs the other may be right."""
 FREE_WORDS = 8
 """Words that neither the sample, its prompt nor most other replies have, from which a reply counts as free text."""
 WORD_DIFFERS = 0.002
@@ -42,6 +50,16 @@ class Agreement:
     @property
     def unequal(self) -> int:
         return self.samples - len(self.equal)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrongReplies:
+    """Replies of an arm that are wrong by one metric, in all repeats."""
+
+    samples: int = 0
+    """Samples that the metric scored."""
+    count: int = 0
+    positions: tuple[int, ...] = ()
 
 
 def compare_replies(ours: ArmColumns, theirs: ArmColumns) -> Agreement:
@@ -77,6 +95,54 @@ def _agreement(ours: FirstReplies, theirs: FirstReplies) -> Agreement:
     equal = {k: ours.received[k][-1] for k in received if ours.received[k] == theirs.received[k]}
     equal |= {k: ours.returned[k] for k in returned if ours.returned[k] == theirs.returned[k]}
     return Agreement(samples=len(received) + len(returned), equal=dict(sorted(equal.items())))
+
+
+def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> float:
+    """Return a bound of the probability that two models give equal replies to as many samples on which one of them is wrong.
+
+    Replies that are right show nothing: good models agree there. Of k wrong ones S may have wrong labels, which is binomial, and
+    both models then agree. On each of the k - S others they agree with a probability of at most q, whatever the model did
+    elsewhere, so that they agree on all with at most E[q^max(k - S, 0)]. This is at least P(S >= k): at an accuracy of 95 % or
+    more, even models with all mistakes in common reach RARE in at most RARE of runs.
+    """
+    from scipy.stats import binom
+
+    wrong = _wrong_replies(inputs, arm, list(agreement.equal))
+    if not wrong.count:
+        return 1.0
+    shares = np.array([*Counter(agreement.equal[position] for position in wrong.positions).values()]) / len(
+        wrong.positions
+    )
+    # Models that are wrong with "unknown", or with the other of two labels, are so alike.
+    alike = max(EQUAL_ERRORS, float(shares @ shares))
+    labels = np.arange(wrong.samples + 1)
+    return float(binom.pmf(labels, wrong.samples, WRONG_LABELS) @ alike ** np.maximum(wrong.count - labels, 0))
+
+
+def _wrong_replies(inputs: CheckInputs, arm: int, positions: Sequence[int]) -> WrongReplies:
+    """Return the wrong replies of an arm by the yes-or-no metric that counts most; one sample of each group.
+
+    No more of them count than are right, so that a metric which nothing passes shows nothing. Only metrics that verdicts are
+    about: others may say nothing of what is right.
+    """
+    section, plan = inputs.section, inputs.plan
+    groups = section.groups
+    apart = [*{groups[position] or position: position for position in reversed(positions)}.values()]
+    by_metric = [WrongReplies()]
+    for name in {declared.metric for declared in (*plan.targets, *plan.contrasts)} & section.scores.keys():
+        facts, scores = section.facts[name], section.scores[name]
+        if facts.kind == "binary" and len(scores) > arm:
+            values = scores[arm].values[apart]
+            worst = float(facts.direction == "lower")
+            wrong, right = values == worst, values == 1.0 - worst
+            by_metric.append(
+                WrongReplies(
+                    samples=int((~np.isnan(values)).sum()),
+                    count=int(min(wrong.sum(), right.sum())),
+                    positions=tuple(np.array(apart)[wrong].tolist()),
+                )
+            )
+    return max(by_metric, key=lambda of_metric: of_metric.count)
 
 
 def is_consistent(agreement: Agreement, own: Collection[Agreement]) -> bool:

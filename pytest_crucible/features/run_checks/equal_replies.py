@@ -10,6 +10,7 @@ import numpy as np
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.features.run_checks.agreement import (
     Agreement,
+    agreement_by_chance,
     compare_replies,
     equal_texts_by_chance,
     is_consistent,
@@ -21,10 +22,6 @@ from pytest_crucible.features.run_checks.sent import weights_of
 
 LEAST = 20
 """Rows of two tables that have to be equal to be remarkable."""
-GOOD_MODELS_AGREE = 0.98
-"""The probability that two models of 99 % accuracy agree on a sample."""
-ENOUGH = 200
-"""Equal replies that show one model where the server names one: two good models agree on so many in 1.8 % of runs."""
 RARE = 0.01
 """The probability below which agreement of two models is remarkable."""
 SURE = 0.001
@@ -96,10 +93,8 @@ def are_one(
     """Return whether all replies of two members are equal, and two models would not have agreed on so many."""
     if agreement.unequal or not agreement.samples:
         return False
-    by_chance = agreement_by_chance(inputs, arm, agreement)
-    if len(names := {who.model for each in pair for who in count_answerers(each)}) == 1 and names != {""}:
-        by_chance = min(by_chance, GOOD_MODELS_AGREE**agreement.samples)
-    return pairs * by_chance <= RARE or pairs * equal_texts_by_chance(inputs, pair[0], agreement) <= SURE
+    is_rare = pairs * agreement_by_chance(inputs, arm, agreement) <= RARE
+    return is_rare or pairs * equal_texts_by_chance(inputs, pair[0], agreement) <= SURE
 
 
 def _one_model(names: Sequence[str], inputs: CheckInputs) -> str:
@@ -158,12 +153,18 @@ def judge_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreemen
     shows_one = _free_text_shows_one(inputs, first, second, agreement, SURE / pairs)
     count = f"{len(agreement.equal):,} of {agreement.samples:,} replies of {names} are equal"
     if model := _common_model(ours, theirs):
-        is_enough = pairs * GOOD_MODELS_AGREE**agreement.samples <= GOOD_MODELS_AGREE**ENOUGH
-        if shows_one or is_rare or (not agreement.unequal and is_enough):
+        if shows_one or is_rare:
             return "fail", f"{count}, and the server names one model for both, {model}: they are one"
         # A server may name all of its models alike: replies that mostly differ show that they are two.
         severity: Severity = "note" if 2 * agreement.unequal > agreement.samples else "warn"
-        return severity, f"the server names one model for {names}, {model}, although their settings name two"
+        return severity, (
+            f"the server names one model for {names}, {model}, although their settings name two"
+            + (
+                ""
+                if agreement.unequal
+                else f", and {len(agreement.equal):,} of {agreement.samples:,} replies are equal"
+            )
+        )
     if shows_one:
         return "fail", f"{count}, word for word in free text: they are one model"
     if is_rare:
@@ -175,31 +176,6 @@ def _free_text_shows_one(inputs: CheckInputs, first: int, second: int, agreement
     """Return whether the equal replies have so much free text that two models would not have written it alike."""
     own = [own_agreement(inputs.arms[number], inputs.plan.draws(number)) for number in (first, second)]
     return is_consistent(agreement, own) and equal_texts_by_chance(inputs, inputs.arms[first], agreement) <= level
-
-
-def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> float:
-    """Return the probability that two models give equal short replies to all samples, by the share of wrong replies.
-
-    Good models agree where both are right. Where one is wrong, the other is taken to be right, or wrong in another way, in half of
-    the cases, which is less than is observed of models that differ.
-    """
-    return (1 - _share_wrong(inputs, arm) / 2) ** agreement.samples
-
-
-def _share_wrong(inputs: CheckInputs, arm: int) -> float:
-    """Return the largest share of an arm's samples that are not the better value of a yes-or-no metric; 0 without any.
-
-    Of the metrics that verdicts are about: others may be true of no good reply.
-    """
-    shares = [0.0]
-    for name in {declared.metric for declared in (*inputs.plan.targets, *inputs.plan.contrasts)}:
-        facts, scores = inputs.section.facts.get(name), inputs.section.scores.get(name)
-        if facts is None or scores is None or facts.kind != "binary" or len(scores) <= arm:
-            continue
-        values = scores[arm].values[~np.isnan(scores[arm].values)]
-        if values.size:
-            shares.append(float(np.mean(values > 0.0 if facts.direction == "lower" else values < 1.0)))
-    return max(shares)
 
 
 def declare_other_weights(candidate: ArmColumns, baseline: ArmColumns) -> bool:

@@ -26,7 +26,7 @@ def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
     problem, severity = _find_problem(inputs, with_calls[0])
     if others := list(filter(None, (_undeclared_difference(inputs, sent), _unused_forms(inputs)))):
         problem, severity = "; ".join(filter(None, (problem, *others))), None
-    are_same = len(with_calls) > 1 and all(of_arm == with_calls[0] for of_arm in with_calls)
+    are_same = len(with_calls) > 1 and all(_have_equal_prompts(of_arm, with_calls[0]) for of_arm in with_calls)
     yield Finding(
         check="prompts",
         cells=tuple(_describe(of_arm, are_same=are_same) for of_arm in sent),
@@ -50,8 +50,21 @@ def _differs(sent: Sequence[Prompts]) -> str:
     """Return on how many samples a baseline was sent other prompts than the candidate."""
     candidate, others = sent[0], [of_arm for of_arm in sent[1:] if of_arm]
     both = {position for of_arm in others for position in of_arm.keys() & candidate.keys()}
-    changed = {p for p in both if any(of_arm.get(p, candidate[p]) != candidate[p] for of_arm in others)}
+    changed = {
+        position
+        for position in both
+        if any(_are_other(of_arm.get(position, ()), candidate[position]) for of_arm in others)
+    }
     return f"differ on {len(changed):,} of {len(both):,} samples" if changed else ""
+
+
+def _are_other(ours: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
+    """Return whether two samples were sent different prompts. How often a model is called, its replies decide."""
+    return any(first != second for first, second in zip(ours, theirs, strict=False))
+
+
+def _have_equal_prompts(ours: Prompts, theirs: Prompts) -> bool:
+    return ours.keys() == theirs.keys() and not any(_are_other(ours[position], theirs[position]) for position in ours)
 
 
 def _undeclared_difference(inputs: CheckInputs, sent: Sequence[Prompts]) -> str:

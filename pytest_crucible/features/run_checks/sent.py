@@ -47,7 +47,7 @@ def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
     yield Finding(
         check="sent",
         cells=tuple(_describe(settings, first) for settings in sent),
-        differs=f"differs: {', '.join(differing)}" if differing else "",
+        differs=f"differs: {', '.join(_with_declaration(name, inputs) for name in differing)}" if differing else "",
         problem=_problem(undeclared, inputs, sent, first) if undeclared else "",
         document=[
             {name: dict(kinds) if len(kinds) <= MOST_VALUES else len(kinds) for name, kinds in settings.items()}
@@ -104,14 +104,18 @@ def recorded_settings(columns: ArmColumns) -> dict[str, Kinds]:
 
 
 def declared_differences(inputs: CheckInputs) -> frozenset[str]:
-    """Return the settings that the tables of the adapters, or the marker, declare to differ between the arms."""
+    """Return the settings that the tables of the adapters, the marker or the option declare to differ between the arms."""
     if inputs.plan.is_imported:
-        return frozenset()
+        return frozenset(inputs.plan.arms_differ_in)
     arms = [columns.arm for columns in inputs.arms]
     tables = [{**arm.settings, **arm.parameters} for arm in arms]
     names = {name for table in tables for name in table}
     of_adapters = {name for name in names if len({canonical(table.get(name)) for table in tables}) > 1}
     return frozenset((*of_adapters, *inputs.plan.arms_differ_in))
+
+
+def _with_declaration(name: str, inputs: CheckInputs) -> str:
+    return f"{name} (declared)" if {name, "*"} & {*inputs.plan.arms_differ_in} else name
 
 
 def _names(sent: list[dict[str, Kinds]]) -> list[str]:
@@ -141,7 +145,7 @@ def _problem(names: list[str], inputs: CheckInputs, sent: list[dict[str, Kinds]]
     if inputs.plan.is_imported:
         return (
             f"the arms were sent different {' and '.join(names)} ({name}: {', '.join(values)}): a difference of the arms may come "
-            "from that"
+            f"from that; if it is what you compare, add {' '.join(f'--arms-differ-in={each}' for each in names)}"
         )
     return (
         f"the test sent different {' and '.join(names)} ({name}: {', '.join(values)}), and no adapter declares it: a difference "

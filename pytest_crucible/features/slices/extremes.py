@@ -17,8 +17,9 @@ from typing import Literal
 import numpy as np
 
 from pytest_crucible import stats
+from pytest_crucible.measures.declarations import metric_direction
 from pytest_crucible.measures.fields import advise_cuts, samples_without_slice
-from pytest_crucible.measures.means import metric_direction, samples_to_prove_mean
+from pytest_crucible.measures.means import samples_to_prove_mean
 from pytest_crucible.measures.row import (
     Difference,
     End,

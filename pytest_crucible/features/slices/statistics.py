@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pytest_crucible.measures.means import mean_facts, metric_direction, metric_range
-from pytest_crucible.measures.row import Statistic, lazy_function
+from pytest_crucible.measures.declarations import mean_facts, metric_direction, metric_range
+from pytest_crucible.measures.statistic import Statistic, lazy_function
 from pytest_crucible.records import Contrast, Measure, MetricFacts
 
 
@@ -96,6 +96,7 @@ ROWS = (
         higher_is_better=metric_direction,
         no_proof=_no_proof_of_mean,
         planned_as=mean_facts,
+        units=_lazy("make_units", "overall"),
         over_slices=True,
     ),
 )

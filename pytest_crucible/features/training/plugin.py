@@ -19,13 +19,17 @@ if TYPE_CHECKING:
 
     from pytest_crucible.adapters.adapter_kind import Origin
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.records import Adapter, Arm, Target, TargetResult
+    from pytest_crucible.records import Adapter, Arm, Plan, Target, TargetResult
     from pytest_crucible.session.experiment import SessionEstimate
     from pytest_crucible.store.prune import Leftovers
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"training": Placed(130, "pytest_crucible.features.training.numbers")}
+    return {"training": Placed(130, "pytest_crucible.features.training.numbers", _has_trainings)}
+
+
+def _has_trainings(plan: Plan) -> bool:
+    return any(arm.training is not None or arm.trainings for arm in plan.arms)
 
 
 def pytest_crucible_estimate_session(estimate: SessionEstimate, config: pytest.Config) -> None:

@@ -10,10 +10,8 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import Connection, and_, func, select
-
 from pytest_crucible.records import Plan
-from pytest_crucible.store import schema
+from pytest_crucible.store.database import Connection, Cursor, from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import messages_of, sample_texts, stored_text, unpack_form
@@ -90,10 +88,7 @@ def load_attempts(
         first = twin * plan.draws(number).prompts
         for key, prompt_form in variant_keys(store, experiment, number, twin):
             prompts = _Prompts(_load_forms(connection, key), samples)
-            rows = connection.execution_options(yield_per=_PART).execute(_query(key, metric))
-            for _, of_unit in itertools.groupby(rows, key=itemgetter(0, 1)):
-                calls = list(of_unit)
-                # Unpacked, because reading a column by name takes as long as everything else.
+            for calls in _calls_of_units(connection, key, metric):
                 position, repeat, form, is_scored, text, scored, failure, skipped, value, *lost = calls[0]
                 is_single = len(calls) == 1
                 prompt = prompts.read(form, position)
@@ -114,55 +109,49 @@ def load_attempts(
 
 def count_replies(store: RunStore, experiment: int, number: int) -> int:
     """Return how many replies of an arm are stored, lost ones included."""
-    replies, lost = schema.replies, schema.lost
-    total = 0
-    for key, _ in variant_keys(store, experiment, number):
-        count = select(func.count())
-        total += store.scalar(count.select_from(replies).where(replies.c.arm == key))
-        whole = (lost.c.arm == key, lost.c.metric == "")
-        total += store.scalar(count.select_from(lost).where(*whole))
-    return total
+    keys = [key for key, _ in variant_keys(store, experiment, number)]
+    replies = store.scalar("SELECT COUNT(*) FROM replies WHERE arm IN (:keys)", keys=keys)
+    lost = store.scalar("SELECT COUNT(*) FROM lost WHERE arm IN (:keys) AND metric = ''", keys=keys)
+    return int(replies + lost)
 
 
 def stored_kinds(store: RunStore, experiment: int) -> Mapping[str, str]:
     """Return the kinds of an experiment's metrics, as its values have shown them."""
-    table = schema.experiments
-    kinds = store.scalar(select(table.c.kinds).where(table.c.id == experiment))
-    return kinds or {}
+    kinds = store.scalar("SELECT kinds FROM experiments WHERE id = :experiment", experiment=experiment)
+    return from_json(kinds) or {}
 
 
 def sample_inputs(store: RunStore, dataset: str) -> Iterator[Any]:
     """Yield the inputs of a dataset's samples."""
-    table = schema.samples
-    with store.connect() as connection:
-        yield from connection.execute(select(table.c.input).where(table.c.dataset == dataset)).scalars()
+    return map(from_json, store.scalars("SELECT input FROM samples WHERE dataset = :dataset", dataset=dataset))
 
 
-def _query(arm: int, metric: str) -> Any:
-    """Return the query for an arm's own calls, those of judges and of an ensemble's members left out."""
-    calls, replies, values, lost = schema.calls, schema.replies, schema.observations, schema.lost
-    lost_reply, lost_metric = lost.alias(), lost.alias()
+def _calls_of_units(connection: Connection, arm: int, metric: str) -> Iterator[list[tuple[Any, ...]]]:
+    """Yield an arm's own calls, those of judges and of an ensemble's members left out, unit by unit."""
+    query = f"""
+        SELECT calls.position, calls.epoch, calls.messages, calls.is_scored, {stored_text("calls")},
+            {stored_text("replies")}, replies.failure, replies.skipped, observations.value,
+            lost_reply.reason, lost_metric.reason
+        FROM calls
+        LEFT JOIN replies ON {_of_unit("replies")}
+        LEFT JOIN observations ON {_of_unit("observations")} AND observations.metric = :metric
+        LEFT JOIN lost AS lost_reply ON {_of_unit("lost_reply")} AND lost_reply.metric = ''
+        LEFT JOIN lost AS lost_metric ON {_of_unit("lost_metric")} AND lost_metric.metric = :metric
+        WHERE calls.arm = :arm AND calls.member = '' ORDER BY calls.position, calls.epoch, calls.call
+    """
+    with connection.stream(query, arm=arm, metric=metric) as cursor:
+        for _, calls in itertools.groupby(_rows(cursor), key=itemgetter(0, 1)):
+            yield list(calls)
 
-    def same(table: Any, *conditions: Any) -> Any:
-        keys = (table.c[name] == calls.c[name] for name in ("arm", "position", "epoch"))
-        return and_(*keys, *conditions)
 
-    joined = (
-        calls.outerjoin(replies, same(replies))
-        .outerjoin(values, same(values, values.c.metric == metric))
-        .outerjoin(lost_reply, same(lost_reply, lost_reply.c.metric == ""))
-        .outerjoin(lost_metric, same(lost_metric, lost_metric.c.metric == metric))
-    )
-    return (
-        select(
-            *(calls.c.position, calls.c.epoch, calls.c.messages, calls.c.is_scored, stored_text(calls)),
-            *(stored_text(replies).label("scored"), replies.c.failure, replies.c.skipped, values.c.value),
-            *(lost_reply.c.reason, lost_metric.c.reason.label("metric_lost")),
-        )
-        .select_from(joined)
-        .where(calls.c.arm == arm, calls.c.member == "")
-        .order_by(calls.c.position, calls.c.epoch, calls.c.call)
-    )
+def _rows(cursor: Cursor) -> Iterator[tuple[Any, ...]]:
+    while part := cursor.fetchmany(_PART):
+        yield from part
+
+
+def _of_unit(table: str) -> str:
+    """Return the SQL condition that a row is of a call's unit."""
+    return " AND ".join(f"{table}.{name} = calls.{name}" for name in ("arm", "position", "epoch"))
 
 
 def _state(failure: str | None, skipped: bool | None, lost: Sequence[str | None]) -> AttemptState:
@@ -227,10 +216,8 @@ def _is_message(value: Any) -> bool:
 
 
 def _load_forms(connection: Connection, arm: int) -> Mapping[int, str]:
-    forms, calls = schema.messages, schema.calls
-    used = select(calls.c.messages).where(calls.c.arm == arm).distinct()
-    query = select(forms.c.id, forms.c.body).where(forms.c.id.in_(used))
-    return {key: unpack_form(body) for key, body in connection.execute(query)}
+    query = "SELECT id, body FROM messages WHERE id IN (SELECT messages FROM calls WHERE arm = :arm)"
+    return {key: unpack_form(body) for key, body in connection.execute(query, arm=arm)}
 
 
 class _Samples:
@@ -238,16 +225,17 @@ class _Samples:
 
     def __init__(self, connection: Connection, dataset: str, is_gate: Callable[[Any], bool], variant: str = "") -> None:
         """`variant` is the hash of a variant's twins, if any."""
-        table, twins = schema.samples, schema.twins
-        columns = (table.c[name] for name in ("position", "sample_id", "sample_group", "input", "expected", "metadata"))
-        rows = connection.execute(select(*columns).where(table.c.dataset == dataset))
-        # As plain tuples: reading a column by name takes as long as everything else.
-        self._rows = {position: facts for position, *facts in rows}
+        query = """
+            SELECT position, sample_id, sample_group, input, expected, metadata FROM samples WHERE dataset = :dataset
+        """
+        rows = connection.execute(query, dataset=dataset)
+        self._rows = {position: (key, group, *map(from_json, values)) for position, key, group, *values in rows}
         self._sent = {position: (input, expected) for position, (_, _, input, expected, _) in self._rows.items()}
         if variant:
             # The samples that the variant does not apply to have no attempts, and are not looked up.
-            sent = select(twins.c.position, twins.c.input, twins.c.expected).where(twins.c.variant == variant)
-            self._sent = {position: (input, expected) for position, input, expected in connection.execute(sent)}
+            twins = "SELECT position, input, expected FROM twins WHERE variant = :variant"
+            rows = connection.execute(twins, variant=variant)
+            self._sent = {position: (from_json(input), from_json(expected)) for position, input, expected in rows}
         self._dataset = dataset
         self._is_gate = is_gate
         self._facts: SampleFacts | None = None

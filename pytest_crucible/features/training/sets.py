@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
-
 from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.features.training.set_attempts import (
     Attempt,
@@ -54,7 +52,7 @@ from pytest_crucible.records.serialize import canonical
 from pytest_crucible.runs.plugins import variant_rules
 from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.store import schema
-from pytest_crucible.store.engine import insert_or_ignore
+from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore
 
 NO_CALL = "no stored call"
@@ -403,13 +401,10 @@ def add_training_set(
     # Compressed, it would pass where all other texts are redacted.
     body = zlib.compress(hide_encoded(origins, store.hide).encode("utf-8"))
     row = {"sha256": sha256, "name": name, "created": created, "card": dict(card), "origins": body}
-    with store.begin() as connection:
-        connection.execute(insert_or_ignore(store.engine.dialect, schema.training_sets), row)
+    store.insert(schema.training_sets, [row])
 
 
 def find_training_set(store: RunStore, sha256: str) -> tuple[Mapping[str, Any], str] | None:
     """Return the card and the origins (JSON Lines) of a file with this hash; None for a file that was not exported here."""
-    table = schema.training_sets
-    query = select(table.c.card, table.c.origins).where(table.c.sha256 == sha256)
-    row = store.first(query)
-    return None if row is None else (row.card, zlib.decompress(row.origins).decode("utf-8"))
+    row = store.first("SELECT card, origins FROM training_sets WHERE sha256 = :sha256", sha256=sha256)
+    return None if row is None else (from_json(row[0]), zlib.decompress(row[1]).decode("utf-8"))

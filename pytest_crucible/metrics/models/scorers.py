@@ -6,7 +6,6 @@ request is sent. Its identity is part of each metric that uses it: values of two
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pytest_crucible.records import JUDGE, ModelCall, Reply, Request
-from pytest_crucible.records.errors import BackendError, SpecError
+from pytest_crucible.records.errors import BackendError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -327,38 +326,3 @@ async def request_verdict(judge: Judge, prompt: str, names: Iterable[str], vote:
         return read_verdict(repeated, levels)
     except NoVerdict as error:
         raise NoVerdict(f"no readable verdict in two replies: {error}") from None
-
-
-RELATIONS = ("entailment", "neutral", "contradiction")
-ENTAILMENT_TASK = (
-    "Say what the premise says of the hypothesis: entailment when a careful reader of the premise alone concludes that the "
-    "hypothesis is true, contradiction when they conclude that it is false, and neutral otherwise."
-)
-
-
-class JudgeEntailment:
-    """Queries the configured judge about each pair."""
-
-    def __init__(self, premise: Premise = "abstract") -> None:
-        """Raises SpecError if no judge is configured."""
-        configured = judge()
-        if configured is None:
-            raise SpecError(NO_JUDGE)
-        self._judge = configured
-        self.premise = premise
-        prompt_hash = hashlib.sha256(_entailment_prompt("", "").encode()).hexdigest()[:12]
-        self.identity = f"judge:{prompt_hash}:{configured.identity}:{premise}"
-
-    async def score(self, pairs: Sequence[tuple[str, str]]) -> list[Entailment]:
-        """Score pairs of premise and hypothesis. Raises BackendError and NoVerdict."""
-        return list(await asyncio.gather(*(self._score_pair(*pair) for pair in pairs)))
-
-    async def _score_pair(self, premise: str, hypothesis: str) -> Entailment:
-        verdict = await request_verdict(self._judge, _entailment_prompt(premise, hypothesis), RELATIONS)
-        entails, neutral, contradicts = (float(name == verdict) for name in RELATIONS)
-        return Entailment(entails, neutral, contradicts)
-
-
-def _entailment_prompt(premise: str, hypothesis: str) -> str:
-    parts = wrap_in_tags((("premise", premise), ("hypothesis", hypothesis)))
-    return "\n\n".join((ENTAILMENT_TASK, DATA, *parts, closing_lines(RELATIONS)))

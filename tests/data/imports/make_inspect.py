@@ -9,9 +9,9 @@ from pathlib import Path
 from inspect_ai import Epochs, Task, eval
 from inspect_ai.dataset import Sample
 from inspect_ai.log import EvalLog, read_eval_log, write_eval_log
-from inspect_ai.model import GenerateConfig, ModelOutput, ModelUsage, get_model
+from inspect_ai.model import ChatMessageUser, GenerateConfig, ModelOutput, ModelUsage, get_model
 from inspect_ai.scorer import Score, accuracy, grouped, match, mean, scorer, stderr
-from inspect_ai.solver import generate, system_message
+from inspect_ai.solver import generate, solver, system_message
 
 HERE = Path(__file__).parent
 SAMPLES = [Sample(id=f"sum-{k}", input=f"What is {k} + {k}?", target=str(2 * k)) for k in range(1, 13)]
@@ -164,6 +164,32 @@ def make_reduced(folder: str) -> None:
             write_eval_log(log, str(HERE / "inspect-unlogged.eval"))
 
 
+def make_conversation(folder: str) -> None:
+    """Three drafts, one of which is cut, and their revisions with settings of their own, by a newer model."""
+
+    def answer(messages, tools, tool_choice, config):
+        k = int(messages[-1].text.split()[2]) if "What" in messages[-1].text else 0
+        output = ModelOutput.from_content(
+            "v2-0613" if k else "v2-1106", str(2 * k or 2), "max_tokens" if k == 2 else "stop"
+        )
+        output.usage = ModelUsage(input_tokens=9, output_tokens=2, total_tokens=11)
+        return output
+
+    @solver
+    def revise():
+        async def solve(state, generate):
+            state = await generate(state, temperature=0.0, max_tokens=4)
+            state.messages.append(ChatMessageUser(content="Are you sure?"))
+            return await generate(state, temperature=1.0, max_tokens=4)
+
+        return solve
+
+    model = get_model("mockllm/v2", custom_outputs=answer, memoize=False)
+    task = Task(dataset=SAMPLES[:3], solver=revise(), scorer=match(), name="conversation")
+    log = read_eval_log(eval(task, model=model, log_dir=folder, display="none", log_format="eval")[0].location)
+    write_eval_log(lean(log, events=("model",)), str(HERE / "inspect-conversation.eval"))
+
+
 def lean(log: EvalLog, events: tuple[str, ...] = ()) -> EvalLog:
     """Without transcripts, but events of these kinds, and without traces of the machine that it was written on."""
     log.eval.revision = None
@@ -186,6 +212,7 @@ def make() -> None:
         make_clusters(folder)
         make_values(folder)
         make_reduced(folder)
+        make_conversation(folder)
     (HERE / "inspect-v2.json").unlink()
 
 

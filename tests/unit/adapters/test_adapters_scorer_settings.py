@@ -28,10 +28,11 @@ def write_configuration(root: Path, table: str) -> None:
         "",
         'judge = { adapter = "v2" }',
         'judge = { adapter = "v2" }\nentailment = { kind = "judge", premise = "sentence" }',
+        'judge = { adapter = "v2" }\nentailment = { kind = "judge", votes = 3, combine = "mean" }',
         'similarity = { kind = "minilm", precision = "float32" }',
         'similarity = { kind = "embeddings", model = "all-mpnet-base-v2", revision = "abc" }',
     ],
-    ids=["nothing", "judge", "entailment", "minilm", "embeddings"],
+    ids=["nothing", "judge", "entailment", "votes", "minilm", "embeddings"],
 )
 def test_valid_settings_open_nothing(tmp_path, table):
     write_configuration(tmp_path, table)
@@ -68,6 +69,14 @@ def test_valid_settings_open_nothing(tmp_path, table):
         (
             'entailment = { kind = "nli", model = "m", premise = "word" }',
             '[scorers] has premise = \'word\' in entailment: write "abstract" or "sentence"',
+        ),
+        (
+            'entailment = { kind = "judge", votes = "3" }',
+            "[scorers] entailment has votes='3': expected a whole number from 1, for example votes=3",
+        ),
+        (
+            'entailment = { kind = "judge", votes = 3, combine = "median" }',
+            '[scorers] has combine = \'median\' in entailment: write "majority" or "mean"',
         ),
         (
             'entailment = { kind = "judge" }',

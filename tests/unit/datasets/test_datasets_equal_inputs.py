@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.datasets import identify
-from pytest_crucible.datasets.columns import PackedSamples
 from pytest_crucible.datasets.equal_inputs import count_equal_inputs, find_equal_questions, group_equal_inputs
+from pytest_crucible.datasets.packed import PackedSamples
 from pytest_crucible.records import Dataset, Sample
 from pytest_crucible.records.plan import EqualInputs
 

@@ -18,8 +18,8 @@ from strategies import record
 
 from pytest_crucible import DatasetError
 from pytest_crucible.datasets import identify, load_file, load_rows, subset
-from pytest_crucible.datasets.columns import MANY, PackedSamples, pack_if_many
 from pytest_crucible.datasets.load import LARGE, LargeFile, is_large
+from pytest_crucible.datasets.packed import MANY, PackedSamples, pack_if_many
 from pytest_crucible.records import Sample
 from pytest_crucible.records.row_files import FORMATS, read_parquet
 

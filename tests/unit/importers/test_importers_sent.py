@@ -8,6 +8,7 @@ import shutil
 import pytest
 from imported_files import FILES, find, find_row, read_arm, read_changed
 
+from pytest_crucible.features.run_checks.section import measured_checks
 from pytest_crucible.importers.formats import read
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.plan import LEFT_OUT
@@ -111,6 +112,44 @@ class TestWhatWasSent:
         assert (row.reply.finish, cut.reply.finish) == ("stop", "length")
         assert results.weights == {"model": "mockllm/v2"}
 
+    def test_inspect_has_every_request_of_a_conversation(self):
+        row = find_row(read_arm("inspect-conversation.eval"), "sum-2")
+
+        assert [call.parameters["temperature"] for call in row.calls] == [0.0, 1.0]
+        assert [(call.reply.text, call.reply.finish, call.reply.model) for call in row.calls] == [
+            ("4", "length", "v2-0613"),
+            ("2", "stop", "v2-1106"),
+        ]
+        # What follows a draft that was cut is spoiled by it.
+        assert (row.reply.text, row.reply.finish) == ("2", "length")
+
+    def test_later_requests_are_checked_as_the_first(self):
+        (analysis,) = evaluate("inspect-conversation.eval").experiments
+        table = analysis.sections["run_checks"].view.tables[0]
+
+        assert [row.cells for row in table.rows] == [
+            ("sent", "max_tokens 4, temperature 0.0 and 1.0", ""),
+            ("answered by", "v2-0613 (3), v2-1106 (3)", ""),
+            ("answered by", "v2-0613 (3 replies), v2-1106 (3 replies)", "model changed"),
+            ("prompts", "3 different", ""),
+            ("ends", "1 cut", ""),
+        ]
+
+    def test_requests_to_another_model_or_to_a_grader_are_no_calls_of_the_arm(self, tmp_path):
+        """A tool may have a model of its own."""
+
+        def change(log):
+            settings = {"temperature": 0.0}
+            events = [("mockllm/v1", None), ("other/tool", None), ("mockllm/v1", "grader"), ("mockllm/v1", None)]
+            log["samples"][0]["events"] = [
+                {"event": "model", "model": model, "role": role, "config": settings, "output": {}}
+                for model, role in events
+            ]
+
+        results = read_changed(tmp_path, "inspect-v1.json", change).results[0]
+
+        assert len(results.rows[0].calls) == 2
+
     def test_lm_eval_has_prompts_settings_and_the_number_of_examples(self):
         row = read_arm("lm-eval-few/samples*").rows[0]
 
@@ -167,6 +206,27 @@ class TestWhatWasSent:
 
         assert (row.prompt, row.parameters) == (MESSAGES, {"temperature": 0})
         assert (row.reply.finish, row.reply.model) == ("length", "m-0613")
+        assert not row.calls
+
+    def test_mlflow_has_the_later_requests_too(self, tmp_path):
+        def change(document):
+            for record in document:
+                trace = json.loads(record["trace"]) if isinstance(record["trace"], str) else record["trace"]
+                for heat, why in ((0, "stop"), (1, "length")):
+                    sent = {"messages": MESSAGES, "temperature": heat}
+                    received = {"model": "m", "choices": [{"finish_reason": why, "message": {"content": f"{heat}"}}]}
+                    attributes = {"mlflow.spanType": '"CHAT_MODEL"', "mlflow.spanInputs": json.dumps(sent)}
+                    attributes["mlflow.spanOutputs"] = json.dumps(received)
+                    trace["data"]["spans"].append({"parent_span_id": "x", "attributes": attributes})
+                record["trace"] = trace
+
+        row = read_changed(tmp_path, "mlflow-genai-v2.json", change).results[0].rows[0]
+
+        assert [(call.parameters, call.reply.text) for call in row.calls] == [
+            ({"temperature": 0}, "0"),
+            ({"temperature": 1}, "1"),
+        ]
+        assert row.reply.finish == "length"
 
     def test_settings_that_differ_are_shown_before_the_verdicts(self):
         (analysis,) = evaluate(*BEST).experiments
@@ -175,16 +235,127 @@ class TestWhatWasSent:
         assert view.tables[0].verbosity == 0
         assert view.notes[0].text == (
             "the arms were sent different reasoning_effort (reasoning_effort: mockllm/v2 low, mockllm/v1 high): a difference of "
-            "the arms may come from that"
+            "the arms may come from that; if it is what you compare, add --arms-differ-in=reasoning_effort"
         )
+
+    @pytest.mark.parametrize("declared", ["reasoning_effort", "*"])
+    def test_a_declared_difference_of_settings_is_no_problem(self, declared):
+        (analysis,) = evaluate(*BEST, arms_differ_in=(declared,)).experiments
+        view = analysis.sections["run_checks"].view
+
+        assert view.tables[0].verbosity == 1
+        assert view.tables[0].rows[0].cells[-1] == "differs: reasoning_effort (declared)"
+        (check,) = measured_checks(analysis)
+        assert check.matches
+        assert "reasoning_effort high (mockllm/v1), differs: reasoning_effort (declared)" in check.detail
+
+    def test_another_declared_difference_changes_nothing(self):
+        (analysis,) = evaluate(*BEST, arms_differ_in=("temperature",)).experiments
+
+        assert "different reasoning_effort" in analysis.sections["run_checks"].view.notes[0].text
+
+
+def table(folder, rows: list[dict], name: str = "rows.csv", **options):
+    """Return the analysis of a CSV table with these rows."""
+    lines = [",".join(rows[0]), *(",".join(str(value) for value in row.values()) for row in rows)]
+    (folder / name).write_text("\n".join(lines) + "\n")
+    imported = ImportedRun.of([read(folder / name, columns=options.pop("columns", None))], ImportOptions(**options))
+    (analysis,) = imported.evaluate_unstored().experiments
+    return analysis
+
+
+def rows_of(v2: dict, v1: dict, samples: int = 6) -> list[dict]:
+    return [
+        {"id": f"q{k}", "arm": arm, "ok": k % 2, **{name: str(value).format(k=k) for name, value in more.items()}}
+        for arm, more in (("v2", v2), ("v1", v1))
+        for k in range(samples)
+    ]
+
+
+class TestTables:
+    def check_lines(self, analysis) -> list[tuple[str, ...]]:
+        return [row.cells for row in analysis.sections["run_checks"].view.tables[0].rows]
+
+    def test_settings_prompts_and_ends_of_a_table_are_checked(self, tmp_path):
+        columns = {"prompt": "What is {k}?", "reply": "It is {k}", "max_tokens": 8}
+        v2, v1 = {"temperature": 0, "finish_reason": "stop"}, {"temperature": 0.7, "finish_reason": "length"}
+        analysis = table(tmp_path, rows_of({**columns, **v2}, {**columns, **v1}), columns={"input": "id"})
+
+        assert self.check_lines(analysis) == [
+            ("sent", "max_tokens 8, temperature 0", "max_tokens 8, temperature 0.7", "differs: temperature"),
+            ("equal replies", "", "6 of 6 samples", ""),
+            ("prompts", "the same 6", "the same 6", ""),
+            ("ends", "0", "6 cut", ""),
+        ]
+        assert "add --arms-differ-in=temperature" in analysis.sections["run_checks"].view.notes[0].text
+        # A setting is not a score.
+        assert [comparison.contrast.metric for comparison in analysis.comparisons] == ["ok"]
+
+    def test_settings_without_prompts_are_those_of_the_arm(self, tmp_path):
+        analysis = table(tmp_path, rows_of({"reasoning_effort": "low"}, {"reasoning_effort": "high"}))
+
+        assert self.check_lines(analysis) == [
+            ("sent", "reasoning_effort low", "reasoning_effort high", "differs: reasoning_effort")
+        ]
+
+    def test_any_column_may_be_a_setting_and_a_setting_may_be_a_metric(self, tmp_path):
+        rows = rows_of({"budget": 5, "temperature": 1}, {"budget": 9, "temperature": 2})
+        analysis = table(tmp_path, rows, columns={"settings": "budget", "metrics": "ok,temperature"})
+
+        assert self.check_lines(analysis) == [("sent", "budget 5", "budget 9", "differs: budget")]
+        assert {comparison.contrast.metric for comparison in analysis.comparisons} == {"ok", "temperature"}
+
+    def test_one_number_in_two_files_is_one_setting(self, tmp_path):
+        """A CSV file has texts, whose numbers are floats."""
+        (tmp_path / "v1.jsonl").write_text(
+            "".join(json.dumps({"id": f"q{k}", "arm": "v1", "ok": 1, "temperature": 0}) + "\n" for k in range(6))
+        )
+        rows_of_v2 = [row for row in rows_of({"temperature": 0}, {}) if row["arm"] == "v2"]
+        (tmp_path / "v2.csv").write_text(
+            "\n".join(["id,arm,ok,temperature", *(",".join(map(str, row.values())) for row in rows_of_v2)])
+        )
+        files = [read(tmp_path / name) for name in ("v2.csv", "v1.jsonl")]
+        parameters = [row.parameters for file in files for results in file.results for row in results.rows]
+
+        assert {json.dumps(each) for each in parameters} == {'{"temperature": 0}'}
+
+    def test_arms_of_one_model_may_have_equal_replies(self, tmp_path):
+        """Two prompts are compared with one model, which gives equal texts."""
+        words = "one two three four five six seven eight nine ten number{k} is the {k} answer of {k} to q{k}x w{k} v{k} u{k}"
+        of_text = {"reply": " ".join(f"{word}{{k}}" for word in words.split())}
+        of_two_models = rows_of({**of_text, "model": "m2"}, {**of_text, "model": "m1"}, samples=300)
+        of_one_model = rows_of({**of_text, "model": "m"}, {**of_text, "model": "m"}, samples=300)
+
+        assert self.check_lines(table(tmp_path, of_two_models))[0][-1] == "one model"
+        assert self.check_lines(table(tmp_path, of_one_model))[0][-1] == ""
+
+    def test_the_model_that_answered_may_have_a_column(self, tmp_path):
+        of_v2 = {"reply": "{k}", "prompt": "a{k}", "response_model": "base"}
+        analysis = table(tmp_path, rows_of(of_v2, of_v2), columns={"input": "id"})
+
+        assert ("answered by", "base", "base", "") in self.check_lines(analysis)
 
 
 class TestOtherInputs:
     """The documents of both runs are equal, and the prompts have no example in one and three in the other."""
 
     def test_other_prompts_under_the_same_ids_are_refused_where_all_differ(self):
-        with pytest.raises(SpecError, match=r"same input: that of all 8 differs \(first: 0\), num_fewshot is 0 and 3"):
+        with pytest.raises(
+            SpecError,
+            match=r"same input: that of all 8 differs \(first: 0\), num_fewshot is 0 and 3.*add --arms-differ-in=messages",
+        ):
             evaluate("lm-eval-v1/samples_sums_filtered*", "lm-eval-few/samples*")
+
+    def test_other_prompts_are_compared_where_they_are_the_declared_difference(self):
+        (experiment,) = evaluate(
+            "lm-eval-v1/samples_sums_filtered*", "lm-eval-few/samples*", arms_differ_in=("messages", "num_fewshot")
+        ).experiments
+
+        assert experiment.comparisons[0].pairs == 8
+        assert not LEFT_OUT.of(experiment.plan)
+        assert experiment.sections["run_checks"].view.tables[0].rows[0].cells[-1] == (
+            "differs: num_fewshot (declared), temperature, do_sample"
+        )
 
     def change_prompts(self, tmp_path, *, template: str = ""):
         """Copy the run with other prompts for three samples, which may have another chat template."""

@@ -169,6 +169,7 @@ NO_REPLIES = {
     "records/settings.py": CONFIGURATION,
     "records/secret_settings.py": CONFIGURATION,
     "records/datasets.py": CONFIGURATION,
+    "store/database.py": "reads statements of this package",
     "store/history.py": CONFIGURATION,
     "local_model/server/models.py": CONFIGURATION,
     "local_model/server/hub_cache.py": CONFIGURATION,

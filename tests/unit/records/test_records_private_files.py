@@ -96,9 +96,9 @@ def test_a_store_of_another_user_that_stays_open_is_refused_in_one_sentence(tmp_
     store.chmod(0o666)
     output = run_as_other_user(
         f"""
-from pytest_crucible.store.engine import open_engine
+from pytest_crucible.store.opening import open_database
 try:
-    open_engine({str(store)!r})
+    open_database({str(store)!r})
 except Exception as error:
     print(type(error).__name__, error)
 """,

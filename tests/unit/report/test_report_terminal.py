@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_crucible.records import CachedReplies, ReusedReplies, Row, SectionOutcome, Table, View
+from pytest_crucible.records import CachedReplies, Note, ReusedReplies, Row, SectionOutcome, Table, View
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.sections.worst_samples import WorstSample
 
@@ -47,6 +47,26 @@ def test_a_quiet_summary_has_only_what_is_not_met(run):
         "test_math.py::test_sums::exact: v2 vs v1: missed: "
         "-0.035 [-0.087, +0.016] n=198, p 0.180; a regression is proven"
     ]
+
+
+def test_a_quiet_summary_shows_what_stands_before_the_verdicts_once(run):
+    whole = run()
+    (analysis,) = whole.experiments
+    (verdict, *_) = whole.verdicts
+    notes = tuple(
+        Note(text=text, verbosity=level) for text, level in (("a", 0), ("b", 0), ("c", 1), (verdict.reason, 0))
+    )
+
+    def quiet(nodeids, *, is_first):
+        outcome = SectionOutcome(view=View(title="Measured", notes=notes, is_first=is_first))
+        experiments = tuple(
+            replace(analysis, sections={"x": outcome}, plan=replace(analysis.plan, nodeid=nodeid)) for nodeid in nodeids
+        )
+        return lines(replace(whole, experiments=experiments, verdicts=(verdict,)), verbosity=-1)
+
+    assert quiet([verdict.nodeid], is_first=True)[0] == f"{verdict.nodeid}: a; b"
+    assert quiet([verdict.nodeid, "x", "y"], is_first=True)[0] == f"{verdict.nodeid} and 2 others: a; b"
+    assert not any("a; b" in line for line in quiet([verdict.nodeid], is_first=False))
 
 
 def test_a_quiet_summary_shows_unproven_comparisons(run):

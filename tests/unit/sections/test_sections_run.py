@@ -10,7 +10,7 @@ import pytest
 
 from pytest_crucible.records import Claim, View
 from pytest_crucible.runs.plugins import installed_extensions
-from pytest_crucible.sections.run import add_views, compute_sections, may_decide
+from pytest_crucible.sections.run import add_views, compute_sections, load_section, may_decide
 from tests.report_builders import make_analysis, make_plan
 
 DECIDING = (Claim(subject="c", p_value=0.5, fails=True),)
@@ -35,14 +35,14 @@ def recurse(*_):
 
 
 def outcome(built):
-    computed = compute_sections({"own": built}, None)
+    computed = compute_sections({"own": built}, SimpleNamespace(plan=make_plan()))
     analysis = replace(make_analysis(make_plan()), sections=computed)
     return add_views({"own": built}, analysis).sections["own"]
 
 
 @pytest.mark.parametrize("name", installed_extensions().sections)
 def test_built_in_sections_without_doubts_declare_that_they_decide_nothing(name):
-    section = installed_extensions().sections[name]
+    section = load_section(installed_extensions().sections[name])
     assert may_decide(section) == hasattr(section, "doubts")
 
 

@@ -166,8 +166,7 @@ def test_events_of_a_run_that_never_began_are_not_stored(store):
 
 def test_telling_never_raises_where_storing_has_failed(store):
     writer = store.writer()
-    with store.engine.begin() as connection:
-        schema.events.drop(connection)
+    store.execute("DROP TABLE events")
     writer.tell("run1", event())
     with pytest.raises(StoreError, match="1 row of this run kept in"):
         writer.flush()
@@ -264,9 +263,8 @@ def test_a_killed_process_loses_a_second_of_events_at_most(path):
 
 def test_a_store_of_the_first_format_gets_the_table_of_events(store, path):
     store.begin_run("run0", started="then", seed=0, alpha=0.05, correction="holm", environment={})
-    with store.engine.begin() as connection:
-        schema.events.drop(connection)
-        connection.execute(schema.store_format.update().values(version=1))
+    store.execute("DROP TABLE events")
+    store.execute("UPDATE store_format SET version = 1")
     upgraded = RunStore(str(path))
     record(upgraded, event())
     result, run = rows(upgraded), upgraded.run("run0")

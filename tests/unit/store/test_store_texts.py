@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import insert, select, text, update
+from made_up_secrets import SEEN, make_harmless, make_secrets
 
 from pytest_crucible.records.redaction import hider
+from pytest_crucible.records.secret_settings import hide_encoded
 from pytest_crucible.store import redactors, schema
-from pytest_crucible.store.engine import insert_many
-from pytest_crucible.store.redactors import SHORTEST, IdRedactor, RedactOnce
+from pytest_crucible.store.database import ROWS_PER_STATEMENT
+from pytest_crucible.store.redactors import SHORTEST, IdRedactor, ParameterRedactor, RedactOnce
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import form_key, form_of, messages_of, pack_form, sample_texts, text_form, unpack_form
 
@@ -47,9 +49,34 @@ def test_no_more_is_remembered_than_there_is_room_for(monkeypatch):
         assert sum(map(len, [*once._young, *once._old])) <= 4 * 50 * SHORTEST
 
 
+def test_values_of_a_statement_are_redacted_as_if_each_were_alone():
+    hide = hider({"a value without a form", "two\nlines"})
+    redactor = ParameterRedactor(hide, lambda text: False)
+    secrets = [text for _, _, text in make_secrets(SEEN, 1)]
+    parts = [
+        "",
+        "a value without a form",
+        "two",
+        "lines",
+        "the two\nlines",
+        r'"see\nsk-0123456789abcdef"',
+        "sk-",
+        "://me:pass@",
+    ]
+    drawn = [*secrets, *parts, *(text for _, text in make_harmless(2))]
+    random.Random(3).shuffle(drawn)
+
+    for start in range(0, len(drawn), 5):
+        row = (start, None, *drawn[start : start + 5])
+        redacted = tuple(hide_encoded(value, hide) if isinstance(value, str) else value for value in row)
+        assert redactor.redact_values(row) == redacted
+        by_name = {str(number): value for number, value in enumerate(row)}
+        assert tuple(redactor.redact_values(by_name).values()) == redacted
+
+
 KEY = "sk-proj-0123456789abcdef"
-TAGS = schema.tags
 ROW = {"run": "r", "at": "now", "promoted": False, "forced": False}
+MANY = ROWS_PER_STATEMENT + 1
 
 
 @pytest.fixture
@@ -62,27 +89,29 @@ def store(tmp_path):
 @pytest.mark.parametrize(
     "write",
     [
-        lambda connection, name: connection.execute(insert(TAGS).values(name=name, **ROW)),
-        lambda connection, name: connection.execute(insert(TAGS), [{"name": name, **ROW}, {"name": "b", **ROW}]),
-        lambda connection, name: insert_many(connection, TAGS, [{"name": name, **ROW}], over=False),
-        lambda connection, name: connection.execute(update(TAGS).values(name=name)),
-        lambda connection, name: connection.execute(text("update tags set name = :name"), {"name": name}),
-        lambda connection, name: connection.exec_driver_sql("update tags set name = ?", (name,)),
+        lambda connection, name: connection.insert(schema.tags, [{"name": name, **ROW}]),
+        lambda connection, name: connection.insert(
+            schema.tags, [{"name": name, **ROW, "run": str(k)} for k in range(MANY)]
+        ),
+        lambda connection, name: connection.execute("UPDATE tags SET name = :name", name=name),
+        lambda connection, name: connection.execute_many("UPDATE tags SET name = :name", [{"name": name}]),
+        lambda connection, name: connection.execute_many("UPDATE tags SET name = ?", [("b",), (name,)]),
     ],
 )
 @pytest.mark.parametrize(
     "key", [KEY, "a value without a form", json.dumps([f"line\n{KEY}"]), json.dumps(json.dumps(f"\u2028{KEY}"))]
 )
 def test_no_way_of_writing_takes_a_key(store, write, key):
-    with store.engine.begin() as connection:
-        connection.execute(insert(TAGS).values(name="plain", **{**ROW, "run": "s"}))
+    with store.begin() as connection:
+        connection.insert(schema.tags, [{"name": "plain", **ROW, "run": "s"}])
         write(connection, key)
-        names = connection.execute(select(TAGS.c.name)).scalars().all()
+        names = list(connection.scalars("SELECT name FROM tags"))
 
         assert not any(KEY in name or "without a form" in name for name in names)
         assert any("(key hidden)" in name for name in names)
         # What is looked up by such a name is found by it.
-        assert connection.execute(select(TAGS.c.id).where(TAGS.c.name == key)).scalars().all()
+        assert connection.scalar("SELECT id FROM tags WHERE name = :name", name=key)
+        assert connection.scalar("SELECT id FROM tags WHERE name IN (:names)", names=[key])
 
 
 def test_hidden_ids_stay_apart_and_equal():

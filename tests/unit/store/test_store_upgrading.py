@@ -8,15 +8,18 @@ import gzip
 import secrets
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import psycopg
 import pytest
-from sqlalchemy import Column, MetaData, create_engine, inspect, select, update
 
 from pytest_crucible.commands.show import conversation_lines
 from pytest_crucible.records import Sample
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
+from pytest_crucible.store.database import Database
+from pytest_crucible.store.opening import make_database
 from pytest_crucible.store.replies import StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_conversations, load_sample
@@ -30,9 +33,9 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
     url = str(request.getfixturevalue("postgresql"))
 
     def empty() -> str:
-        engine = create_engine(url)
-        schema.metadata.drop_all(engine)
-        engine.dispose()
+        with psycopg.connect(url, autocommit=True) as connection:
+            for table in schema.all_tables():
+                connection.execute(f"DROP TABLE IF EXISTS {table} CASCADE")
         return url
 
     return empty
@@ -40,34 +43,40 @@ def blank(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], str]:
 
 def written_by(version: int, location: str) -> str:
     """A store as that version made it, without the tables of features."""
-    later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions} | {
-        *schema.feature_tables()
-    }
-    then = MetaData()
-    for table in schema.all_tables().values():
-        if table not in later:
-            copy = table.to_metadata(then)
-            for column in list(copy.columns):
-                if table.c[column.name] in later:
-                    copy._columns.remove(column)
-    engine = create_engine(location)
-    then.create_all(engine)
-    with engine.begin() as connection:
-        connection.execute(then.tables["store_format"].insert().values(version=version))
-    engine.dispose()
+    later = {addition for additions in schema.ADDED[version - 1 :] for addition in additions}
+    tables = [table for table in schema.all_tables().values() if table not in {*later, *schema.feature_tables()}]
+    database = blank_database(location)
+    with database.begin() as connection:
+        for table in tables:
+            columns = tuple(column for column in table.columns if (table, column.name) not in later)
+            for statement in replace(table, columns=columns).statements(is_sqlite=connection.is_sqlite):
+                connection.execute(statement)
+        connection.insert(schema.store_format, [{"version": version}])
+    database.dispose()
     return location
 
 
-def describe(location: str) -> dict[str, dict[str, str]]:
-    """All tables with their columns and types."""
-    engine = create_engine(location)
-    look = inspect(engine)
-    values = {
-        table: {column["name"]: str(column["type"]) for column in look.get_columns(table)}
-        for table in look.get_table_names()
-    }
-    engine.dispose()
-    return values
+def blank_database(location: str) -> Database:
+    """The connections to a database in which nothing is created."""
+    return make_database(location, 5.0)
+
+
+def describe(location: str) -> dict[str, list[tuple[str, str]]]:
+    """All tables with their columns and types, sorted."""
+    database = blank_database(location)
+    with database.connect() as connection:
+        columns = {
+            table: sorted(connection.execute(COLUMNS[connection.is_sqlite], name=table))
+            for table in connection.tables()
+        }
+    database.dispose()
+    return columns
+
+
+COLUMNS = {
+    True: "SELECT name, type FROM pragma_table_info(:name)",
+    False: "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = :name",
+}
 
 
 VERSIONS = pytest.mark.parametrize("version", range(1, schema.FORMAT))
@@ -88,16 +97,16 @@ def test_an_older_store_gets_the_tables_and_columns_of_later_formats(blank, vers
 @VERSIONS
 def test_an_upgraded_store_keeps_its_rows(blank, version):
     location = written_by(version, blank())
-    engine = create_engine(location)
-    with engine.begin() as connection:
-        connection.exec_driver_sql(
+    database = blank_database(location)
+    with database.begin() as connection:
+        connection.execute(
             "INSERT INTO runs (id, started, status, seed, alpha, correction, environment) "
             "VALUES ('run1', 'then', 'finished', 0, 0.05, 'holm', '{}')"
         )
-    engine.dispose()
+    database.dispose()
     store = RunStore(location)
     status = store.run("run1")["status"]
-    formats = list(store.rows(select(schema.store_format)))
+    formats = list(store.rows("SELECT version FROM store_format"))
     store.close()
 
     assert status == "finished"
@@ -127,8 +136,7 @@ def test_threads_that_open_an_older_store_at_once_find_it_upgraded(blank):
 def test_an_existing_table_is_left_alone(blank):
     location = blank()
     store = RunStore(location)
-    with store.engine.begin() as connection:
-        connection.execute(update(schema.store_format).values(version=1))
+    store.execute("UPDATE store_format SET version = 1")
     store.close()
     before = describe(location)
     RunStore(location).close()
@@ -149,10 +157,11 @@ def test_a_store_that_was_made_without_a_feature_gets_its_tables(blank):
 
 def test_added_columns_are_nullable():
     """Rows of an earlier format have none of it."""
-    columns = [addition for additions in schema.ADDED for addition in additions if isinstance(addition, Column)]
+    added = [addition for additions in schema.ADDED for addition in additions if isinstance(addition, tuple)]
+    columns = [table.column(name) for table, name in added]
 
     assert columns
-    assert all(column.nullable for column in columns)
+    assert not any(column.required or column.key for column in columns)
 
 
 @pytest.fixture
@@ -218,7 +227,7 @@ def test_long_replies_and_reasoning_of_format_4_are_read_where_they_are(open_pac
     store = open_packed("format4")
     [(key, plan, _)] = store.experiments(store.find_run())
     [talk] = load_conversations(store, key, plan, 1)
-    keys = list(store.scalars(select(schema.reply_cache.c.key)))
+    keys = list(store.scalars("SELECT key FROM reply_cache"))
     writer = store.writer()
     replies = StoredReplies(lambda: store, lambda: writer)
     cached = [asyncio.run(replies.get(key)) for key in keys]

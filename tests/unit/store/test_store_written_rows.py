@@ -18,7 +18,6 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from other_user import OTHER, run_as_other_user
-from sqlalchemy import insert, select
 
 from pytest_crucible.records import ArmEvents, ArmOutcomes, Event, Lost, Observation, Outcome, Reply, Unit
 from pytest_crucible.records.errors import StoreError
@@ -88,11 +87,9 @@ def plain(arm: ArmOutcomes) -> Any:
 
 def counts_of(store: RunStore, arm: int) -> tuple[int, int]:
     """Return the counts under which the rows of this process are used."""
-    tables = (schema.replies, schema.observations)
-    with store.engine.connect() as connection:
-        replies, observations = (
-            len(connection.execute(table.select().where(table.c.arm == arm)).all()) for table in tables
-        )
+    replies, observations = (
+        store.scalar(f"SELECT COUNT(*) FROM {table} WHERE arm = :arm", arm=arm) for table in ("replies", "observations")
+    )
     return replies, observations
 
 
@@ -121,8 +118,7 @@ def test_rows_of_another_process_are_read_from_the_database():
     with open_written(lambda writer: writer.add(*item)) as (own, other):
         assert not is_read_back(own)
         row = {"arm": ARM, "position": 1, "epoch": 0, "metric": "exact", "value": 0.0, "is_bool": True}
-        with other.engine.begin() as connection:
-            connection.execute(insert(schema.observations), row)
+        other.insert(schema.observations, [row])
 
         assert is_read_back(own)
         assert list(load_arm(own, ARM, 0).scores["exact"].values) == [1.0, 0.0]
@@ -252,8 +248,7 @@ def key_of(path: Path) -> bytes:
 
 def texts(path: Path) -> list[str]:
     store = RunStore(str(path))
-    with store.engine.connect() as connection:
-        result = list(connection.execute(select(schema.replies.c.text)).scalars())
+    result = list(store.scalars("SELECT text FROM replies"))
     store.close()
     return result
 

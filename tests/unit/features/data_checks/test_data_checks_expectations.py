@@ -17,7 +17,8 @@ from scipy import stats
 from pytest_crucible.datasets import checks
 from pytest_crucible.datasets.check import CheckContext
 from pytest_crucible.datasets.checks import check_samples
-from pytest_crucible.datasets.columns import PackedSamples, Table
+from pytest_crucible.datasets.columns import Table
+from pytest_crucible.datasets.packed import PackedSamples
 from pytest_crucible.features.data_checks.answers import run_standard
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import SpecError

@@ -13,7 +13,6 @@ from pytest_crucible import Reply, Sample
 from pytest_crucible.features.judges import judges
 from pytest_crucible.metrics.models.scorers import (
     Judge,
-    JudgeEntailment,
     NoVerdict,
     configure,
     read_verdict,
@@ -136,24 +135,6 @@ def asking(*answers: str) -> tuple[Judge, list]:
 def configured():
     yield lambda model: configure(judge=lambda: model)
     configure()
-
-
-def test_entailment_is_the_verdict_of_the_judge(configured):
-    judge, sent = asking("VERDICT: entailment", "Hm.\nVERDICT: contradiction")
-    configured(judge)
-    scorer = JudgeEntailment()
-
-    async def score_reply():
-        set_current_reply("test.py::test", "q1", 2)
-        return await scorer.score([("Tea helps.", "Tea helps."), ("Tea helps.", "Tea does not help.")])
-
-    first, second = asyncio.run(score_reply())
-
-    assert (first.entailment, first.contradiction, second.entailment, second.contradiction) == (1.0, 0.0, 0.0, 1.0)
-    assert [(request.arm, request.sample, request.repeat, request.experiment) for request in sent] == [
-        ("judge:critic", "q1", 2, "test.py::test")
-    ] * 2
-    assert "critic:1" in scorer.identity
 
 
 GOOD = judges.rubric("good", "Good?", levels={"bad": 0, "very good": 1})

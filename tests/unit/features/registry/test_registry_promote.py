@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from registry_builders import NOW, change_run, changes, measure, register, request, states
-from sqlalchemy import update
 
 from pytest_crucible.features.registry.evidence import load_proof
 from pytest_crucible.features.registry.promote import promote_run
@@ -16,7 +15,6 @@ from pytest_crucible.features.registry.rules import RegistrySettings, Situation,
 from pytest_crucible.features.registry.store import load_registry, load_version
 from pytest_crucible.records import Contrast
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 
 
@@ -162,8 +160,7 @@ def test_a_candidate_wants_a_whole_run(production, facts, sentence):
 
 def test_a_verdict_that_a_hook_has_set_is_no_proof(production):
     run = measure(production, "waived", v2=0.5, v1=0.85)
-    with production.engine.begin() as connection:
-        connection.execute(update(schema.verdicts).values(state="met", proven=True))
+    production.execute("UPDATE verdicts SET state = 'met', proven = :proven", proven=True)
 
     message = refusal(production, run, "candidate").splitlines()
     assert message[0].startswith("run waived has exact >= 0.75 missed when decided again from its answers (")
@@ -172,8 +169,7 @@ def test_a_verdict_that_a_hook_has_set_is_no_proof(production):
 
 def test_a_verdict_that_a_hook_has_made_worse_counts_too(production):
     run = measure(production, "second", v2=0.9, v1=0.85)
-    with production.engine.begin() as connection:
-        connection.execute(update(schema.verdicts).values(state="missed", reason="too rude"))
+    production.execute("UPDATE verdicts SET state = 'missed', reason = 'too rude'")
 
     assert "run second has exact >= 0.75 missed in its session (too rude)" in refusal(production, run, "candidate")
 

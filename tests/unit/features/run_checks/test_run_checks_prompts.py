@@ -38,6 +38,12 @@ def test_arms_with_other_prompts_say_on_how_many_samples():
     assert (line.cells, line.differs) == (("3 different", "3 different"), "differ on 1 of 3 samples")
 
 
+def test_another_number_of_calls_is_no_other_prompt():
+    line = finding([(1, 2), (3,)], [(1,), (3, 4)])
+
+    assert (line.cells, line.differs) == (("the same 2", "the same 2"), "")
+
+
 def test_equal_prompts_in_one_group_are_no_problem():
     assert finding([(1,), (1,), (2,), (2,)], groups=["a", "a", "b", "b"]).problem == ""
 

@@ -57,7 +57,8 @@ def test_settings_of_files_are_not_declared_by_their_arms():
     (finding,) = check_sent(check_inputs(*arms, is_imported=True))
     assert (finding.cells, finding.differs) == (("temperature 0", "temperature 1"), "differs: temperature")
     assert finding.problem == (
-        "the arms were sent different temperature (temperature: v2 0, v1 1): a difference of the arms may come from that"
+        "the arms were sent different temperature (temperature: v2 0, v1 1): a difference of the arms may come from "
+        "that; if it is what you compare, add --arms-differ-in=temperature"
     )
 
 

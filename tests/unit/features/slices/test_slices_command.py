@@ -8,7 +8,6 @@ import sys
 
 import pytest
 from experiment_builders import store_run
-from sqlalchemy import update
 
 from pytest_crucible import Sample, SpecError
 from pytest_crucible.features.slices import section
@@ -21,7 +20,6 @@ from pytest_crucible.features.slices.command import (
     read_feature,
 )
 from pytest_crucible.records.datasets import By, Field
-from pytest_crucible.store import schema
 
 RIGHT = [True] * 30 + [False] * 10 + [True] * 15 + [False] * 25
 
@@ -69,8 +67,7 @@ def test_a_run_without_metadata_has_to_run_again(store):
 
 def test_an_imported_run_without_metadata_has_to_be_imported_again(store):
     store_run(store, "r1", samples(), v2=RIGHT)
-    with store.engine.begin() as connection:
-        connection.execute(update(schema.runs).values(environment={"imported": [{"file": "t.csv"}]}))
+    store.execute("UPDATE runs SET environment = :environment", environment='{"imported": [{"file": "t.csv"}]}')
 
     with pytest.raises(SpecError, match="no field 'sex'; import it again, a table with --column metadata=sex"):
         fairness_of(store)

@@ -1,4 +1,4 @@
-"""Opening databases, and inserting rows."""
+"""Opening databases."""
 
 from __future__ import annotations
 
@@ -11,12 +11,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy import create_engine
 
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.store import schema
-from pytest_crucible.store.engine import ROWS_PER_STATEMENT as MANY
-from pytest_crucible.store.engine import explain_errors, insert_many, open_engine
+from pytest_crucible.store.opening import explain_errors, open_database
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import FORMAT
 
@@ -31,7 +28,7 @@ def store_path(tmp_path: Path) -> Path:
 
 def refusal(location: Path | str, *, busy_s: float = 5.0) -> str:
     with pytest.raises(StoreError) as raised:
-        open_engine(str(location), busy_s=busy_s)
+        open_database(str(location), busy_s=busy_s)
     return str(raised.value)
 
 
@@ -64,7 +61,7 @@ def test_opening_waits_for_another_process(store_path):
         assert holder.stdout is not None
         holder.stdout.readline()
 
-        open_engine(str(store_path), busy_s=20).dispose()
+        open_database(str(store_path), busy_s=20).dispose()
 
 
 def alter(path: Path, statement: str) -> None:
@@ -181,56 +178,33 @@ def test_processes_that_create_a_store_at_once_all_succeed(tmp_path):
 
 
 def test_waiting_for_a_server_ends(postgresql):
-    engine = open_engine(postgresql, busy_s=7)
-    with engine.connect() as connection:
-        parameters = connection.connection.dbapi_connection.info.get_parameters()
-        lock = connection.exec_driver_sql("show lock_timeout").scalar()
-    engine.dispose()
+    database = open_database(postgresql, busy_s=7)
+    with database.connect() as connection:
+        parameters = connection.raw.info.get_parameters()
+        lock = connection.scalar("SHOW lock_timeout")
+    database.dispose()
 
     assert (parameters["tcp_user_timeout"], parameters["connect_timeout"], lock) == ("7000", "10", "7s")
 
 
 def test_a_lost_server_is_named(postgresql):
     """Its process for this connection is killed, as the one that watches over them would be."""
-    engine = open_engine(postgresql)
-    with pytest.raises(StoreError) as raised, explain_errors("X"), engine.connect() as connection:
-        connection.exec_driver_sql("select pg_terminate_backend(pg_backend_pid())")
-    engine.dispose()
+    database = open_database(postgresql)
+    with pytest.raises(StoreError) as raised, explain_errors("X"), database.connect() as connection:
+        connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    database.dispose()
 
     assert str(raised.value) == (
         "run store 'X' has lost its server: start it again, then resume with --crucible-resume"
     )
 
 
-def test_facts_are_stored_as_json_and_missing_ones_as_null():
-    row = {"run": "r", "experiment": "", "arm": "", "sample": "", "epoch": 0, "name": "vote", "at": 1.0}
-    engine = create_engine("sqlite://")
-    with engine.begin() as connection:
-        schema.metadata.create_all(connection)
-        insert_many(connection, schema.events, [{**row, "facts": {"kind": "é"}}, {**row, "facts": None}], over=False)
-        stored = connection.exec_driver_sql("SELECT facts FROM events ORDER BY id").scalars().all()
-    engine.dispose()
+def test_a_server_that_was_restarted_is_connected_again(postgresql):
+    """An idle connection has died with the server: the next statement opens a new one."""
+    database = open_database(postgresql)
+    with database.connect() as idle, database.connect() as killer:
+        killer.execute("SELECT pg_terminate_backend(:process)", process=idle.scalar("SELECT pg_backend_pid()"))
 
-    assert stored == ['{"kind": "\\u00e9"}', None]
-
-
-@pytest.mark.parametrize("number", [1, MANY - 1, MANY, MANY + 1, 3 * MANY, 3 * MANY + 7])
-@pytest.mark.parametrize("over", [False, True])
-def test_each_row_is_stored_once_in_any_number_of_statements(number, over):
-    """And one that is there stays as it is, or is replaced."""
-
-    def rows(identity: str, first: int) -> list[dict[str, object]]:
-        keys = range(first, first + number)
-        return [{"reply": f"{identity} {key}", "key": str(key), "created": 1.0, "identity": identity} for key in keys]
-
-    engine = create_engine("sqlite://")
-    with engine.begin() as connection:
-        schema.metadata.create_all(connection)
-        insert_many(connection, schema.reply_cache, rows("old", 0), over=over)
-        insert_many(connection, schema.reply_cache, rows("new", number // 2), over=over)
-        stored = connection.exec_driver_sql("SELECT key, identity, reply FROM reply_cache").all()
-    engine.dispose()
-
-    new = range(number // 2 if over else number, number // 2 + number)
-    expected = {str(key): "new" if key in new else "old" for key in range(number // 2 + number)}
-    assert sorted(map(tuple, stored)) == sorted((key, who, f"{who} {key}") for key, who in expected.items())
+    with database.connect() as first, database.connect() as second:
+        assert [first.scalar("SELECT 1"), second.scalar("SELECT 1")] == [1, 1]
+    database.dispose()

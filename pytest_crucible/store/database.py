@@ -1,0 +1,259 @@
+"""A database of runs: one SQL for SQLite and PostgreSQL, through their drivers.
+
+Statements are written in the SQL that both read. Their values are `:name`; a list of values is `IN (:name)`. JSON is stored as text
+and returned as text (`from_json`), true and false come back from SQLite as 1 and 0.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import re
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import itemgetter
+from types import ModuleType
+from typing import Any, Protocol
+
+from pytest_crucible.store.table import Table
+
+Row = Mapping[str, Any]
+
+
+class Cursor(Protocol):
+    """The result of a statement; both drivers have it."""
+
+    rowcount: int
+    description: Sequence[Sequence[Any]]
+
+    def __iter__(self) -> Iterator[tuple[Any, ...]]: ...
+    def fetchmany(self, size: int) -> list[tuple[Any, ...]]: ...
+    def fetchall(self) -> list[tuple[Any, ...]]: ...
+
+
+def from_json(stored: str | float | None) -> Any:
+    """Return the value of a JSON column; None for NULL. SQLite stores a number in it as such: https://sqlite.org/datatype3.html"""
+    return json.loads(stored) if isinstance(stored, str) else stored
+
+
+def json_part(column: str, *path: str | int, is_sqlite: bool) -> str:
+    """Return the SQL for a part of a JSON column: a text as it is, anything else as JSON.
+
+    >>> json_part("plan", "arms", 0, is_sqlite=True), json_part("plan", "arms", 0, is_sqlite=False)
+    ("JSON_EXTRACT(plan, '$.arms[0]')", "plan #>> '{arms,0}'")
+    """
+    if is_sqlite:
+        # The arrows of newer versions of SQLite are those of PostgreSQL.
+        names = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in path)
+        return f"JSON_EXTRACT({column}, '${names}')"
+    return f"{column} #>> '{{{','.join(map(str, path))}}}'"
+
+
+class Database:
+    """Connections to a database, each used by one thread at a time. Everything here raises the driver's errors."""
+
+    def __init__(self, driver: ModuleType, open_connection: Callable[[], Any], path: str = "") -> None:
+        """`path` is the file of an SQLite database."""
+        self.driver, self.path = driver, path
+        self.is_sqlite = driver is sqlite3
+        self.redact: Callable[[Any], Any] = _keep_values
+        """Returns the values of each execution as they are sent."""
+        self._open = open_connection
+        self._idle: list[Any] = []
+
+    @contextlib.contextmanager
+    def connect(self) -> Iterator[Connection]:
+        """Open a connection for several statements, each a transaction of its own."""
+        raw = self._take()
+        try:
+            yield Connection(self, raw)
+        finally:
+            # A connection that its server has closed is not used again.
+            if not self.is_sqlite and raw.closed:
+                raw.close()
+            else:
+                self._idle.append(raw)
+
+    @contextlib.contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Open a transaction."""
+        with self.connect() as connection, connection.transaction():
+            yield connection
+
+    def dispose(self) -> None:
+        """Close the connections that are not in use."""
+        while self._idle:
+            self._idle.pop().close()
+
+    def _take(self) -> Any:
+        while self._idle:
+            # Another thread may take the last one.
+            with contextlib.suppress(IndexError):
+                raw = self._idle.pop()
+                if self.is_sqlite or _is_alive(raw, self.driver):
+                    return raw
+        return self._open()
+
+
+def _keep_values(values: Any) -> Any:
+    return values
+
+
+def _is_alive(raw: Any, driver: ModuleType) -> bool:
+    """Return whether the server still has a connection: it may have been restarted since."""
+    try:
+        raw.execute("SELECT 1")
+    except driver.Error:
+        raw.close()
+        return False
+    return True
+
+
+class Connection:
+    """A connection while one thread uses it."""
+
+    def __init__(self, database: Database, raw: Any) -> None:
+        self.database, self.raw = database, raw
+        self.is_sqlite = database.is_sqlite
+
+    def execute(self, sql: str, /, **values: Any) -> Cursor:
+        """Execute a statement with its values."""
+        lists = {name: value for name, value in values.items() if isinstance(value, list | tuple | set | frozenset)}
+        statement = _translate(sql, self.is_sqlite, tuple((name, len(value)) for name, value in lists.items()))
+        for name, items in lists.items():
+            del values[name]
+            values |= {f"{name}_{number}": item for number, item in enumerate(items)}
+        cursor: Cursor = self.raw.execute(statement, self.database.redact(values))
+        return cursor
+
+    def execute_many(self, sql: str, rows: Sequence[Any]) -> int:
+        """Execute a statement once for each row of values, and return how many stored rows it changed."""
+        cursor = self.raw.cursor()
+        cursor.executemany(_translate(sql, self.is_sqlite, ()), [*map(self.database.redact, rows)])
+        changed: int = cursor.rowcount
+        return changed
+
+    def first(self, sql: str, /, **values: Any) -> Any:
+        """Return the first row; None without one."""
+        return next(iter(self.execute(sql, **values)), None)
+
+    def scalar(self, sql: str, /, **values: Any) -> Any:
+        """Return the first value of the first row; None without a row."""
+        row = self.first(sql, **values)
+        return None if row is None else row[0]
+
+    def scalars(self, sql: str, /, **values: Any) -> Iterator[Any]:
+        """Yield the first value of each row."""
+        return (row[0] for row in self.execute(sql, **values))
+
+    def named_rows(self, sql: str, /, **values: Any) -> Iterator[dict[str, Any]]:
+        """Yield each row by the names of its columns."""
+        cursor = self.execute(sql, **values)
+        names = [column[0] for column in cursor.description]
+        return (dict(zip(names, row, strict=True)) for row in cursor)
+
+    def insert(self, table: Table, rows: Sequence[Row], *, over: bool = False) -> int:
+        """Insert rows, all with the same columns, and return how many were new or, with `over`, have replaced stored ones.
+
+        Without `over` a row whose key exists is left unchanged: two workers may write the same row.
+        """
+        if not rows:
+            return 0
+        names = tuple(rows[0])
+        plain = _with_json_as_text(table, rows)
+        values = [tuple(row.values()) for row in plain] if len(names) == 1 else [*map(itemgetter(*names), plain)]
+        # psycopg sends many rows at once by itself.
+        size = ROWS_PER_STATEMENT if self.is_sqlite else 1
+        whole = len(values) - len(values) % size
+        inserted = 0
+        if size > 1 and whole:
+            many = [tuple(chain.from_iterable(values[at : at + size])) for at in range(0, whole, size)]
+            inserted += self.execute_many(_insert(table, names, over, size), many)
+        if rest := values[whole if size > 1 else 0 :]:
+            inserted += self.execute_many(_insert(table, names, over, 1), rest)
+        return inserted
+
+    def tables(self) -> set[str]:
+        """Return the names of all tables."""
+        return set(self.scalars(_SQLITE_TABLES if self.is_sqlite else _POSTGRESQL_TABLES))
+
+    def columns(self, table: Table) -> set[str]:
+        """Return the names of a table's columns as it is in the database."""
+        # Neither reads a row.
+        return {column[0] for column in self.execute(f"SELECT * FROM {table.name} LIMIT 0").description}
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit what is executed within, or nothing of it."""
+        if not self.is_sqlite:
+            with self.raw.transaction():
+                yield
+            return
+        # A transaction that begins by reading could no longer write once another process has written.
+        self.raw.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+            self.raw.execute("COMMIT")
+        except BaseException:
+            # SQLite has rolled back by itself after some errors.
+            if self.raw.in_transaction:
+                self.raw.execute("ROLLBACK")
+            raise
+
+    @contextlib.contextmanager
+    def stream(self, sql: str, /, **values: Any) -> Iterator[Cursor]:
+        """Execute a query whose rows are fetched a part at a time, so that a large result never sits in memory."""
+        if self.is_sqlite:
+            yield self.execute(sql, **values)
+            return
+        with self.raw.transaction(), self.raw.cursor(name="crucible") as cursor:
+            cursor.execute(_translate(sql, False, ()), self.database.redact(values))
+            yield cursor
+
+
+_SQLITE_TABLES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+_POSTGRESQL_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = ANY (current_schemas(false))"
+
+# The sqlite3 module releases Python's lock for each statement, and then waits to get it back: fewer statements, fewer waits.
+ROWS_PER_STATEMENT = 20
+"""Rows that one INSERT of SQLite has."""
+
+_VALUE = re.compile(r"(?<![:\w]):([a-z]\w*)")
+
+
+@functools.lru_cache(maxsize=512)
+def _translate(sql: str, is_sqlite: bool, sizes: tuple[tuple[str, int], ...]) -> str:
+    """Return a statement as its driver reads it. `sizes` are the lengths of lists: no value is in an empty one."""
+    for name, size in sizes:
+        places = ", ".join(f":{name}_{number}" for number in range(size)) or "NULL"
+        sql = re.sub(rf"(?<![:\w]):{name}\b", places, sql)
+    if is_sqlite:
+        return sql
+    return _VALUE.sub(r"%(\1)s", sql.replace("%", "%%")).replace("?", "%s")
+
+
+@functools.lru_cache(maxsize=512)
+def _insert(table: Table, names: tuple[str, ...], over: bool, rows: int) -> str:
+    values = f"({', '.join('?' * len(names))})"
+    replaced = ", ".join(f"{name} = excluded.{name}" for name in table.names if name not in table.key)
+    action = f"({', '.join(table.key)}) DO UPDATE SET {replaced}" if over else "DO NOTHING"
+    return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([values] * rows)} ON CONFLICT {action}"
+
+
+def _with_json_as_text(table: Table, rows: Sequence[Row]) -> Sequence[Row]:
+    """Return the rows with JSON values as text. An object that several rows share is encoded once."""
+    for name in [name for name in rows[0] if table.type_of(name) == "JSON"]:
+        objects = {id(row[name]): row[name] for row in rows}
+        if set(objects) != {id(None)}:
+            texts = {key: None if value is None else json.dumps(value) for key, value in objects.items()}
+            rows = [{**row, name: texts[id(row[name])]} for row in rows]
+    return rows
+
+
+def driver_errors() -> tuple[type[Exception], ...]:
+    """Return the errors of the drivers that are loaded."""
+    psycopg = sys.modules.get("psycopg")
+    return (sqlite3.Error, psycopg.Error) if psycopg else (sqlite3.Error,)

@@ -1,0 +1,76 @@
+"""The definition of a table, and the statements that create it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column. `references` is a table whose `id` it has."""
+
+    name: str
+    type: str
+    """As SQLite has it: PostgreSQL's names differ for BLOB alone."""
+    key: bool = False
+    required: bool = False
+    numbered: bool = False
+    """Whether the database assigns the number of a new row."""
+    references: str = ""
+
+
+# Compared by identity: rows that wait to be written are gathered by table.
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A table, as it is created in SQLite or PostgreSQL."""
+
+    name: str
+    columns: tuple[Column, ...]
+    unique: tuple[tuple[str, ...], ...] = ()
+    indexes: tuple[tuple[str, str], ...] = ()
+    """Name and column of each index."""
+    has_rowid: bool = True
+    """SQLite stores a table without it in the order of its key: https://sqlite.org/withoutrowid.html"""
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def key(self) -> tuple[str, ...]:
+        """The columns of the primary key."""
+        return tuple(column.name for column in self.columns if column.key)
+
+    def column(self, name: str) -> Column:
+        return next(column for column in self.columns if column.name == name)
+
+    def type_of(self, name: str) -> str:
+        return self._types[name]
+
+    @cached_property
+    def _types(self) -> Mapping[str, str]:
+        return {column.name: column.type for column in self.columns}
+
+    def statements(self, *, is_sqlite: bool) -> list[str]:
+        """Return the statements that create the table and its indexes."""
+        keys = [f"PRIMARY KEY ({', '.join(self.key)})"] if self.key else []
+        unique = [f"UNIQUE ({', '.join(names)})" for names in self.unique]
+        foreign = [f"FOREIGN KEY ({c.name}) REFERENCES {c.references} (id)" for c in self.columns if c.references]
+        columns = [column_definition(column, is_sqlite=is_sqlite) for column in self.columns]
+        ending = "" if self.has_rowid or not is_sqlite else " WITHOUT ROWID"
+        body = ",\n\t".join([*columns, *keys, *unique, *foreign])
+        indexes = [f"CREATE INDEX {name} ON {self.name} ({column})" for name, column in self.indexes]
+        return [f"CREATE TABLE {self.name} (\n\t{body}\n){ending}", *indexes]
+
+
+def column_definition(column: Column, *, is_sqlite: bool) -> str:
+    """Return a column as CREATE TABLE and ALTER TABLE have it."""
+    type = column.type if is_sqlite else _POSTGRESQL_TYPES.get(column.type, column.type)
+    if column.numbered and not is_sqlite:
+        type = "SERIAL"
+    return f"{column.name} {type}{' NOT NULL' if column.required or column.key else ''}"
+
+
+_POSTGRESQL_TYPES = {"BLOB": "BYTEA"}

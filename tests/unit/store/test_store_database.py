@@ -1,0 +1,154 @@
+"""Statements, transactions and inserted rows, in SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pytest_crucible.store import schema
+from pytest_crucible.store.database import ROWS_PER_STATEMENT as MANY
+from pytest_crucible.store.database import Database
+from pytest_crucible.store.opening import open_database
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    """An empty run store."""
+    is_sqlite = request.param == "sqlite"
+    opened = open_database(str(tmp_path / "runs.db") if is_sqlite else str(request.getfixturevalue("postgresql")))
+    yield opened
+    opened.dispose()
+
+
+def cached_row(key: str, identity: str = "v1") -> dict[str, object]:
+    return {"reply": f"{identity} {key}", "key": key, "created": 1.0, "identity": identity}
+
+
+def test_values_are_sent_by_name_and_lists_by_their_items(database):
+    with database.connect() as connection:
+        connection.insert(schema.reply_cache, [cached_row(key) for key in "abc"])
+        query = "SELECT key FROM reply_cache WHERE identity = :identity AND key IN (:keys) ORDER BY key"
+
+        assert list(connection.scalars(query, identity="v1", keys=["a", "c", "z"])) == ["a", "c"]
+        assert list(connection.scalars(query, identity="v2", keys=["a"])) == []
+        assert list(connection.scalars(query, identity="v1", keys=[])) == []
+
+
+def test_text_that_looks_like_a_value_is_text(database):
+    with database.connect() as connection:
+        stored = connection.first("SELECT CAST(:text AS TEXT), '100 %', CAST(1 AS TEXT)", text=":text ? %s %(x)s")
+
+    assert stored == (":text ? %s %(x)s", "100 %", "1")
+
+
+def test_rows_by_the_names_of_their_columns(database):
+    with database.connect() as connection:
+        connection.insert(schema.reply_cache, [cached_row("a")])
+
+        [row] = connection.named_rows("SELECT key, reply AS text FROM reply_cache")
+    assert row == {"key": "a", "text": "v1 a"}
+
+
+def test_a_transaction_that_fails_leaves_nothing(database):
+    def fail() -> None:
+        with database.begin() as connection:
+            connection.insert(schema.reply_cache, [cached_row("a")])
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+
+    with database.connect() as connection:
+        assert connection.scalar("SELECT COUNT(*) FROM reply_cache") == 0
+
+
+def test_a_transaction_that_reads_first_writes_after_another_has_written(tmp_path):
+    """SQLite refuses this to a transaction that began as a reader."""
+    database, other = (open_database(str(tmp_path / "runs.db")) for _ in range(2))
+    began = threading.Event()
+
+    def write() -> None:
+        began.wait(5)
+        with other.connect() as connection:
+            connection.insert(schema.reply_cache, [cached_row("b")])
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    with database.begin() as connection:
+        before = connection.scalar("SELECT COUNT(*) FROM reply_cache")
+        began.set()
+        connection.insert(schema.reply_cache, [cached_row("a")])
+    thread.join()
+    with database.connect() as connection:
+        after = connection.scalar("SELECT COUNT(*) FROM reply_cache")
+    database.dispose()
+    other.dispose()
+
+    assert (before, after) == (0, 2)
+
+
+def test_streamed_rows_are_all_rows(database):
+    with database.connect() as connection:
+        connection.insert(schema.reply_cache, [cached_row(f"{number:03}") for number in range(250)])
+        query = "SELECT key FROM reply_cache WHERE identity = :identity ORDER BY key"
+        with connection.stream(query, identity="v1") as rows:
+            keys = [key for (key,) in rows]
+
+    assert keys == [f"{number:03}" for number in range(250)]
+
+
+def test_facts_are_stored_as_json_and_missing_ones_as_null(database):
+    row = {"run": "r", "experiment": "", "arm": "", "sample": "", "epoch": 0, "name": "vote", "at": 1.0}
+    with database.connect() as connection:
+        connection.insert(schema.events, [{**row, "facts": {"kind": "é"}}, {**row, "facts": None}])
+
+        assert list(connection.scalars("SELECT facts FROM events ORDER BY id")) == ['{"kind": "\\u00e9"}', None]
+
+
+@pytest.mark.parametrize("number", [1, MANY - 1, MANY, MANY + 1, 3 * MANY, 3 * MANY + 7])
+@pytest.mark.parametrize("over", [False, True])
+def test_each_row_is_stored_once_in_any_number_of_statements(database, number, over):
+    """And one that is there stays as it is, or is replaced."""
+
+    def rows(identity: str, first: int) -> list[dict[str, object]]:
+        return [cached_row(str(key), identity) for key in range(first, first + number)]
+
+    with database.begin() as connection:
+        inserted = connection.insert(schema.reply_cache, rows("old", 0), over=over)
+        inserted_later = connection.insert(schema.reply_cache, rows("new", number // 2), over=over)
+        stored = connection.execute("SELECT key, identity, reply FROM reply_cache").fetchall()
+
+    new = range(number // 2 if over else number, number // 2 + number)
+    expected = {str(key): "new" if key in new else "old" for key in range(number // 2 + number)}
+    assert sorted(stored) == sorted((key, who, f"{who} {key}") for key, who in expected.items())
+    assert (inserted, inserted_later) == (number, number if over else number // 2)
+
+
+def test_values_pass_the_redactor(database):
+    database.redact = lambda values: dict.fromkeys(values, "hidden")
+    with database.connect() as connection:
+        assert connection.scalar("SELECT CAST(:text AS TEXT)", text="a secret") == "hidden"
+
+
+def test_a_broken_statement_raises_the_error_of_its_driver(database):
+    with pytest.raises(database.driver.Error), database.connect() as connection:
+        connection.execute("SELECT nothing FROM nowhere")
+    with database.connect() as connection:
+        assert connection.scalar("SELECT 1") == 1
+
+
+def test_connections_are_used_again(tmp_path):
+    database = open_database(str(tmp_path / "runs.db"))
+    with database.connect() as first:
+        pass
+    with database.connect() as second:
+        is_same = second.raw is first.raw
+    database.dispose()
+
+    assert is_same
+    with pytest.raises(sqlite3.ProgrammingError):
+        first.execute("SELECT 1")
