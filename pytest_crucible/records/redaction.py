@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -236,8 +237,10 @@ def _matches(
             barren = run.end() if run else 0
 
 
-_KEYS = re.compile("|".join([_TOKEN, _OF_SERVICES, _USER]))
-_KEYS_WITHOUT_TOKENS = re.compile("|".join([_OF_SERVICES, _USER]))
+@cache
+def _keys() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the pattern of keys, and that without tokens. They take 3 ms to compile, which most sessions do not need."""
+    return re.compile("|".join([_TOKEN, _OF_SERVICES, _USER])), re.compile("|".join([_OF_SERVICES, _USER]))
 
 
 def key_places(text: str) -> Iterator[tuple[int, int]]:
@@ -247,7 +250,7 @@ def key_places(text: str) -> Iterator[tuple[int, int]]:
     [(11, 31)]
     """
     starts = sorted({*_starts(text, ())})
-    yield from (match.span() for match in _matches(text, _KEYS, _KEYS_WITHOUT_TOKENS, starts))
+    yield from (match.span() for match in _matches(text, *_keys(), starts))
 
 
 def redact(data: Any, hide: Callable[[str], str]) -> Any:
