@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -24,7 +24,12 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 
 def pytest_crucible_commands() -> dict[str, str]:
-    return {"guards attacks": "pytest_crucible.features.robustness.command:try_attack"}
+    return {
+        "guards attacks": Command(
+            "pytest_crucible.features.robustness.command:try_attack",
+            "List the attacks on prompts, or try one on a text.",
+        )
+    }
 
 
 def pytest_crucible_obfuscate(text: str) -> dict[str, str]:
