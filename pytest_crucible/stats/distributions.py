@@ -84,6 +84,18 @@ def binomial_cdf(k: float, n: int, p: float) -> float:
     return 1.0 if k >= n else beta_sf(p, k + 1, n - k)
 
 
+def binomial_pmf(k: int, n: int, p: float) -> float:
+    """Return the chance of exactly k successes.
+
+    >>> binomial_pmf(1, 2, 0.5)
+    0.5
+    """
+    if k in (0, n):
+        return math.exp(n * math.log(p)) if k else math.exp(n * math.log1p(-p))
+    # Of Beta(k, n - k) at p, whose power is that of the binomial, times k (n - k) / n.
+    return math.exp(_log_power(p, 1 - p, k, n - k)) * n / (k * (n - k))
+
+
 def t_cdf(dof: float, t: float) -> float:
     """Return the chance of at most t; scipy.special.stdtr(dof, t)."""
     if math.isinf(dof) or math.isinf(t):
@@ -143,6 +155,11 @@ def _tails(x: float, y: float, a: float, b: float) -> tuple[float, float]:
         return (0.0, 1.0) if x <= 0 else (1.0, 0.0)
     if math.isnan(x):
         return math.nan, math.nan
+    # Powers, to the last digit: a limit of 0.1 for two of two successes is compared with an alpha of 0.01.
+    if b == 1:
+        return x**a, -math.expm1(a * math.log1p(-y))
+    if a == 1:
+        return -math.expm1(b * math.log1p(-x)), y**b
     # Below the mean of the law the fraction converges fast, and above it that of the other tail.
     if a * y < b * x:
         upper, lower = _tails(y, x, b, a)
