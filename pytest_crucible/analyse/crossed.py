@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -11,9 +11,18 @@ import numpy as np
 
 from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Flags, Floats
-from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, row_of
-from pytest_crucible.measures.row import Column, Difference, End, Measured, Numbers, Observations, Prepared
-from pytest_crucible.measures.table import comparison_row
+from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, choose_slices, row_of
+from pytest_crucible.measures.row import (
+    Column,
+    CrossedUnits,
+    Difference,
+    End,
+    Measured,
+    Numbers,
+    Observations,
+    Prepared,
+)
+from pytest_crucible.measures.table import MEAN, comparison_row
 from pytest_crucible.measures.values import change_bounds
 from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, Contrast, EffectSize, Measure, Target
 from pytest_crucible.stats.factors.crossed import NORMAL
@@ -40,11 +49,11 @@ def estimate(
     level: float,
 ) -> Measured:
     """Return the estimate with an interval that counts every random factor. `plain` counts the samples alone."""
-    if not row_of(measure).is_mean or plain.value is None:
+    if not row_of(measure).counts_factors or plain.value is None:
         return replace(plain, interval=None, method=_no_method(attributes))
-    cells, prepared = _cells(measure, metrics, chosen)
+    units, prepared = _units(measure, metrics, attributes, chosen)
     try:
-        mean = _mean(cells, attributes, chosen)
+        mean = _mean(units, attributes)
     except NotEnoughData:
         return replace(plain, interval=None)
     if len(mean.sources) == 1:
@@ -70,13 +79,13 @@ def bound_measure(
     `plain` and `method` count the samples alone; they are returned where no factor of this arm has several levels.
     """
     unproven, row = replace(plain, lower=None, upper=None), row_of(measure)
-    if not row.is_mean or plain.value is None or not chosen.any():
-        return unproven, _no_method(attributes), "" if row.is_mean else _no_method_note(row.title, attributes)
-    cells, prepared = _cells(measure, metrics, chosen, end)
-    if np.isinf(cells).any():
+    if not row.counts_factors or plain.value is None or not chosen.any():
+        return unproven, _no_method(attributes), "" if row.counts_factors else _no_method_note(row.title, attributes)
+    units, prepared = _units(measure, metrics, attributes, chosen, end)
+    if np.isinf(units.cells).any():
         return unproven, "unbounded", ""
     try:
-        mean = _mean(cells, attributes, chosen)
+        mean = _mean(units, attributes)
     except NotEnoughData as refusal:
         return unproven, "none", str(refusal)
     if len(mean.sources) == 1:
@@ -105,7 +114,7 @@ def difference(
     """
     row = comparison_row(measure, arms[0][0].facts)
     unproven = without_interval(plain, row.title, attributes)
-    if not row.is_mean:
+    if not row.counts_factors:
         return unproven
     try:
         mean, limits = mean_difference(measure, arms, attributes, chosen, ends)
@@ -119,7 +128,8 @@ def difference(
         unproven,
         value=mean.estimate,
         interval=interval,
-        n=len(mean.means),
+        # Where slices are drawn they are the units, and samples are counted.
+        n=len(mean.means) if row.is_mean else plain.n,
         method=NORMAL,
         bounds_method=bounds.method,
     )
@@ -136,8 +146,12 @@ def difference(
         upper=None if too_few else bounds.high,
         note=too_few or plain.note,
         detectable=partial(_detectable, mean, limits),
-        samples=partial(_samples_to_prove, mean, limits) if by_bounds else partial(_samples_to_find, mean),
+        samples=_samples(mean, limits, by_bounds=by_bounds) if row.is_mean else None,
     )
+
+
+def _samples(mean: stats.CrossedMean, limits: Numbers, *, by_bounds: bool) -> Callable[..., int | None]:
+    return partial(_samples_to_prove, mean, limits) if by_bounds else partial(_samples_to_find, mean)
 
 
 def without_interval(plain: Difference, title: str, attributes: SampleAttributes) -> Difference:
@@ -191,21 +205,24 @@ def mean_difference(
     Raises NotEnoughData below two samples, or five groups.
     """
     (ours, prepared), (theirs, _) = (
-        _cells(measure, metrics, chosen, end) for metrics, end in zip(arms, ends, strict=True)
+        _units(measure, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )
     facts = arms[0][0].facts
-    pair = (ours, theirs) if row_of(measure).higher_is_better(measure, facts) else (theirs, ours)
+    pair = (
+        (ours.cells, theirs.cells) if row_of(measure).higher_is_better(measure, facts) else (theirs.cells, ours.cells)
+    )
     own = "rounds" if attributes.sessions == "of each arm" else "trainings"
     names = (f"{own} of the candidate", f"{own} of {getattr(measure, 'baseline', '') or 'the baseline'}")
     mean = stats.crossed_difference(
         _move_own(pair[0], own),
         _move_own(pair[1], own),
         [name for name in FACTORS if name != own],
-        attributes.clusters_at(chosen),
+        ours.clusters,
         fixed=_fixed_factors(attributes),
-        trainings=names if pair[0] is ours else names[::-1],
+        trainings=names if pair[0] is ours.cells else names[::-1],
         fixed_trainings=own not in attributes.random_factors,
         ends=prepared.bounds,
+        strata=ours.strata,
     )
     limits = change_bounds(prepared)
     # A lost reply may lie anywhere in the range here, and replies without a pair are left out of a sample's change.
@@ -230,8 +247,8 @@ def arm_mean(
 
     Raises NotEnoughData below two samples, or five groups.
     """
-    cells, prepared = _cells(measure, metrics, chosen)
-    return _mean(cells, attributes, chosen), prepared.bounds
+    units, prepared = _units(measure, metrics, attributes, chosen)
+    return _mean(units, attributes), prepared.bounds
 
 
 def shown_alpha(
@@ -306,12 +323,30 @@ def _fewest_to_prove(measure: Measure, ends: Numbers, alpha: float) -> int | Non
     return min((count for count in counts if count is not None), default=None)
 
 
-def _mean(cells: Floats, attributes: SampleAttributes, chosen: Flags) -> stats.CrossedMean:
-    return stats.crossed_mean(cells, FACTORS, attributes.clusters_at(chosen), fixed=_fixed_factors(attributes))
+def _mean(units: CrossedUnits, attributes: SampleAttributes) -> stats.CrossedMean:
+    return stats.crossed_mean(
+        units.cells, FACTORS, units.clusters, fixed=_fixed_factors(attributes), strata=units.strata
+    )
 
 
 def _fixed_factors(attributes: SampleAttributes) -> tuple[str, ...]:
     return tuple(name for name in FACTORS if name not in attributes.random_factors)
+
+
+def _units(
+    measure: Measure,
+    metrics: Sequence[ScoredMetric],
+    attributes: SampleAttributes,
+    chosen: Flags,
+    end: End = "observed",
+) -> tuple[CrossedUnits, Prepared]:
+    """Return the units of the mean, which are samples or slices of them, and the values of all replies."""
+    cells, prepared = _cells(measure, metrics, chosen, end)
+    clusters, make_units = attributes.clusters_at(chosen), row_of(measure).units
+    slicing = choose_slices(measure, attributes, chosen)
+    if make_units is None or slicing is None:
+        return CrossedUnits(cells, clusters), prepared
+    return make_units(measure, cells, slicing, clusters), prepared
 
 
 def _cells(
@@ -324,7 +359,10 @@ def _cells(
     units = metrics[0].scores.units
     assert units is not None, "scores have their units where a factor is random"
     values, lost = units.values[chosen], units.lost[chosen]
-    prepared = row_of(measure).prepare(
+    row = row_of(measure)
+    # A mean over slices is of the values that a plain mean is of.
+    prepare = row.prepare if row.units is None else MEAN.prepare
+    prepared = prepare(
         Observations(
             measure=measure,
             facts=tuple(metric.facts for metric in metrics),

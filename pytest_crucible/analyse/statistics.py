@@ -133,7 +133,7 @@ def observe_samples(
         keys=None if attributes.keys is None else attributes.keys[chosen],
         monte_carlo=attributes.monte_carlo,
         expected=_choose(attributes.expected, chosen),
-        slicing=_choose_slices(measure, attributes, chosen),
+        slicing=choose_slices(measure, attributes, chosen),
         weights=weights,
     )
 
@@ -146,7 +146,8 @@ def _weights(metric: ScoredMetric, chosen: Flags, end: End) -> Floats | None:
     return (shares.observed if end == "observed" else shares.with_lost)[chosen]
 
 
-def _choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
+def choose_slices(measure: Measure, attributes: SampleAttributes, chosen: Flags) -> Slicing | None:
+    """Return the slices of the chosen samples by the field that the measure names; None for a measure without one."""
     if measure.by is None or not row_of(measure).by_field:
         return None
     slicing = attributes.slicings.get(measure.by)

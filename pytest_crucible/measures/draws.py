@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from pytest_crucible.measures import means
-from pytest_crucible.measures.row import End, Measured, Observations, Prepared
+from pytest_crucible.measures.row import End, Measured, Observations, Prepared, counted_clusters, no_data
 from pytest_crucible.records import Measure, MetricFacts
-from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.estimating import estimate_chances
 
 
 def prepare(observations: Observations, end: End) -> Prepared:
@@ -30,18 +28,11 @@ def prepare(observations: Observations, end: End) -> Prepared:
 
 
 def estimate(prepared: Prepared, level: float) -> Measured:
-    """Return the mean with the interval of its two one-sided bounds.
-
-    Where one sample in ten is flaky, and others always pass, Student's t covers the truth in two thirds of runs.
-    """
-    plain = means.estimate_mean(prepared, level)
-    if np.isin(prepared.values, (0.0, 1.0)).all():
-        return plain
-    bounds, method = means.bound_mean(prepared, (1 - level) / 2)
-    if bounds.lower is None or bounds.upper is None:
-        return replace(plain, interval=None)
-    interval = Interval(low=bounds.lower, high=bounds.upper, level=level, method=method)
-    return replace(plain, interval=interval, method=method)
+    """Return the mean with the interval of its two one-sided bounds."""
+    if not len(prepared.values):
+        return no_data(prepared)
+    mean = estimate_chances(prepared.values, level, prepared.clusters)
+    return Measured(mean.estimate, mean.interval, counted_clusters(prepared.clusters), mean.method)
 
 
 def check(measure: Measure, facts: Sequence[MetricFacts]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -161,6 +161,16 @@ class Difference:
             return self.alikeness.smallest
         # Of yes-or-no pairs: all of them changed, and in one direction.
         return 2.0 / 2.0 ** min(self.n, 1000) if self.method == EXACT_PAIRS else None
+
+
+class CrossedUnits(NamedTuple):
+    """The units of a mean over samples and the levels of random factors."""
+
+    cells: Floats
+    """Units x levels of each factor; NaN is lost."""
+    clusters: Clusters | None = None
+    strata: Clusters | None = None
+    """The number of each unit's stratum, if the mean is that of the strata's means."""
 
 
 def no_data(prepared: Prepared) -> Measured:

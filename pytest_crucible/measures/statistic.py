@@ -15,7 +15,18 @@ from pytest_crucible.records import BoundedValue, Measure, MetricFacts, Sample
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from pytest_crucible.measures.row import Difference, End, Floats, Measured, Numbers, Observations, Prepared
+    from pytest_crucible.measures.row import (
+        Clusters,
+        CrossedUnits,
+        Difference,
+        End,
+        Floats,
+        Measured,
+        Numbers,
+        Observations,
+        Prepared,
+    )
+    from pytest_crucible.stats.slices.slicing import Slicing
 
 GEOMETRIC_MEANS = "ratio of geometric means"
 RATIO_OF_MEANS = "ratio of means"
@@ -77,12 +88,18 @@ class Statistic:
     """It is about single replies. Others are about samples, whose repeats are averaged first."""
     is_mean: bool = False
     """Whether the statistic is a mean of one value a reply, or a multiple of it, so that random factors can be counted."""
+    units: Callable[[Measure, Floats, Slicing, Clusters | None], CrossedUnits] | None = None
+    """Returns what the samples' values at the levels of random factors are averaged to, for a mean over slices."""
     is_total: bool = False
     """It grows with the number of samples."""
     parts: tuple[str, ...] = ()
     """Parts of the metric that it is computed from, such as `pii.found` and `pii.annotated`; empty for the metric itself."""
     fills_inapplicable: bool = False
     """Its value with inapplicable samples at the metric's worst is reported too."""
+
+    @property
+    def counts_factors(self) -> bool:
+        return self.is_mean or self.units is not None
 
     @property
     def by_field(self) -> bool:

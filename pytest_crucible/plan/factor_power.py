@@ -142,7 +142,7 @@ def assumed_noise(plan: Plan, facts: MetricFacts) -> str:
 
 def _unprovable(contrast: Contrast, facts: MetricFacts, levels: list[tuple[str, int]]) -> str:
     row = comparison_row(contrast, facts)
-    if not row.is_mean:
+    if not row.counts_factors:
         names = " and ".join(dict.fromkeys(name for name, _ in levels))
         return f"a {row.title} has no interval that counts {names}"
     few = [(name, count) for name, count in levels if count < FEWEST_LEVELS]

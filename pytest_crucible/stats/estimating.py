@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import cast, get_args
 
 import numpy as np
@@ -180,6 +181,26 @@ def mean_bound(
     if arm.mean is not None:
         value = min(value, arm.mean) if side == "lower" else max(value, arm.mean)
     return Bound(value=clip(value, arm.bounds), method=row.method)
+
+
+def estimate_chances(values: npt.ArrayLike, level: float, clusters: Labels | None = None) -> EstimateResult:
+    """Return the mean of one chance a sample, from 0 to 1: with the interval of its two one-sided bounds, unless all are 0 or 1.
+
+    Where one sample in ten is flaky, and others always pass, Student's t covers the truth of pass@3 in 75 to 86 % of runs.
+    """
+    chances = np.asarray(values, dtype=np.float64)
+    plain = estimate(chances, kind="binary", bounds=(0.0, 1.0), clusters=clusters, alpha=1 - level)
+    if np.isin(chances, (0.0, 1.0)).all():
+        return plain
+    alpha = (1 - level) / 2
+    lower, upper = (
+        mean_bound(chances, kind="binary", bounds=(0.0, 1.0), clusters=clusters, alpha=alpha, side=side)
+        for side in get_args(Side)
+    )
+    if lower.value is None or upper.value is None:
+        return replace(plain, interval=None, note=lower.note or upper.note)
+    interval = Interval(low=lower.value, high=upper.value, level=level, method=lower.method)
+    return replace(plain, interval=interval, method=lower.method, note="", status="ok")
 
 
 def _one_arm(

@@ -15,6 +15,7 @@ from pytest_crucible.measures.row import Column, Observations, Prepared
 from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.records.datasets import By, Field
+from pytest_crucible.stats import crossed_bounds, crossed_difference, crossed_interval, crossed_mean, crossed_p_value
 from pytest_crucible.stats.slices.slicing import Slicing
 
 pytestmark = pytest.mark.slow
@@ -133,3 +134,70 @@ def test_the_mean_of_drawn_tasks_is_seldom_beyond_its_bounds(count, size, counts
     assert at_most(above, RUNS, ALPHA)
     assert at_most(below, RUNS, ALPHA)
     assert at_least(RUNS - outside, RUNS, 0.92 if count == 30 else 0.88)
+
+
+def draw_rounds(rng, rates, tasks, rounds, noise, samples=0.1):
+    """Return yes or no of samples x rounds; a round shifts all of them, and each task by its own share of that."""
+    shift = rng.choice([-noise, noise], rounds) + rng.choice([-noise, noise], (len(rates), rounds))[tasks] / 2
+    own = rng.uniform(-samples, samples, len(tasks))
+    return (rng.random(shift.shape) < rates[tasks][:, None] + own[:, None] + shift).astype(float)
+
+
+def cross_units(counts, values, tasks, count, clusters=None):
+    by = By((Field("task"),))
+    measure = Measure(statistic="overall", metric="m", by=by, counts=counts)
+    slicing = Slicing(codes=tasks, names=tuple(map(str, range(count))))
+    return STATISTICS["overall"].units(measure, values, slicing, clusters)
+
+
+TASK_CASES = [("macro", False), ("macro", True), ("micro", True)]
+"""Which counts alike, and whether tasks are drawn; of a micro mean they always are."""
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("rounds", [3, 10])
+@pytest.mark.parametrize("size", ["20", "5 to 40"])
+@pytest.mark.parametrize(("counts", "is_drawn"), TASK_CASES)
+def test_means_of_tasks_over_random_rounds_are_seldom_beyond_their_bounds(counts, is_drawn, size, rounds, noise):
+    count = 8
+    rng = np.random.default_rng([rounds, int(noise * 100), is_drawn, len(counts)])
+    tasks = np.repeat(np.arange(count), [SIZES[size](task) for task in range(count)])
+    drawn = np.linspace(0.3, 0.7, 21)
+    fixed = rng.choice(drawn, count)
+    truth = 0.5 if is_drawn else float(fixed.mean())
+    above = below = outside = 0
+    for _ in range(RUNS):
+        rates = rng.choice(drawn, count) if is_drawn else fixed
+        values = draw_rounds(rng, rates, tasks, rounds, noise)
+        units = cross_units(counts, values, tasks, count, tasks if is_drawn else None)
+        mean = crossed_mean(units.cells, ["rounds"], units.clusters, strata=units.strata)
+        bounds = crossed_bounds(mean, alpha=ALPHA, bounds=(0.0, 1.0))
+        interval = crossed_interval(mean, level=1 - ALPHA, bounds=(0.0, 1.0))
+        above, below = above + (bounds.low > truth), below + (bounds.high < truth)
+        outside += not interval.low <= truth <= interval.high
+
+    show(f"{counts}, drawn {is_drawn}, tasks of {size}, {rounds} rounds, noise {noise}", above, below, outside)
+    assert at_most(above, RUNS, ALPHA)
+    assert at_most(below, RUNS, ALPHA)
+    assert at_least(RUNS - outside, RUNS, 1 - ALPHA)
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.05])
+@pytest.mark.parametrize("rounds", [3, 10])
+@pytest.mark.parametrize("size", ["20", "5 to 40"])
+@pytest.mark.parametrize(("counts", "is_drawn"), TASK_CASES)
+def test_arms_alike_over_tasks_and_rounds_are_seldom_called_different(counts, is_drawn, size, rounds, noise):
+    """Each arm has rounds of its own luck, which are paired."""
+    count = 8
+    rng = np.random.default_rng([rounds, int(noise * 100), is_drawn, len(counts), 1])
+    tasks = np.repeat(np.arange(count), [SIZES[size](task) for task in range(count)])
+    rates = rng.uniform(0.3, 0.7, count)
+    alarms = 0
+    for _ in range(RUNS):
+        arms = (draw_rounds(rng, rates, tasks, rounds, noise, samples=0.1) for _ in range(2))
+        ours, theirs = (cross_units(counts, arm, tasks, count, tasks if is_drawn else None) for arm in arms)
+        mean = crossed_difference(ours.cells, theirs.cells, ["rounds"], ours.clusters, strata=ours.strata)
+        alarms += crossed_p_value(mean, bounds=(-1.0, 1.0)) <= ALPHA
+
+    print(f"{counts}, drawn {is_drawn}, tasks of {size}, {rounds} rounds, noise {noise}: alarms {alarms / RUNS:.3f}")
+    assert at_most(alarms, RUNS, ALPHA)

@@ -16,6 +16,7 @@ import numpy as np
 from pytest_crucible.measures import means
 from pytest_crucible.measures.row import (
     Clusters,
+    CrossedUnits,
     Difference,
     End,
     Floats,
@@ -28,8 +29,9 @@ from pytest_crucible.measures.row import (
     no_data,
 )
 from pytest_crucible.measures.values import change_bounds, is_tiny_mean, without_rounding
-from pytest_crucible.records import BoundedValue
+from pytest_crucible.records import BoundedValue, Measure
 from pytest_crucible.stats.estimating import clip_interval
+from pytest_crucible.stats.factors.sources import mean_over
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.differences import MeanContrast
 from pytest_crucible.stats.means.stratified import (
@@ -42,6 +44,7 @@ from pytest_crucible.stats.means.stratified import (
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.next_sample import detectable_by_error
 from pytest_crucible.stats.resampling.alikeness import flip_signs
+from pytest_crucible.stats.slices.slicing import Slicing
 
 GAFFKE = "gaffke of a weighted mean"
 
@@ -94,6 +97,18 @@ def are_drawn(codes: Clusters, clusters: Clusters | None) -> bool:
     if clusters is None:
         return False
     return len(np.unique(np.stack([codes, clusters], axis=1), axis=0)) == len(np.unique(codes))
+
+
+def make_units(measure: Measure, cells: Floats, slicing: Slicing, clusters: Clusters | None) -> CrossedUnits:
+    """Return the units of the mean where prompts, trainings or rounds are random: samples, or slices that are drawn."""
+    codes = np.asarray(slicing.codes)
+    if measure.counts == "micro":
+        return CrossedUnits(cells, join_groups(codes, clusters))
+    if clusters is None or not are_drawn(codes, clusters):
+        return CrossedUnits(cells, clusters, codes)
+    present, first = np.unique(codes, return_index=True)
+    slices = np.stack([mean_over(cells[codes == code], (0,)) for code in present])
+    return CrossedUnits(slices, clusters[first])
 
 
 def join_groups(codes: Clusters, clusters: Clusters | None) -> Clusters:

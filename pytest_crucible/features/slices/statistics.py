@@ -96,6 +96,7 @@ ROWS = (
         higher_is_better=metric_direction,
         no_proof=_no_proof_of_mean,
         planned_as=mean_facts,
+        units=_lazy("make_units", "overall"),
         over_slices=True,
     ),
 )

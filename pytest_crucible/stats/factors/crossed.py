@@ -25,11 +25,11 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Array,
+    Codes,
     Labels,
     Range,
     Side,
@@ -50,10 +50,12 @@ from pytest_crucible.stats.factors.sources import (
     p_value,
     sample_means,
     samples_source,
+    strata_source,
     tail_of_distance,
 )
-from pytest_crucible.stats.interval import Interval
+from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.moments import equal_differences_p_value, point_mass_p_value
+from pytest_crucible.stats.means.stratified import stratum_weights
 from pytest_crucible.stats.results import Bounds
 
 Flags = npt.NDArray[np.bool_]
@@ -73,6 +75,8 @@ class CrossedMean:
     """The averaged scores (differences), samples x factors; NaN is lost."""
     levels: tuple[LevelMeans, ...]
     """The level means of each factor, in the order of `sources` after the samples."""
+    weights: Array | None = None
+    """The weight of each sample in the mean; None: all alike."""
 
     @property
     def variance(self) -> float:
@@ -83,17 +87,23 @@ class CrossedMean:
     @property
     def parts(self) -> tuple[LevelMeans, ...]:
         """The means of the samples and of the levels of each factor, in the order of `sources`."""
-        return LevelMeans(values=self.means, clusters=self.clusters), *self.levels
+        return LevelMeans(values=self.means, clusters=self.clusters, weights=self.weights), *self.levels
 
 
 def crossed_mean(
-    scores: npt.ArrayLike, factors: Sequence[str], clusters: Labels | None = None, *, fixed: Collection[str] = ()
+    scores: npt.ArrayLike,
+    factors: Sequence[str],
+    clusters: Labels | None = None,
+    *,
+    fixed: Collection[str] = (),
+    strata: Codes | None = None,
 ) -> CrossedMean:
     """Return the mean of scores over samples (the first axis) and the named factors (the further axes, in order).
 
     Factors are random, except `fixed` ones: the mean is then about their levels alone. NaN is a lost score; samples
-    without any score are left out. The mean is that of the samples' means. Raises ValueError if names and axes do not
-    fit, and NotEnoughData below two samples, or five clusters.
+    without any score are left out. The mean is that of the samples' means; with `strata`, the number of each sample's from 0 on,
+    it is that of the strata's means. Raises ValueError if names and axes do not fit, and NotEnoughData below two samples (of a
+    stratum), or five clusters.
 
     >>> scores = [[0.9, 0.7, 0.8], [0.5, 0.4, 0.3], [0.7, 0.6, 0.8], [0.6, 0.3, 0.6]]
     >>> mean = crossed_mean(scores, ["prompts"])
@@ -102,7 +112,7 @@ def crossed_mean(
     """
     cells = _check(scores, factors)
     scored = _scored_samples(cells)
-    return _with_sources(cells[scored], factors, _labels_at(clusters, scored), fixed, ())
+    return _with_sources(cells[scored], factors, _labels_at(clusters, scored), fixed, strata=_codes_at(strata, scored))
 
 
 def crossed_difference(
@@ -115,6 +125,7 @@ def crossed_difference(
     trainings: tuple[str, str] | None = None,
     fixed_trainings: bool = False,
     ends: Range | None = None,
+    strata: Codes | None = None,
 ) -> CrossedMean:
     """Return the mean of candidate - baseline over samples and factors that both arms share, paired cell by cell.
 
@@ -132,13 +143,13 @@ def crossed_difference(
     # Equal scores differ by rounding if they were summed in another order.
     cells[np.abs(cells) <= ROUNDING * np.maximum(*np.abs(averaged))] = 0.0
     missing, scored = np.isnan(cells), _scored_samples(cells)
-    labels = _labels_at(clusters, scored)
+    labels, codes = _labels_at(clusters, scored), _codes_at(strata, scored)
     own = [
-        _Table(name, level_means(np.where(missing[:, None], np.nan, arm)[scored], 1), ends, sign)
+        _Table(name, _weight_rows(level_means(np.where(missing[:, None], np.nan, arm)[scored], 1), codes), ends, sign)
         for arm, name, sign in zip(arms, trainings or (), (1.0, -1.0), strict=False)
         if arm.shape[1] > 1 and not fixed_trainings
     ]
-    return _with_sources(cells[scored], factors, labels, fixed, own)
+    return _with_sources(cells[scored], factors, labels, fixed, own, codes)
 
 
 class _Table(NamedTuple):
@@ -151,12 +162,18 @@ class _Table(NamedTuple):
 
 
 def _with_sources(
-    cells: Array, factors: Sequence[str], clusters: Labels | None, fixed: Collection[str], own: Sequence[_Table]
+    cells: Array,
+    factors: Sequence[str],
+    clusters: Labels | None,
+    fixed: Collection[str],
+    own: Sequence[_Table] = (),
+    strata: Codes | None = None,
 ) -> CrossedMean:
     means = sample_means(cells)
-    estimate, samples = samples_source(means, clusters)
+    of_samples = samples_source(means, clusters) if strata is None else strata_source(means, strata, clusters)
+    estimate, samples = of_samples
     shared = [
-        _Table(name, level_means(cells, axis))
+        _Table(name, _weight_rows(level_means(cells, axis), strata))
         for axis, name in enumerate(factors, 1)
         if name not in fixed and cells.shape[axis] > 1
     ]
@@ -168,7 +185,13 @@ def _with_sources(
         clusters=clusters,
         cells=cells,
         levels=tuple(means_of_levels(table.scores, table.ends, table.sign) for table in tables),
+        weights=None if strata is None else stratum_weights(strata),
     )
+
+
+def _weight_rows(table: Array, strata: Codes | None) -> Array:
+    """Return scores of samples x levels times the samples' weights, so that their plain mean is that of the strata's means."""
+    return table if strata is None else table * (len(table) * stratum_weights(strata))[:, None]
 
 
 def _check(scores: npt.ArrayLike, factors: Sequence[str]) -> Array:
@@ -191,6 +214,16 @@ def _scored_samples(cells: Array) -> Flags:
 
 def _labels_at(clusters: Labels | None, scored: Flags) -> Labels | None:
     return None if clusters is None else [label for label, flag in zip(clusters, scored, strict=True) if flag]
+
+
+def _codes_at(strata: Codes | None, scored: Flags) -> Codes | None:
+    """Return the strata of the scored samples. Raises NotEnoughData for a stratum without one."""
+    if strata is None:
+        return None
+    codes = np.asarray(strata)[scored]
+    if len(np.unique(codes)) < len(np.unique(strata)):
+        raise NotEnoughData("a slice has no score")
+    return codes
 
 
 NORMAL = "crossed t"
@@ -322,8 +355,10 @@ def factor_component(part: Source, level: float) -> Component:
 
 def component(name: str, levels: int, mean_square: float, dof: float, floor: float, level: float) -> Component:
     """Return mean_square - floor with Williams's interval, which takes `mean_square` as chi-squared and the floor as known."""
+    from scipy.special import gammaincinv
+
     tails = (1 + level) / 2, (1 - level) / 2
-    low, high = (dof * mean_square / (2 * float(scipy.special.gammaincinv(dof / 2, tail))) - floor for tail in tails)
+    low, high = (dof * mean_square / (2 * float(gammaincinv(dof / 2, tail))) - floor for tail in tails)
     return Component(
         name=name,
         levels=levels,

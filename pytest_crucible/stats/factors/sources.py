@@ -22,11 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from pytest_crucible.stats.arrays import (
     ROUNDING,
     Array,
+    Codes,
     Labels,
     Range,
     Side,
@@ -35,10 +35,13 @@ from pytest_crucible.stats.arrays import (
     cluster_totals,
     is_constant,
 )
+from pytest_crucible.stats.distributions import normal_cdf
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
+from pytest_crucible.stats.means.differences import MeanContrast
 from pytest_crucible.stats.means.gaffke import gaffke_bound
 from pytest_crucible.stats.means.moments import standard_error
+from pytest_crucible.stats.means.stratified import stratified_mean, weighted_units
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.planning.roots import bracketed_root
 
@@ -96,10 +99,12 @@ _RESOLUTION = 1e-12
 
 
 def _half_width(sources: Sequence[Source], log_tail: float) -> float:
+    from scipy.special import stdtrit
+
     dof = np.array([source.dof for source in sources])
     variances = np.array([source.variance for source in sources])
     floors = np.array([source.floor for source in sources])
-    squares = np.square(scipy.special.stdtrit(dof, math.exp(log_tail)))
+    squares = np.square(stdtrit(dof, math.exp(log_tail)))
     # Never below 0: by chance, levels may differ less than their floor.
     added = np.maximum(squares * variances - squares[0] * floors, 0.0)
     return math.sqrt(float(added.sum()))
@@ -147,6 +152,16 @@ def samples_source(means: Array, clusters: Labels | None = None) -> tuple[float,
         return float(means.mean()), Source(name=SAMPLES, levels=means.size, dof=means.size - 1.0, variance=se * se)
     robust = clustered_mean(means, clusters)
     return robust.estimate, Source(name=SAMPLES, levels=robust.clusters, dof=robust.dof, variance=robust.se**2)
+
+
+def strata_source(means: Array, strata: Codes, clusters: Labels | None = None) -> tuple[float, Source]:
+    """Return the mean of the strata's means and the samples' part of its variance, from one mean a sample.
+
+    Raises NotEnoughData for a stratum with fewer than two samples, or groups.
+    """
+    mean = stratified_mean(means, strata, clusters=None if clusters is None else cluster_codes(clusters, means.size)[0])
+    dof = mean.dof if math.isfinite(mean.dof) else means.size - 1.0
+    return mean.estimate, Source(name=SAMPLES, levels=means.size, dof=dof, variance=mean.se**2)
 
 
 def level_source(table: Array, name: str, clusters: Labels | None = None) -> Source:
@@ -205,15 +220,22 @@ class LevelMeans:
     clusters: Labels | None = None
     times: float = 1.0
     """How often each value comes, in a plan with more levels."""
+    weights: Array | None = None
+    """The weight of each value in their mean; None: all alike."""
 
     def distance(self, side: Side, alpha: float, ends: Range) -> float:
         """Return how far the bound over these values lies from their mean."""
         low, high = self.ends or ends
         # Averages of replies, and effects of incomplete tables, lie beyond their end by a little.
         inside = np.clip(self.values, low, high)
-        end, mean = low if side == "lower" else high, float(inside.mean())
+        end, mean = low if side == "lower" else high, float(np.average(inside, weights=self.weights))
         if inside.size < 2:
             return abs(mean - end)
+        if self.weights is not None:
+            sign = 1.0 if side == "lower" else -1.0
+            units = weighted_units(inside, self.weights, self.clusters)
+            contrast = MeanContrast((units,), (sign,), (low, high), shares_units=False)
+            return max(sign * mean - contrast.lower_bound(alpha), 0.0)
         bound = gaffke_bound(inside, end=end, alpha=alpha, side=side, clusters=self.clusters, times=self.times)
         # At large alphas the bound of skewed values passes their mean.
         return max(mean - bound if side == "lower" else bound - mean, 0.0)
@@ -241,16 +263,16 @@ def tail_of_distance(parts: Sequence[LevelMeans], side: Side, distance: float, e
     """Return the smallest alpha, up to 1/2, at which the bound on that side is at most this far from the mean."""
 
     def excess(quantile: float) -> float:
-        return distance - bound_distance(parts, side, float(scipy.special.ndtr(quantile)), ends)
+        return distance - bound_distance(parts, side, normal_cdf(quantile), ends)
 
     at_centre, at_farthest = excess(_CENTRE), excess(_FARTHEST)
     if at_centre <= 0:
         return 0.5
     if at_farthest >= 0:
-        return float(scipy.special.ndtr(_FARTHEST))
+        return normal_cdf(_FARTHEST)
     # The distance is nearly a straight line of the quantile, which takes few steps.
     root = bracketed_root(excess, _FARTHEST, at_farthest, _CENTRE, at_centre, error=_TAIL_RESOLUTION)
-    return float(scipy.special.ndtr(root))
+    return normal_cdf(root)
 
 
 def fewest_levels(best: float, limit: float, end: float, alpha: float) -> int | None:

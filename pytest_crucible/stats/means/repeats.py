@@ -15,7 +15,6 @@ from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_s
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.moments import standard_error
-from pytest_crucible.stats.means.t_tests import unit_mean_interval
 from pytest_crucible.stats.number_format import number, quantity, with_interval, with_note
 
 
@@ -258,9 +257,9 @@ def pass_at_k(
 ) -> RepeatedSuccess:
     """Return the chance that at least one of k attempts succeeds: the mean of 1 - C(n - c, k) / C(n, k) over samples.
 
-    Chen et al. (2021, arXiv 2107.03374). `attempts` is one number for each sample, or one for all. The interval is a t
-    interval over samples (CR2 with `clusters` of samples), cut to [0, 1]; a point mass where all samples agree. Raises
-    ValueError when a sample has fewer than k attempts or invalid counts, and without samples.
+    Chen et al. (2021, arXiv 2107.03374). `attempts` is one number for each sample, or one for all. The interval is that of
+    the target `pass@k`: Gaffke's two one-sided bounds, or Wilson's where each chance is 0 or 1; over `clusters` of samples if there
+    are any. Raises ValueError when a sample has fewer than k attempts or invalid counts, and without samples.
 
     >>> result = pass_at_k(20, [0, 1, 5, 12, 20], 5)
     >>> round(result.per_sample[1], 4), round(result.mean, 4)
@@ -297,16 +296,19 @@ def _success_over_samples(
     clusters: Labels | None,
     level: float,
 ) -> RepeatedSuccess:
+    # Imported here: it imports this package for the methods that it chooses from.
+    from pytest_crucible.stats.estimating import estimate_chances
+
     check_share(level, "level")
     chances = chances_of(*_counts(attempts, successes, k), k)
-    note = ""
-    try:
-        interval, _ = unit_mean_interval(chances, clusters, level)
-    except NotEnoughData as refusal:
-        interval, note = None, str(refusal)
-    per_sample = tuple(chances.tolist())
+    mean = estimate_chances(chances, level, clusters)
     return RepeatedSuccess(
-        method=method, mean=float(chances.mean()), interval=interval, per_sample=per_sample, k=k, note=note
+        method=method,
+        mean=float(chances.mean()),
+        interval=mean.interval,
+        per_sample=tuple(chances.tolist()),
+        k=k,
+        note="" if mean.interval else mean.note,
     )
 
 

@@ -192,21 +192,100 @@ def test_of_equal_tasks_the_comparison_is_that_of_the_mean(scores):
     assert macro.evidence.observed.proof_p == pytest.approx(plain.evidence.observed.proof_p)
 
 
-def test_with_a_random_factor_there_is_no_interval(scores):
+ROUNDS = 8
+
+
+def noisy_rounds(values, seed=0):
+    """Return scores in several rounds, some of which are better for all samples."""
+    rng = np.random.default_rng(seed)
+    better = rng.normal(0, 0.05, ROUNDS)
+    return [[float(np.clip(value + more + rng.normal(0, 0.1), 0, 1)) for more in better] for value in values]
+
+
+def over_rounds(*arms, tasks, targets=(), contrasts=(), groups=None):
     inputs = analysis_inputs(
-        reply_rows([[value, value] for value in scores]),
+        *map(reply_rows, arms),
         metrics=[SCORE],
-        targets=["overall(m by task, macro) >= 0.5"],
-        n=len(scores),
-        repeats=2,
-        rounds=2,
+        targets=targets,
+        contrasts=[replace(parse_contrast(text, margin=0.2), baseline="v1") for text in contrasts],
+        groups=groups,
+        n=len(arms[0]),
+        repeats=ROUNDS,
+        rounds=ROUNDS,
     )
-    inputs = replace(inputs, expected=[None] * 56, metadata=[{"task": task} for task in ["law", "tax"] * 28])
+    metadata = [{} if tasks is None else {"task": task} for task in tasks or arms[0]]
+    inputs = replace(inputs, expected=[None] * len(arms[0]), metadata=metadata)
+    return analyse(inputs, score_table(inputs), alpha=0.05, family_size=1)
 
-    result = analyse(inputs, score_table(inputs), alpha=0.05, family_size=1).targets[0]
 
-    assert (result.estimate.interval, result.evidence.observed.lower) == (None, None)
-    assert result.note.startswith("a mean over slices has no interval that counts rounds")
+def ends(result):
+    observed, interval = result.evidence.observed, result.estimate.interval
+    return result.estimate.value, observed.lower, observed.upper, interval.low, interval.high
+
+
+def test_of_equal_tasks_over_rounds_the_mean_is_the_plain_one(scores):
+    macro, plain = over_rounds(
+        noisy_rounds(scores),
+        tasks=["law", "tax"] * 28,
+        targets=["overall(m by task, macro) >= 0.5", "m >= 0.5"],
+    ).targets
+
+    assert ends(macro) == pytest.approx(ends(plain), abs=1e-9)
+    assert macro.evidence.method == plain.evidence.method == "gaffke over levels"
+    assert macro.note == "the claim is about these 2 values of task alone"
+
+
+def test_a_macro_mean_of_unequal_tasks_over_rounds_is_that_of_their_means(tasks, scores):
+    rows = noisy_rounds(scores)
+    result = over_rounds(rows, tasks=tasks, targets=["overall(m by task, macro) >= 0.5"]).targets[0]
+
+    assert result.estimate.value == pytest.approx(np.mean([values.mean() for values in by_task(rows, tasks)]))
+    assert result.evidence.observed.lower < result.estimate.interval.low + 0.1 < result.estimate.value
+    # Rounds add to the interval of the samples alone.
+    alone = target("overall(m by task, macro) >= 0.5", [float(np.mean(row)) for row in rows], tasks=tasks)
+    assert result.evidence.observed.lower < alone.evidence.observed.lower
+
+
+def test_a_micro_mean_over_rounds_has_the_tasks_as_groups(scores):
+    tasks = [f"t{k % 8}" for k in range(len(scores))]
+    micro = over_rounds(noisy_rounds(scores), tasks=tasks, targets=["overall(m by task, micro) >= 0.5"]).targets[0]
+    plain = over_rounds(noisy_rounds(scores), tasks=tasks, targets=["m >= 0.5"], groups=tasks).targets[0]
+
+    assert ends(micro) == ends(plain)
+
+
+def test_drawn_tasks_over_rounds_are_the_units(scores):
+    tasks = [f"t{k % 8}" for k in range(len(scores))]
+    rows = noisy_rounds(scores)
+    drawn = over_rounds(rows, tasks=tasks, targets=["overall(m by task, macro) >= 0.5"], groups=tasks).targets[0]
+    of_tasks = [values.mean(axis=0).tolist() for values in by_task(rows, tasks)]
+    plain = over_rounds(of_tasks, tasks=None, targets=["m >= 0.5"], groups=[f"g{k}" for k in range(8)]).targets[0]
+
+    assert ends(drawn) == pytest.approx(ends(plain))
+    assert drawn.estimate.n == len(scores)
+
+
+@pytest.mark.parametrize("groups", [None, "tasks"])
+def test_arms_are_compared_over_rounds_and_tasks(scores, groups):
+    tasks = [f"t{k % 7}" for k in range(len(scores))]
+    worse = [max(score - 0.1, 0.0) for score in scores]
+    texts = ["overall(m by task, macro)", "overall(m by task, micro)", "m"]
+    macro, micro, plain = over_rounds(
+        noisy_rounds(scores), noisy_rounds(worse, seed=1), tasks=tasks, contrasts=texts, groups=groups and tasks
+    ).comparisons
+
+    # All tasks have eight samples.
+    assert macro.difference == pytest.approx(plain.difference)
+    assert micro.difference == plain.difference
+    assert (macro.pairs, micro.pairs) == (56, 56)
+    for comparison in (macro, micro):
+        assert comparison.method == "crossed t"
+        assert 0 < comparison.p_value < 1
+        assert comparison.interval.low < comparison.difference < comparison.interval.high
+    if groups:
+        assert micro.p_value == plain.p_value
+    else:
+        assert macro.p_value == pytest.approx(plain.p_value, rel=0.5)
 
 
 def test_a_comparison_over_tasks_is_planned_by_the_samples_that_it_counts_for():
