@@ -255,7 +255,6 @@ def test_of_three_arms_each_pair_that_is_one_fails(named):
 
 def test_members_of_an_ensemble_that_reply_as_one_are_a_warning():
     """Two models would not agree on so many wrong replies."""
-
     texts = [str(k) for k in range(60)]
 
     def check(theirs: list[str], **section: Any) -> list[Finding]:
