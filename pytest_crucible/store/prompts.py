@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_crucible.records.calls import CallColumns
+from pytest_crucible.store.database import BATCH_SIZE
 from pytest_crucible.store.outcomes import read_columns
-from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import sample_texts, split_form, text_of_input, unpack_form
 
