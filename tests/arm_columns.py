@@ -61,7 +61,9 @@ def arm_columns(
     )
 
 
-def ensemble_columns(name: str, members: Mapping[str, Sequence[str]], *, model: Mapping[str, str | Sequence[str]]) -> ArmColumns:
+def ensemble_columns(
+    name: str, members: Mapping[str, Sequence[str]], *, model: Mapping[str, str | Sequence[str]]
+) -> ArmColumns:
     """Return an ensemble whose members reply these texts, one to each sample; its own reply is that of the first."""
     parts = [arm_columns(name, next(iter(members.values())), model=name, members=tuple(members))]
     parts += [arm_columns(member, texts, model=model[member]) for member, texts in members.items()]

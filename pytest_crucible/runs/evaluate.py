@@ -26,7 +26,6 @@ from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.features.row import Placed
-from pytest_crucible.metrics.normalisers import NORMALISERS
 from pytest_crucible.records import (
     CUT_SHORT,
     Analysis,
@@ -379,6 +378,8 @@ def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment, rules: Va
     """
     if all(term.metric != SAME_ANSWER for term in inputs.plan.variant_terms):
         return inputs
+    from pytest_crucible.metrics.normalisers import NORMALISERS
+
     normalise = NORMALISERS[rules.normalise]
 
     def answers(arm: int, twin: int) -> dict[Unit, str | None]:
