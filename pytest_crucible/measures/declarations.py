@@ -1,4 +1,4 @@
-"""What the declaration of a measure alone says of its values: their range, their direction, and the metric that is planned."""
+"""Ranges and directions of measures, and the metrics by which they are planned, from declarations alone."""
 
 from __future__ import annotations
 
