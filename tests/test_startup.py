@@ -172,7 +172,7 @@ IN_EACH = {
     "slices": {"statistics"},
 }
 # Of ours, of 590: each takes about half a millisecond.
-MOST_MODULES = 280
+MOST_MODULES = 285
 
 
 def modules_of_one_metric(path: Path, answers: str, watcher: str) -> set[str]:

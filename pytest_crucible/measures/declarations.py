@@ -1,4 +1,4 @@
-"""Ranges and directions of measures, and the metrics by which they are planned, from declarations alone."""
+"""Facts about values that the declaration of a measure alone shows: range, direction, and the metric that is planned."""
 
 from __future__ import annotations
 

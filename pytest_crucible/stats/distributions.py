@@ -32,7 +32,7 @@ def normal_quantile(p: float) -> float:
     1.959964
     """
     if not 0 < p < 1:
-        return {0.0: -math.inf, 1.0: math.inf}.get(p, math.nan)
+        return -math.inf if p == 0 else math.inf if p == 1 else math.nan
     if p > 0.5:
         return -normal_quantile(1 - p)
     # Abramowitz & Stegun 26.2.23, within 5e-4; each of Halley's steps triples the digits.
