@@ -21,6 +21,8 @@ from typing import Any, Protocol
 from pytest_crucible.store.table import Table
 
 Row = Mapping[str, Any]
+BATCH_SIZE = 500
+"""Keys of one lookup: fewer than the parameters that any database allows in a statement."""
 
 
 class Cursor(Protocol):

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, text_of
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import TextKey
 
@@ -162,13 +162,9 @@ def equal_texts_by_chance(inputs: CheckInputs, columns: ArmColumns, agreement: A
     long_texts = inputs.section.stored.long_texts(
         {key for k in positions if isinstance(key := agreement.equal[k], bytes)}
     )
-    replies = [_text(agreement.equal[k], long_texts) for k in positions]
+    replies = [text_of(agreement.equal[k], long_texts) for k in positions]
     words = sum(count_free_words(replies, list(_sources(inputs, columns, positions))))
     return math.exp(-WORD_DIFFERS * words)
-
-
-def _text(key: TextKey, long_texts: Mapping[bytes, str]) -> str:
-    return long_texts.get(key, "") if isinstance(key, bytes) else key or ""
 
 
 def _sources(inputs: CheckInputs, columns: ArmColumns, positions: Sequence[int]) -> Iterator[str]:
