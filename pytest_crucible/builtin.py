@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pluggy
 
 from pytest_crucible.features import load_rows
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -83,29 +83,53 @@ REPORTERS = {
 }
 
 COMMANDS = {
-    "runs list": "pytest_crucible.commands.runs:list_all",
-    "runs tag": "pytest_crucible.commands.runs:tag",
-    "show": "pytest_crucible.commands.show:show",
-    "compare": "pytest_crucible.commands.compare:compare_arms",
-    "report": "pytest_crucible.commands.show:write_reports",
-    "trend": "pytest_crucible.commands.statistics:print_trend",
-    "export": "pytest_crucible.commands.runs:export",
-    "import": "pytest_crucible.commands.compare:import_results",
-    "adapters": "pytest_crucible.commands.listings:list_adapters",
-    "metrics": "pytest_crucible.commands.listings:list_metrics",
-    "plan": "pytest_crucible.commands.statistics:plan_samples",
-    "calibrate": "pytest_crucible.commands.statistics:calibrate",
-    "doctor": "pytest_crucible.commands.runs:doctor",
-    "gc": "pytest_crucible.commands.runs:gc",
-    "data list": "pytest_crucible.commands.listings:list_datasets",
-    "tinker server": "pytest_crucible.commands.tinker:server",
-    "tinker runs": "pytest_crucible.commands.tinker:runs",
-    "tinker checkpoints": "pytest_crucible.commands.tinker:checkpoints",
-    "tinker download": "pytest_crucible.commands.tinker:download",
-    "tinker upload": "pytest_crucible.commands.tinker:upload",
-    "tinker publish": "pytest_crucible.commands.tinker:publish",
-    "tinker ttl": "pytest_crucible.commands.tinker:ttl",
-    "tinker delete": "pytest_crucible.commands.tinker:delete",
+    "runs list": Command("pytest_crucible.commands.runs:list_all", "The runs in the store, newest first."),
+    "runs tag": Command("pytest_crucible.commands.runs:tag", "Make a run the baseline that --compare=tag:NAME finds."),
+    "show": Command("pytest_crucible.commands.show:show", "Show a stored run, or one sample's conversations."),
+    "compare": Command(
+        "pytest_crucible.commands.compare:compare_arms", "Compare two stored runs, arms of them, or files."
+    ),
+    "report": Command("pytest_crucible.commands.show:write_reports", "Write report files of a stored run."),
+    "trend": Command(
+        "pytest_crucible.commands.statistics:print_trend", "One metric over the stored runs, and where it changed."
+    ),
+    "export": Command(
+        "pytest_crucible.commands.runs:export", "Write a table or a training set of stored runs into a file."
+    ),
+    "import": Command("pytest_crucible.commands.compare:import_results", "Store results of another harness as a run."),
+    "adapters": Command(
+        "pytest_crucible.commands.listings:list_adapters", "The adapters that this directory configures."
+    ),
+    "metrics": Command("pytest_crucible.commands.listings:list_metrics", "The metrics that a marker can name."),
+    "plan": Command(
+        "pytest_crucible.commands.statistics:plan_samples", "Samples and cost needed to detect a difference."
+    ),
+    "calibrate": Command(
+        "pytest_crucible.commands.statistics:calibrate", "The suite's false alarm rate: an A/A test on a stored run."
+    ),
+    "doctor": Command(
+        "pytest_crucible.commands.runs:doctor", "Check the run store and adapters, or whether RUN repeats."
+    ),
+    "gc": Command("pytest_crucible.commands.runs:gc", "Remove old runs, cached replies and unfinished trainings."),
+    "data list": Command(
+        "pytest_crucible.commands.listings:list_datasets",
+        "The datasets that a marker can name, and the content of one.",
+    ),
+    "tinker server": Command(
+        "pytest_crucible.commands.tinker:server",
+        "A Tinker service on this machine, with a small model that trains and samples.",
+    ),
+    "tinker runs": Command("pytest_crucible.commands.tinker:runs", "Training runs, the latest request first."),
+    "tinker checkpoints": Command(
+        "pytest_crucible.commands.tinker:checkpoints", "The checkpoints of a run, or of all runs, the newest first."
+    ),
+    "tinker download": Command("pytest_crucible.commands.tinker:download", "Download the adapter of a checkpoint."),
+    "tinker upload": Command("pytest_crucible.commands.tinker:upload", "Put a downloaded adapter into a training run."),
+    "tinker publish": Command("pytest_crucible.commands.tinker:publish", "Let everybody read a checkpoint."),
+    "tinker ttl": Command(
+        "pytest_crucible.commands.tinker:ttl", "Let the service delete a checkpoint after some seconds."
+    ),
+    "tinker delete": Command("pytest_crucible.commands.tinker:delete", "Delete checkpoints for ever."),
 }
 """The commands of the `crucible` program, in the order of its help. `models register` is in the group `models`, and
 `show --by` is a page: `crucible show` calls that command where it is given the option."""

@@ -9,9 +9,9 @@ from typing import Any
 
 import click
 
+from pytest_crucible.features.row import Command
 from pytest_crucible.records.errors import CrucibleError, closest_name
 from pytest_crucible.records.object_reference import load_object
-from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.plugins import commands, pages_of
 from pytest_crucible.stats.interval import NotEnoughData
@@ -54,11 +54,7 @@ class Group(click.Group):
         if name in commands():
             command: click.Command = load_object(commands()[name])
             return command
-        children = _children(name)
-        if not children:
-            return None
-        summary = f"{GROUPS.get(name, cmd_name.capitalize())}: {', '.join(children)}."
-        return Group(name, name=cmd_name, help=summary, short_help=summary)
+        return Group(name, name=cmd_name, help=_group_summary(name)) if _children(name) else None
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = args[:1] and args[0].startswith("-") and args[0] not in ctx.help_option_names
@@ -77,6 +73,18 @@ class Group(click.Group):
             return args[0], load_object(commands()[page]), args[1:]
         return super().resolve_command(ctx, args)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        self.write_commands(formatter, "Commands", self.list_commands(ctx))
+
+    def write_commands(
+        self, formatter: click.HelpFormatter, heading: str, names: Sequence[str], width: int = 0
+    ) -> None:
+        """Write commands below a heading, each with a line on it; their column has at least this width."""
+        rows = [(name.ljust(width), _summary(f"{self.path} {name}".strip())) for name in names]
+        if rows:
+            with formatter.section(heading):
+                formatter.write_dl(rows)
+
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         super().format_options(ctx, formatter)
         if DEFAULT in _children(self.path):
@@ -93,11 +101,7 @@ class Program(Group):
         under = {name: heading for heading, names in HEADINGS.items() for name in names}
         for heading in (*HEADINGS, "Plugins"):
             named = [name for name in children if under.get(name, "Plugins") == heading]
-            entries = [(name, self.get_command(ctx, name)) for name in named]
-            rows = [(name.ljust(width), command.get_short_help_str(100)) for name, command in entries if command]
-            if rows:
-                with formatter.section(heading):
-                    formatter.write_dl(rows)
+            self.write_commands(formatter, heading, named, width)
 
 
 @click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
@@ -138,6 +142,22 @@ def _children(path: str) -> list[str]:
     return [child for child in dict.fromkeys(children) if not child.startswith("-")]
 
 
+def _summary(name: str) -> str:
+    """Return a line on a command or a group. A command of the package is not imported for it."""
+    reference = commands().get(name)
+    if reference is None:
+        return _group_summary(name)
+    if isinstance(reference, Command):
+        return reference.summary
+    command: click.Command = load_object(reference)
+    return command.get_short_help_str(100)
+
+
+def _group_summary(name: str) -> str:
+    title = GROUPS.get(name, name.rpartition(" ")[2].capitalize())
+    return f"{title}: {', '.join(_children(name))}."
+
+
 def _requested_page(command: str, args: Sequence[str]) -> str:
     """Return the name of the page that arguments ask for; empty for none. Raises click.UsageError for several."""
     options = [arg.partition("=")[0] for arg in args]
@@ -170,7 +190,9 @@ def _hint(name: str, path: str) -> str:
 
 
 def _print_error(sentence: str, status: int) -> int:
-    # A message quotes what was given, which may be a key.
+    # Imported here, as the help needs none of it. A message quotes what was given, which may be a key.
+    from pytest_crucible.records.secret_settings import process_hider
+
     click.echo(process_hider()(printable(sentence)), err=True)
     return status
 

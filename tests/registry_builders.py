@@ -11,9 +11,10 @@ from typing import Any
 from experiment_builders import store_run
 
 from pytest_crucible.features.registry.promote import Promotion
-from pytest_crucible.features.registry.records import GateEntry, LogEntry, SuiteRecord, Version
+from pytest_crucible.features.registry.records import GateEntry, LogEntry, Version
 from pytest_crucible.features.registry.rules import RegistrySettings
 from pytest_crucible.features.registry.store import add_version, load_registry, next_number
+from pytest_crucible.features.registry.suite_record import SuiteRecord
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Adapter, Contrast, Sample
 from pytest_crucible.records.serialize import to_plain

@@ -122,6 +122,99 @@ def test_a_session_of_one_sample_imports_only_what_it_needs(tmp_path):
     assert not [name for name in modules - in_each if name.startswith(folders)]
 
 
+SUITE_OF_ONE_METRIC = """
+import pytest
+
+@pytest.mark.crucible(dataset=[{"id": "a", "input": "1", "expected": "1"}, {"id": "b", "input": "2", "expected": "2"}], metrics="exact_match")
+@pytest.mark.quality_target("exact_match >= 0.5")
+async def test_small(sample, sampler):
+    return await sampler.generate(sample.input)
+"""
+# Prints the modules that were imported when the first request was answered: at once, and after the wait for a module.
+ANSWERS = """
+import sys
+import time
+
+FIRST, SECOND = [], []
+
+def answer(request):
+    FIRST[:] = FIRST or sorted(sys.modules)
+    return request.input
+
+def answer_late(request):
+    end = time.monotonic() + 30
+    while "pytest_crucible.runs.evaluate" not in sys.modules and time.monotonic() < end:
+        time.sleep(0.05)
+    return answer(request)
+
+def pytest_unconfigure():
+    print("modules:", *FIRST)
+"""
+# What only verdicts and reports need.
+ANALYSIS = ("analyse", "gate", "measures.means", "report.terminal", "runs.evaluate", "sections.inputs", "session.finish")
+# Modules that a feature has in each session, beside its hooks: rows of tables, and what it checks or records of every run.
+IN_EACH = {
+    "factors": {"declarations", "prompts"},
+    "guards": {"project_guards"},
+    "registry": {"suite", "suite_record", "tables"},
+    "robustness": {"terms"},
+}
+
+
+def modules_of_one_metric(path: Path, answers: str, watcher: str) -> set[str]:
+    """All that a session of one metric, with our plugin and no other, has imported when the watcher looks."""
+    (path / "watcher.py").write_text(watcher)
+    (path / "scripts.py").write_text(ANSWERS)
+    (path / "test_small.py").write_text(SUITE_OF_ONE_METRIC)
+    (path / "crucible.toml").write_text(f'[adapters.v1]\nbackend = "scripted"\nscript = "scripts:{answers}"\n')
+    return imported_modules(path, "-p", "pytest_crucible.plugin", "test_small.py", "--crucible-adapter=v1")
+
+
+@pytest.fixture(scope="module")
+def at_end(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
+    return modules_of_one_metric(tmp_path_factory.mktemp("small"), "answer", WATCHER)
+
+
+def test_a_session_of_one_metric_imports_no_library_that_its_verdict_does_not_need(at_end):
+    libraries = {name.partition(".")[0] for name in at_end}
+
+    assert "numpy" in libraries
+    assert not libraries & {"httptools", "jsonschema", "pandas", "safetensors", "scipy", "sqlalchemy", "tabulate", "tarfile"}
+    assert not at_end & {"http.client", "numpy.f2py", "numpy.random", "numpy.testing", "statistics"}
+
+
+def test_a_session_of_one_metric_imports_only_modules_that_it_uses(at_end):
+    own = {name.removeprefix("pytest_crucible.") for name in at_end if name.startswith("pytest_crucible.")}
+    unused = ("backends.openai", "backends.tinker", "commands", "detectors", "exports", "importers", "local_model", "sandbox")
+
+    assert len(own) <= MOST_MODULES
+    assert not [name for name in own if name.startswith(unused)]
+    assert {name for name in own if name.startswith("metrics.")} <= {"metrics.definition", "metrics.text", *SCORERS}
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "run_checks"])
+def test_a_feature_that_is_not_used_is_not_imported(at_end, name):
+    prefix = f"pytest_crucible.features.{name}."
+    loaded = {module.removeprefix(prefix) for module in at_end if module.startswith(prefix)}
+
+    assert loaded == {"plugin", *IN_EACH.get(name, ())}
+
+
+def test_nothing_of_the_analysis_is_imported_before_the_first_request(tmp_path):
+    modules = modules_of_one_metric(tmp_path, "answer", "from scripts import pytest_unconfigure")
+
+    assert "pytest_crucible.sample.engine" in modules
+    assert not {"numpy", "scipy"} & modules
+    early = tuple(f"pytest_crucible.{name}" for name in ANALYSIS)
+    assert not [name for name in modules if name.startswith(early)]
+
+
+def test_the_analysis_is_imported_while_the_first_request_is_in_flight(tmp_path):
+    modules = modules_of_one_metric(tmp_path, "answer_late", "from scripts import pytest_unconfigure")
+
+    assert {"numpy", "pytest_crucible.runs.evaluate"} <= modules
+
+
 @pytest.mark.slow
 def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):
     (tmp_path / "test_small.py").write_text(SUITE)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_crucible.features import load_rows, owner_of_name, refuse_left_out
+from pytest_crucible.features import load_rows, owner_of, owner_of_name, refuse_left_out
 from pytest_crucible.records import Adapter, Role
 from pytest_crucible.records.errors import Refused, SpecError
 
@@ -68,6 +68,8 @@ class ArmMaker:
 
 def find_maker(adapter: Adapter, is_left_out: IsLeftOut = lambda plugin: False) -> ArmMaker | None:
     """Return what makes an adapter's arm; None for an adapter that is one model. Raises SpecError if its feature is left out."""
+    if not _has_key(adapter.options):
+        return None
     # A sweep of an ensemble is a family of ensembles, so keys that stand in the place of `backend` come last.
     for feature, maker in sorted(load_rows("arm_makers"), key=lambda row: row[1].is_backend):
         if maker.key in adapter.options:
@@ -78,8 +80,15 @@ def find_maker(adapter: Adapter, is_left_out: IsLeftOut = lambda plugin: False) 
 
 def backend_key(options: Mapping[str, Any]) -> str | None:
     """Return the key that stands in the place of `backend` in the table of an adapter; None without one."""
+    if not _has_key(options):
+        return None
     makers = [maker for _, maker in load_rows("arm_makers") if maker.is_backend]
     return next((maker.key for maker in makers if maker.key in options), None)
+
+
+def _has_key(options: Mapping[str, Any]) -> bool:
+    """Return whether the table of an adapter has a word of a feature: the features' rows are imported only then."""
+    return any(owner_of(word, "adapter_keys") is not None for word in options)
 
 
 # -- adapters that a feature knows by their names ---------------------------------------------------------------------------
@@ -115,6 +124,8 @@ def find_names(name: str, is_left_out: IsLeftOut) -> AdapterNames | None:
     Raises SpecError if the feature is left out.
     """
     feature = owner_of_name(name)
+    if feature is None:
+        return None
     refuse_left_out(f"adapter {name!r}", feature, is_left_out)
     return next((names for owner, names in load_rows("adapter_names") if owner is feature), None)
 
@@ -229,6 +240,8 @@ def explain_missing(opened: Iterable[OpenedArm], is_set: Callable[[str], object]
 
 def pop_settings(name: str, backend: str, options: dict[str, Any], source: Path) -> dict[str, Any]:
     """Remove the settings of features from the options of an adapter, and return them as they are read. Raises SpecError."""
+    if not _has_key(options):
+        return {}
     # A kind's own option may have the name of the kind: `guard` is the guard that an adapter is, and elsewhere those around it.
     readers = {word: read for _, (word, read) in load_rows("adapter_settings") if word in options and word != backend}
     return {word: read(name, options.pop(word), source) for word, read in readers.items()}

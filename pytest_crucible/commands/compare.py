@@ -168,7 +168,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
     return (name, cast(Direction, direction)) if direction in get_args(Direction) else (text, None)
 
 
-@click.command("compare", short_help="Compare two stored runs, arms of them, or files.")
+@click.command("compare")
 @click.argument("candidate")
 @click.argument("baseline", default="")
 @claim_options
@@ -339,7 +339,7 @@ def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> t
     return contrasts
 
 
-@click.command("import", short_help="Store results of another harness as a run.")
+@click.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
     "--as",

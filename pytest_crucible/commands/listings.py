@@ -30,7 +30,7 @@ from pytest_crucible.runs.plugins import program_plugins
 HEADERS = ("name", "backend", "where", "parameters")
 
 
-@click.command("adapters", short_help="The adapters that this directory configures.")
+@click.command("adapters")
 @json_option
 def list_adapters(as_json: bool) -> None:
     """List the adapters in crucible.toml or pyproject.toml of this directory. Keys are not shown."""
@@ -53,7 +53,7 @@ def _settings(table: Mapping[str, Any]) -> str:
 METRIC_HEADS = ("name", "kind", "better", "range", "meaning")
 
 
-@click.command("metrics", short_help="The metrics that a marker can name.")
+@click.command("metrics")
 @json_option
 def list_metrics(as_json: bool) -> None:
     """List the built-in metrics; --json includes their versions.
@@ -97,7 +97,7 @@ DATASET_HEADS = ("name", "samples", "licence", "here", "task")
 A_LOOK = 400
 
 
-@click.command("list", short_help="The datasets that a marker can name, and the content of one.")
+@click.command("list")
 @click.argument("name", default="")
 @field_option
 @output_option

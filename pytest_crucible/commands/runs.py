@@ -35,7 +35,7 @@ from pytest_crucible.store.sent_calls import sent_text
 from pytest_crucible.store.tables import TABLES
 
 
-@click.command("list", short_help="The runs in the store, newest first.")
+@click.command("list")
 @store_option
 @click.option("--tag", default="", metavar="NAME", help="Only runs with this tag.")
 @click.option("--suite", default="", metavar="TEXT", help="Only runs with an experiment whose name contains this text.")
@@ -49,7 +49,7 @@ def list_all(store: str, tag: str, suite: str, adapter: str, limit: int, as_json
     print_result(_lines(listed), listed, as_json=as_json)
 
 
-@click.command("tag", short_help="Make a run the baseline that --compare=tag:NAME finds.")
+@click.command("tag")
 @click.argument("run")
 @click.argument("name")
 @click.option("--force", is_flag=True, help="Tag it although a verdict is not met; this is recorded.")
@@ -140,7 +140,7 @@ def _with_further_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command("export", short_help="Write a table or a training set of stored runs into a file.")
+@click.command("export")
 @click.argument("runs", nargs=-1)
 @store_option
 @click.option(
@@ -201,7 +201,7 @@ def _row_name(what: str) -> str:
     return f"{what[:-3]}y" if what.endswith("ies") else what.removesuffix("s")
 
 
-@click.command("doctor", short_help="Check the run store and adapters, or whether RUN repeats.")
+@click.command("doctor")
 @click.argument("run", default="")
 @store_option
 @json_option
@@ -257,7 +257,7 @@ def _line(check: ReproductionCheck) -> str:
     return f"{'ok     ' if check.matches else 'differs'}  {check.subject}: {check.detail}"
 
 
-@click.command("gc", short_help="Remove old runs, cached replies and unfinished trainings.")
+@click.command("gc")
 @click.option("--keep-runs", type=click.IntRange(min=0), default=20, metavar="N", help="Keep the N newest runs.")
 @click.option(
     "--keep-days",

@@ -133,7 +133,7 @@ LONGEST_LINE = 100_000
 verbose_option = click.option("-v", "--verbose", count=True, help="Also methods and estimates; -vv the worst samples.")
 
 
-@click.command("show", cls=WithPages, short_help="Show a stored run, or one sample's conversations.")
+@click.command("show", cls=WithPages)
 @run_argument
 @store_option
 @verbose_option
@@ -206,7 +206,7 @@ def _hint(store: RunStore, run: str, sample: str) -> str:
     return suggest(sample, sample_ids, otherwise=first)
 
 
-@click.command("report", short_help="Write report files of a stored run.")
+@click.command("report")
 @run_argument
 @store_option
 @click.option(

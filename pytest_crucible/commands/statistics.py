@@ -46,7 +46,7 @@ class Need:
     cost_usd: float | None
 
 
-@click.command("plan", short_help="Samples and cost needed to detect a difference.")
+@click.command("plan")
 @click.argument("run", default="")
 @click.option(
     "--difference", type=float, metavar="D", help="Difference to detect, in the metric's units: 0.02 is two points."
@@ -168,7 +168,7 @@ def _differ(spread: PairVariability) -> str:
     return f"by a spread of {spread.deviation:.3g}"
 
 
-@click.command("calibrate", cls=WithPages, short_help="The suite's false alarm rate: an A/A test on a stored run.")
+@click.command("calibrate", cls=WithPages)
 @run_argument
 @store_option
 @click.option("--replicates", type=int, default=2000, metavar="N", help="Number of random splits.")
@@ -245,7 +245,7 @@ def _conclusion(tests: Sequence[AATest]) -> str:
 SIGNS = {"proven": "<- changed, proven", "other samples": "<- other samples"}
 
 
-@click.command("trend", short_help="One metric over the stored runs, and where it changed.")
+@click.command("trend")
 @click.argument("metric")
 @click.option("--suite", default="", metavar="TEXT", help="The experiment whose name contains this text.")
 @click.option("--adapter", default="", metavar="NAME", show_default="each run's candidate", help="The arm.")

@@ -289,7 +289,7 @@ def _new_key() -> str:
     return new_key()
 
 
-@click.command("server", short_help="A Tinker service on this machine, with a small model that trains and samples.")
+@click.command("server")
 @click.option("--port", type=int, default=0, help="Port on 127.0.0.1; 0 for a free one.")
 @click.option("--directory", type=PATH, default=f"{STORE_FOLDER}/tinker", help="Directory of the checkpoints.")
 @click.option("--base", type=PATH, show_default="the one in this package", help="Directory of a base model.")

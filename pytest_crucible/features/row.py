@@ -52,6 +52,17 @@ class Placed:
         self.place, self.section, self.concerns = place, section, concerns
 
 
+class Command(str):
+    """The "module:attribute" of a command with its line in the program's help, which then imports no command."""
+
+    summary: str
+
+    def __new__(cls, reference: str, summary: str) -> Command:
+        command = super().__new__(cls, reference)
+        command.summary = summary
+        return command
+
+
 class Feature:
     """The front row of a feature: what pytest and the core read of it in every session.
 

@@ -9,8 +9,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from pytest_crucible.records import (
     ArmReply,
     Conversation,
@@ -121,6 +119,8 @@ _SEVERITY: tuple[OutcomeState, ...] = ("answered", "skipped", "failed", "lost")
 
 def mean_latencies(store: RunStore, experiment: int, number: int, samples: int) -> list[float]:
     """Return the mean latency of an arm's replies to each sample, in seconds; NaN without any."""
+    import numpy as np
+
     total, count = np.zeros(samples), np.zeros(samples)
     for position, seconds in _rows_of_arm(store, experiment, number, "replies", "position, latency_s"):
         if seconds is not None:
@@ -134,6 +134,8 @@ def mean_latencies(store: RunStore, experiment: int, number: int, samples: int) 
 
 def outcome_states(store: RunStore, experiment: int, number: int, samples: int) -> list[OutcomeState]:
     """Return the worst state of each sample's repeats in an arm. A sample without a result is lost."""
+    import numpy as np
+
     worst = np.full(samples, -1)
     rows = _rows_of_arm(store, experiment, number, "replies", "position, failure, skipped")
     for position, failure, skipped in rows:

@@ -7,16 +7,16 @@ import asyncio
 from asking import CONCURRENCY, SAMPLES, ask, session
 
 
-async def main() -> None:
+async def right_answers() -> int:
     places = asyncio.Semaphore(CONCURRENCY)
     async with session() as client:
 
-        async def one(number: int) -> bool:
+        async def is_right(number: int) -> bool:
             async with places:
                 return await ask(client, f"question {number}") == f"question {number}"
 
-        right = await asyncio.gather(*(one(number) for number in range(SAMPLES)))
-    assert sum(right) == SAMPLES
+        return sum(await asyncio.gather(*map(is_right, range(SAMPLES))))
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    assert asyncio.run(right_answers()) == SAMPLES

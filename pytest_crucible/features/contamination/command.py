@@ -42,7 +42,7 @@ from pytest_crucible.records.errors import DatasetError, SpecError
 from pytest_crucible.report.markdown import check_format
 
 
-@click.command("contamination", short_help="The samples that a model may have been trained on.")
+@click.command("contamination")
 @click.argument("name")
 @click.option("--against", multiple=True, metavar="FILE", help="Training file, or name of a dataset; may be repeated.")
 @click.option("--near", type=float, default=NEAR_MATCH, show_default=True, help="Jaccard similarity of a near match.")
@@ -117,7 +117,7 @@ def _compare(name: str, samples: Sequence[Sample], against: str, near: float) ->
     return overlap
 
 
-@click.command("drift", short_help="Which fields have drifted from one dataset to another.")
+@click.command("drift")
 @click.argument("old")
 @click.argument("new")
 @click.option("--field", "fields", multiple=True, metavar="NAME", help="Compare only this field; may be repeated.")

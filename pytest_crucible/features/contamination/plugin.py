@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     from pytest_crucible.session.collect import ExperimentCollection
@@ -23,7 +23,12 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 def pytest_crucible_commands() -> dict[str, str]:
     home = "pytest_crucible.features.contamination.command"
-    return {"data drift": f"{home}:compare_drift", "data contamination": f"{home}:find_contamination"}
+    return {
+        "data drift": Command(f"{home}:compare_drift", "Which fields have drifted from one dataset to another."),
+        "data contamination": Command(
+            f"{home}:find_contamination", "The samples that a model may have been trained on."
+        ),
+    }
 
 
 def pytest_crucible_prepare(collection: ExperimentCollection) -> None:

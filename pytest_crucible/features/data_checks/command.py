@@ -36,7 +36,7 @@ from pytest_crucible.store.samples import sample_contents
 _MARKS = {"passed": "ok  ", "warned": "warn", "failed": "FAIL"}
 
 
-@click.command("check", short_help="The standard data checks on a dataset.")
+@click.command("check")
 @click.argument("name")
 @field_option
 @store_option

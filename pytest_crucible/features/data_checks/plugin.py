@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -42,7 +42,11 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 
 def pytest_crucible_commands() -> dict[str, str]:
-    return {"data check": "pytest_crucible.features.data_checks.command:check_dataset"}
+    return {
+        "data check": Command(
+            "pytest_crucible.features.data_checks.command:check_dataset", "The standard data checks on a dataset."
+        )
+    }
 
 
 def pytest_crucible_profile(name: str, samples: Sequence[Sample]) -> View:

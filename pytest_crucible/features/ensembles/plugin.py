@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from pytest_crucible.features.row import Placed
 
 if TYPE_CHECKING:
-    from pytest_crucible.records import Plan
+    from pytest_crucible.metrics import Metric
+    from pytest_crucible.records import Outcome, Plan, Reply, Sample
+    from pytest_crucible.score import Scored
     from pytest_crucible.session.experiment import ExperimentDraft
 
 
@@ -21,9 +24,20 @@ def _has_members(plan: Plan) -> bool:
 
 def pytest_crucible_plan(draft: ExperimentDraft) -> None:
     """Score the replies of members with those of their ensembles."""
-    from pytest_crucible.features.ensembles.section import ensemble_facts, score_members
-
     members = dict.fromkeys(name for arm in draft.arms for name in arm.arm.members)
-    draft.facts += ensemble_facts(draft.scored.facts, members)
+    if members:
+        from pytest_crucible.features.ensembles.section import ensemble_facts
+
+        draft.facts += ensemble_facts(draft.scored.facts, members)
     # Also without an ensemble: a backend of the user's own may return a reply with members.
-    draft.further_scores.append(score_members)
+    draft.further_scores.append(_score_members)
+
+
+async def _score_members(
+    metrics: Sequence[Metric], outcome: Outcome, reply: Reply, sample: Sample, scored: Scored
+) -> None:
+    """Add the scores of members, imported at the first reply that has some."""
+    if reply.members:
+        from pytest_crucible.features.ensembles.section import score_members
+
+        await score_members(metrics, outcome, reply, sample, scored)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HEADERS = ("name", "kind", "threshold", "action", "on error")
 
 
-@click.command("list", short_help="The guards that this directory configures.")
+@click.command("list")
 @json_option
 def list_all(as_json: bool) -> None:
     """List the guards in crucible.toml or pyproject.toml of this directory."""
@@ -46,7 +46,7 @@ def list_all(as_json: bool) -> None:
         raise SpecError("\n".join(problems.values()))
 
 
-@click.command("try", short_help="What a guard decides on a text.")
+@click.command("try")
 @click.argument("name")
 @click.option("--text", required=True, metavar="TEXT", help="Text to try the guard on.")
 @click.option("--obfuscations", is_flag=True, help="Try the guard on each obfuscation of the text, too.")
@@ -62,7 +62,7 @@ def try_one(name: str, text: str, obfuscations: bool, as_json: bool) -> None:
         print_result(map(printable, detection_lines(name, text, detection)), detection, as_json=as_json)
 
 
-@click.command("train", short_help='Fit a guard of kind "linear" to labelled texts.')
+@click.command("train")
 @click.argument("file")
 @click.option("-o", "--output", required=True, metavar="PATH", help="The file to write, a safetensors file.")
 @click.option("--field", "fields", multiple=True, metavar="OURS=THEIRS", help="A field of the file, input=text.")
@@ -167,7 +167,7 @@ def _read_labels(samples: Sequence[Sample], field: str) -> list[bool]:
     )
 
 
-@click.command("threshold", short_help="Choose a guard's threshold by the false alarms of a run.")
+@click.command("threshold")
 @run_argument
 @click.option(
     "--false-alarms", type=float, required=True, metavar="RATE", help="Largest false-alarm rate, such as 0.01."

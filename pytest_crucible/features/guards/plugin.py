@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -34,10 +34,12 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 def pytest_crucible_commands() -> dict[str, str]:
     home = "pytest_crucible.features.guards.commands"
     return {
-        "guards list": f"{home}:list_all",
-        "guards try": f"{home}:try_one",
-        "guards train": f"{home}:train",
-        "guards threshold": f"{home}:find_threshold",
+        "guards list": Command(f"{home}:list_all", "The guards that this directory configures."),
+        "guards try": Command(f"{home}:try_one", "What a guard decides on a text."),
+        "guards train": Command(f"{home}:train", 'Fit a guard of kind "linear" to labelled texts.'),
+        "guards threshold": Command(
+            f"{home}:find_threshold", "Choose a guard's threshold by the false alarms of a run."
+        ),
     }
 
 

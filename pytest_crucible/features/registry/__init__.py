@@ -23,6 +23,6 @@ FEATURE = Feature(
     adapter_names=is_version,
     tables={
         "adapter_names": "pytest_crucible.features.registry.version_names:NAMES",
-        "store_tables": "pytest_crucible.features.registry.store:TABLES",
+        "store_tables": "pytest_crucible.features.registry.tables:TABLES",
     },
 )

@@ -165,7 +165,7 @@ if TYPE_CHECKING:
 WRONG_ARGUMENTS = (4, 5)
 
 
-@click.command("watch", short_help="Register and judge each new checkpoint of a training, once.")
+@click.command("watch")
 @click.argument("source")
 @click.option("--model", required=True, metavar="NAME", help="The model that the checkpoints are versions of.")
 @click.option("--once", is_flag=True, help="Judge what is there, and end.")

@@ -51,7 +51,7 @@ from pytest_crucible.runs.run_store import existing_store, project_root
 from pytest_crucible.store.runs import RunStore
 
 
-@click.command("register", short_help="Make an adapter a version of a model.")
+@click.command("register")
 @click.argument("adapter")
 @click.option("--model", required=True, metavar="NAME", help="The model that it is a version of.")
 @store_option
@@ -85,7 +85,7 @@ def register_adapter(adapter: str, model: str, store: str, as_json: bool) -> Non
 STATES = ("candidate", "staged", "production")
 
 
-@click.command("promote", short_help="Promote a run's candidate, with the run as proof.")
+@click.command("promote")
 @click.argument("run")
 @click.option("--to", "state", required=True, type=click.Choice(STATES), help="State of the candidate's version.")
 @click.option("--model", default="", metavar="NAME", help="Which model, where the candidate is of several.")
@@ -133,7 +133,7 @@ def _find_expiry(version: Version, store: RunStore) -> datetime.datetime | None:
     return with_adapters(Path.cwd(), store, lambda context: (find_expiry(version.adapter, context),))[0]
 
 
-@click.command("rollback", short_help="Restore the production version before this one.")
+@click.command("rollback")
 @click.argument("model")
 @why_option
 @store_option
@@ -157,7 +157,7 @@ def roll_back(model: str, why: str, store: str, as_json: bool) -> None:
     print_result(map(entry_line, entries), entries, as_json=as_json)
 
 
-@click.command("retire", short_help="Withdraw a version.")
+@click.command("retire")
 @click.argument("version")
 @why_option
 @store_option
@@ -174,7 +174,7 @@ def retire(version: str, why: str, store: str, as_json: bool) -> None:
     print_result(map(entry_line, entries), entries, as_json=as_json)
 
 
-@click.command("freeze", short_help="Freeze what a run has to show.")
+@click.command("freeze")
 @click.argument("model")
 @click.argument("suite", nargs=-1)
 @click.option(
@@ -208,7 +208,7 @@ def freeze(model: str, suite: tuple[str, ...], variables: tuple[str, ...], why: 
     print_result(_frozen_lines(frozen), frozen, as_json=as_json)
 
 
-@click.command("show", short_help="Show the gate of a model, and how it has changed.")
+@click.command("show")
 @click.argument("model")
 @store_option
 @json_option

@@ -36,7 +36,7 @@ BROKEN = (2, 3)
 """pytest's statuses of a session that was interrupted, or failed by itself."""
 
 
-@click.command("curve", short_help="The checkpoints of a cookbook training on a suite.")
+@click.command("curve")
 @click.argument("log_dir", type=click.Path(path_type=Path))
 @click.option("--suite", required=True, metavar="SUITE", help="Tests that score the checkpoints, as pytest takes them.")
 @click.option(

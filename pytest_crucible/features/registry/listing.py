@@ -28,7 +28,7 @@ HEADS = ("version", "state", "since", "run", "evidence")
 LOG_HEADS = ("row", "at", "by", "version", "change", "run", "gate", "why")
 
 
-@click.command("list", short_help="The versions of registered models, with state and evidence.")
+@click.command("list")
 @click.argument("name", default="")
 @click.option("--log", "shows_log", is_flag=True, help="Every change of state, the first one first.")
 @click.option(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.provenance import ReproductionCheck
@@ -22,16 +22,26 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 def pytest_crucible_commands() -> dict[str, str]:
     return {
-        "models list": f"{_FOLDER}.listing:list_models",
-        "models register": f"{_FOLDER}.commands:register_adapter",
-        "models promote": f"{_FOLDER}.commands:promote_candidate",
-        "models rollback": f"{_FOLDER}.commands:roll_back",
-        "models retire": f"{_FOLDER}.commands:retire",
-        "models gate freeze": f"{_FOLDER}.commands:freeze",
-        "models gate show": f"{_FOLDER}.commands:show",
-        "models watch": f"{_FOLDER}.checkpoints:watch_source",
-        "models schedule": f"{_FOLDER}.schedule:write_schedule",
-        "models curve": f"{_FOLDER}.curve_command:print_curve",
+        "models list": Command(
+            f"{_FOLDER}.listing:list_models", "The versions of registered models, with state and evidence."
+        ),
+        "models register": Command(f"{_FOLDER}.commands:register_adapter", "Make an adapter a version of a model."),
+        "models promote": Command(
+            f"{_FOLDER}.commands:promote_candidate", "Promote a run's candidate, with the run as proof."
+        ),
+        "models rollback": Command(f"{_FOLDER}.commands:roll_back", "Restore the production version before this one."),
+        "models retire": Command(f"{_FOLDER}.commands:retire", "Withdraw a version."),
+        "models gate freeze": Command(f"{_FOLDER}.commands:freeze", "Freeze what a run has to show."),
+        "models gate show": Command(f"{_FOLDER}.commands:show", "Show the gate of a model, and how it has changed."),
+        "models watch": Command(
+            f"{_FOLDER}.checkpoints:watch_source", "Register and judge each new checkpoint of a training, once."
+        ),
+        "models schedule": Command(
+            f"{_FOLDER}.schedule:write_schedule", "Write the file that makes GitHub, systemd or cron run a command."
+        ),
+        "models curve": Command(
+            f"{_FOLDER}.curve_command:print_curve", "The checkpoints of a cookbook training on a suite."
+        ),
     }
 
 

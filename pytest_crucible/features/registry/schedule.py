@@ -240,7 +240,7 @@ def programs_path(executable: str, command: Sequence[str]) -> str:
     return ":".join(dict.fromkeys([str(beside), *([] if path is None else [str(Path(path).parent)])]))
 
 
-@click.command("schedule", short_help="Write the file that makes GitHub, systemd or cron run a command.")
+@click.command("schedule")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.option("--at", required=True, metavar="[DAYS] HH:MM", help='When, for example "mon-fri 02:30" or "02:30".')
 @click.option("-o", "output", required=True, metavar="FILE", help="The file to write.")

@@ -25,7 +25,7 @@ from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
 from pytest_crucible.adapters.config import describe_table
 from pytest_crucible.features import register_features
-from pytest_crucible.features.registry.records import Demands, SuiteRecord
+from pytest_crucible.features.registry.suite_record import Demands, SuiteRecord
 from pytest_crucible.records import Contrast, Dataset, MetricFacts
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.function_source import sources

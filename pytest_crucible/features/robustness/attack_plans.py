@@ -14,17 +14,15 @@ from pytest_crucible.features.robustness.edits import Attack
 from pytest_crucible.features.robustness.late_variants import Certifying, Rewriting, Searching
 from pytest_crucible.features.robustness.marks import RobustnessMark, labels, read_kept, robustness_marks
 from pytest_crucible.features.robustness.records import (
-    ALIASES,
-    CERTIFIED,
     CONTROL,
     LEAKED,
     ROBUSTNESS,
-    SMOOTHED,
     WORST,
     PlannedAttack,
     Robustness,
 )
 from pytest_crucible.features.robustness.registry import SEARCH, Attacks
+from pytest_crucible.features.robustness.terms import ALIASES, CERTIFIED, SMOOTHED
 from pytest_crucible.features.robustness.twins import Draw, Limits, Perturbations, find_text, injection_metrics, secret
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import SimilarityScorer, paraphraser, similarity_scorer

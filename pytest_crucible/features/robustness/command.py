@@ -22,7 +22,7 @@ from pytest_crucible.report.printable import headed_lines
 HEADERS = ("name", "kind", "what it does")
 
 
-@click.command("attacks", short_help="List the attacks on prompts, or try one on a text.")
+@click.command("attacks")
 @click.argument("name", required=False)
 @click.option("--text", metavar="T", help="Attack this text, and print the result.")
 @click.option(

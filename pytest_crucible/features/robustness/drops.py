@@ -14,17 +14,15 @@ from pytest_crucible.analyse.statistics import SampleAttributes, ScoredMetric, m
 from pytest_crucible.analyse.targets import drop_difference, estimate_drop
 from pytest_crucible.analyse.variant_scores import broken_scores, combine, drop_scores
 from pytest_crucible.features.robustness.records import (
-    ALIASES,
-    CERTIFIED,
     CONTROL,
     LEAKED,
     OBEYED,
     ROBUSTNESS,
-    SMOOTHED,
     WORST,
     PlannedAttack,
     is_attacked,
 )
+from pytest_crucible.features.robustness.terms import ALIASES, CERTIFIED, SMOOTHED
 from pytest_crucible.measures.row import Measured
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
 from pytest_crucible.records.datasets import VariantRules

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from pytest_crucible import stats
 from pytest_crucible.features.robustness.characters import character_insert, character_swap, homoglyph
 from pytest_crucible.features.robustness.edits import Perturbed, Source, count_edits, load_lexicon, replace_words
-from pytest_crucible.features.robustness.records import CERTIFIED
+from pytest_crucible.features.robustness.terms import CERTIFIED
 from pytest_crucible.features.robustness.twins import REDRAWS, Draw, find_text, with_text
 from pytest_crucible.metrics import Metric
 from pytest_crucible.metrics.models.scorers import Judge, set_current_reply

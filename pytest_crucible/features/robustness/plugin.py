@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_crucible.features.row import Placed
+from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
     import pytest
@@ -24,7 +24,12 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 
 def pytest_crucible_commands() -> dict[str, str]:
-    return {"guards attacks": "pytest_crucible.features.robustness.command:try_attack"}
+    return {
+        "guards attacks": Command(
+            "pytest_crucible.features.robustness.command:try_attack",
+            "List the attacks on prompts, or try one on a text.",
+        )
+    }
 
 
 def pytest_crucible_obfuscate(text: str) -> dict[str, str]:
@@ -55,7 +60,7 @@ def pytest_crucible_plan(draft: ExperimentDraft) -> None:
 
 def _may_attack(draft: ExperimentDraft) -> bool:
     """Return whether an experiment has attacks, or names some: the attacks are loaded only then."""
-    from pytest_crucible.features.robustness.records import ALIASES
+    from pytest_crucible.features.robustness.terms import ALIASES
 
     is_asked = draft.item.get_closest_marker("robustness") is not None or draft.settings.option("attacks") is not None
     return (
@@ -85,9 +90,11 @@ def pytest_crucible_session_demands(config: pytest.Config) -> dict[str, str]:
 
 def pytest_crucible_announce(announcement: Announcement) -> None:
     """Show how many requests the reply to a variant sends, if that is more than one."""
-    from pytest_crucible.features.robustness.records import announcement_lines
-
     for plan in announcement.plans:
+        if "robustness" not in plan.features:
+            continue
+        from pytest_crucible.features.robustness.records import announcement_lines
+
         announcement.lines[plan.nodeid] += [(30, line) for line in announcement_lines(plan)]
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pytest_crucible.features.robustness.terms import SMOOTHED
 from pytest_crucible.records import Plan
 from pytest_crucible.records.plan import PlanValue
 
 CONTROL, WORST = "control", "worst"
 """Names in brackets: the original samples sent again, and the worst over all attacked variants."""
 LEAKED, OBEYED = "leaked", "obeyed"
-CERTIFIED, SMOOTHED = "certified_edits", "smoothed"
-"""The metric of certificates, and the variant that has it: the model on texts with words left out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,9 +50,6 @@ class Robustness:
 
 ROBUSTNESS = PlanValue[Robustness | None]("robustness", Robustness, None)
 """The attacks among the variants of a plan; None without any."""
-
-ALIASES = {CERTIFIED: f"{CERTIFIED}[{SMOOTHED}]"}
-"""Terms of a metric that only one variant has, which therefore needs no brackets."""
 
 
 def announcement_lines(plan: Plan) -> Iterator[str]:

@@ -23,17 +23,26 @@ from pytest_crucible.features.run_checks.prompts import check_prompts
 from pytest_crucible.features.run_checks.reasoning import check_reasoning
 from pytest_crucible.features.run_checks.refreshed import check_refreshed
 from pytest_crucible.features.run_checks.sent import check_sent
-from pytest_crucible.features.run_checks.training_prompts import check_training_prompts
 from pytest_crucible.records import Analysis
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.runs.provenance import ReproductionCheck
 from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
+
+def _check_training_prompts(inputs: CheckInputs) -> Iterable[Finding]:
+    if "trained_shapes" not in inputs.plan.features:
+        return ()
+    # It reads prompts as the local model does, which a session without training files does not load.
+    from pytest_crucible.features.run_checks.training_prompts import check_training_prompts
+
+    return check_training_prompts(inputs)
+
+
 Check = Callable[[CheckInputs], Iterable[Finding]]
 CHECKS: tuple[Check, ...] = (
     *(check_sent, check_answered, check_equal_replies, check_determinism),
-    *(check_prompts, check_training_prompts, check_refreshed, check_judges, check_reasoning, check_ends),
+    *(check_prompts, _check_training_prompts, check_refreshed, check_judges, check_reasoning, check_ends),
 )
 """All checks, in the order of their lines."""
 

@@ -36,7 +36,7 @@ HEADS = (
 LEVEL = 0.95
 
 
-@click.command("calibrate", short_help="Whether a server gives equal requests equal replies.")
+@click.command("calibrate")
 @click.option("--server", "url", metavar="URL", help="Base URL of an OpenAI-compatible server, up to /v1.")
 @click.option("--model", default="", metavar="NAME", show_default="the server's only one", help="Model of the server.")
 @click.option("--key-env", default="", metavar="NAME", help="Environment variable with the key.")

@@ -108,10 +108,12 @@ def pytest_crucible_announce(announcement: Announcement) -> None:
 
 
 def _announcement_lines(plan: Plan) -> Iterator[str]:
-    from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES
-
     if plan.look_alpha is not None:
         yield "looks after every sample, and stops when all verdicts are settled (--crucible-stop)"
+    if "stages" not in plan.features:
+        return
+    from pytest_crucible.features.stages.definition import FIRST_STAGE, STAGES
+
     stages = STAGES.of(plan)
     if len(stages) > 1:
         yield _stages_text(plan, stages[FIRST_STAGE.of(plan) :])
@@ -161,9 +163,7 @@ def pytest_crucible_join(session: CrucibleSession, item: pytest.Item) -> None:
 
 def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
     """Cut a run with stages to the samples that count where it ended, and share alpha between all claims."""
-    from pytest_crucible.features.stages.definition import STAGES
-
-    if not any(STAGES.of(plan) for plan in analysis.plans):
+    if not any("stages" in plan.features for plan in analysis.plans):
         return
     from pytest_crucible.features.stages.analysis import alpha_of, count_claims, cut_at_stage, load_ending
 

@@ -37,9 +37,11 @@ def pytest_crucible_plan_session(collection: ExperimentCollection) -> None:
 
 def pytest_crucible_announce(announcement: Announcement) -> None:
     """Show what the sweep of an experiment sends before."""
-    from pytest_crucible.features.sweeps.records import sweep_lines
-
     for plan in announcement.plans:
+        if "sweep" not in plan.features:
+            continue
+        from pytest_crucible.features.sweeps.records import sweep_lines
+
         announcement.lines[plan.nodeid] += [(20, line) for line in sweep_lines(plan)]
 
 

@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from pytest_crucible.stats.arrays import (
     ROUNDING,
@@ -356,8 +355,10 @@ def factor_component(part: Source, level: float) -> Component:
 
 def component(name: str, levels: int, mean_square: float, dof: float, floor: float, level: float) -> Component:
     """Return mean_square - floor with Williams's interval, which takes `mean_square` as chi-squared and the floor as known."""
+    from scipy.special import gammaincinv
+
     tails = (1 + level) / 2, (1 - level) / 2
-    low, high = (dof * mean_square / (2 * float(scipy.special.gammaincinv(dof / 2, tail))) - floor for tail in tails)
+    low, high = (dof * mean_square / (2 * float(gammaincinv(dof / 2, tail))) - floor for tail in tails)
     return Component(
         name=name,
         levels=levels,

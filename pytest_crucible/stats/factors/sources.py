@@ -22,7 +22,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from pytest_crucible.stats.arrays import (
     ROUNDING,
@@ -36,6 +35,7 @@ from pytest_crucible.stats.arrays import (
     cluster_totals,
     is_constant,
 )
+from pytest_crucible.stats.distributions import normal_cdf
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.clustered import clustered_mean
 from pytest_crucible.stats.means.differences import MeanContrast
@@ -99,10 +99,12 @@ _RESOLUTION = 1e-12
 
 
 def _half_width(sources: Sequence[Source], log_tail: float) -> float:
+    from scipy.special import stdtrit
+
     dof = np.array([source.dof for source in sources])
     variances = np.array([source.variance for source in sources])
     floors = np.array([source.floor for source in sources])
-    squares = np.square(scipy.special.stdtrit(dof, math.exp(log_tail)))
+    squares = np.square(stdtrit(dof, math.exp(log_tail)))
     # Never below 0: by chance, levels may differ less than their floor.
     added = np.maximum(squares * variances - squares[0] * floors, 0.0)
     return math.sqrt(float(added.sum()))
@@ -261,16 +263,16 @@ def tail_of_distance(parts: Sequence[LevelMeans], side: Side, distance: float, e
     """Return the smallest alpha, up to 1/2, at which the bound on that side is at most this far from the mean."""
 
     def excess(quantile: float) -> float:
-        return distance - bound_distance(parts, side, float(scipy.special.ndtr(quantile)), ends)
+        return distance - bound_distance(parts, side, normal_cdf(quantile), ends)
 
     at_centre, at_farthest = excess(_CENTRE), excess(_FARTHEST)
     if at_centre <= 0:
         return 0.5
     if at_farthest >= 0:
-        return float(scipy.special.ndtr(_FARTHEST))
+        return normal_cdf(_FARTHEST)
     # The distance is nearly a straight line of the quantile, which takes few steps.
     root = bracketed_root(excess, _FARTHEST, at_farthest, _CENTRE, at_centre, error=_TAIL_RESOLUTION)
-    return float(scipy.special.ndtr(root))
+    return normal_cdf(root)
 
 
 def fewest_levels(best: float, limit: float, end: float, alpha: float) -> int | None:

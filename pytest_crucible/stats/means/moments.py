@@ -10,7 +10,6 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from pytest_crucible.stats.arrays import (
     ROUNDING,
@@ -23,6 +22,7 @@ from pytest_crucible.stats.arrays import (
     finite,
     is_finite_range,
 )
+from pytest_crucible.stats.distributions import normal_cdf, normal_quantile, t_cdf, t_quantile
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.number_format import quantity
 
@@ -31,16 +31,16 @@ def t_p_value(statistic: float, dof: float, alternative: Alternative = "two-side
     """Return the p-value of a t statistic; R: 2 * pt(-abs(t), df)."""
     check_alternative(alternative)
     if alternative == "two-sided":
-        return float(2 * scipy.special.stdtr(dof, -abs(statistic)))
-    return float(scipy.special.stdtr(dof, -statistic if alternative == "greater" else statistic))
+        return 2 * t_cdf(dof, -abs(statistic))
+    return t_cdf(dof, -statistic if alternative == "greater" else statistic)
 
 
 def normal_p_value(z: float, alternative: Alternative = "two-sided") -> float:
     """Return the p-value of a standard normal statistic; R: 2 * pnorm(-abs(z))."""
     check_alternative(alternative)
     if alternative == "two-sided":
-        return float(2 * scipy.special.ndtr(-abs(z)))
-    return float(scipy.special.ndtr(-z if alternative == "greater" else z))
+        return 2 * normal_cdf(-abs(z))
+    return normal_cdf(-z if alternative == "greater" else z)
 
 
 def t_interval(
@@ -49,7 +49,7 @@ def t_interval(
     """Return estimate -+ t * se; one-sided alternatives have one infinite end, as in R's t.test."""
     check_share(level, "level")
     # The lower quantile with its sign changed: 1 - tail would lose the digits of a small tail.
-    half = -float(scipy.special.stdtrit(dof, tail_share(1 - level, alternative))) * se
+    half = -t_quantile(dof, tail_share(1 - level, alternative)) * se
     return _interval_around(estimate, half, level, method, alternative)
 
 
@@ -58,7 +58,7 @@ def normal_interval(
 ) -> Interval:
     """Return estimate -+ z * se, with one infinite end for one-sided alternatives."""
     check_share(level, "level")
-    half = -float(scipy.special.ndtri(tail_share(1 - level, alternative))) * se
+    half = -normal_quantile(tail_share(1 - level, alternative)) * se
     return _interval_around(estimate, half, level, method, alternative)
 
 
@@ -131,7 +131,7 @@ def t_end(estimate: float, se: float, dof: float, *, alpha: float, side: Side) -
     >>> round(t_end(1.0, 0.5, 10, alpha=0.05, side="lower"), 4)
     0.0938
     """
-    half = -float(scipy.special.stdtrit(dof, alpha)) * se
+    half = -t_quantile(dof, alpha) * se
     return estimate - half if side == "lower" else estimate + half
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from pytest_crucible.stats.arrays import (
     Array,
@@ -102,14 +101,16 @@ class _Pairs:
         return gaffke_p_value(values, null=0.0, end=end, side=side, clusters=self.clusters)
 
     def bound(self, alpha: float, side: Side) -> float:
-        goal, sign = float(scipy.special.ndtri(alpha)), 1.0 if side == "lower" else -1.0
+        from scipy.special import ndtri
+
+        goal, sign = float(ndtri(alpha)), 1.0 if side == "lower" else -1.0
         means = float(self.numerator.mean()), float(self.denominator.mean())
         centre = math.log(means[0] / means[1]) if min(means) > 0 else 0.0
 
         def excess(distance: float) -> float:
             """Return how far the ratio at this distance below (upper bound: above) the estimate is from being rejected."""
             p_value = self.p_value(math.exp(centre - sign * distance), side)
-            return goal - float(scipy.special.ndtri(min(max(p_value, _SMALLEST), _LARGEST)))
+            return goal - float(ndtri(min(max(p_value, _SMALLEST), _LARGEST)))
 
         near, at_near, far = 0.0, excess(0.0), 0.1
         if at_near >= 0:
@@ -165,14 +166,16 @@ def ratio_difference_bound(
     >>> round(ratio_difference_bound(*arms, bounds=(0.0, 1.0), alpha=0.05, side="lower"), 3)
     -0.132
     """
+    from scipy.special import ndtri
+
     check_tail(alpha, side)
     if side == "upper":
         return -ratio_difference_bound(baseline, candidate, bounds=bounds, alpha=alpha, side="lower")
     problem = _Problem(candidate, baseline, bounds)
-    ends, goal = problem.nuisance(alpha), float(scipy.special.ndtri(alpha * (1 - _NUISANCE)))
+    ends, goal = problem.nuisance(alpha), float(ndtri(alpha * (1 - _NUISANCE)))
 
     def excess(difference: float) -> float:
-        return float(scipy.special.ndtri(min(max(problem.largest_tail(difference, ends), _TINY), _LARGEST))) - goal
+        return float(ndtri(min(max(problem.largest_tail(difference, ends), _TINY), _LARGEST))) - goal
 
     span = bounds[1] - bounds[0]
     far = candidate.ratio - baseline.ratio

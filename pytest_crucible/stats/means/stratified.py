@@ -10,9 +10,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import scipy
 
 from pytest_crucible.stats.arrays import Array, Codes, check_share
+from pytest_crucible.stats.distributions import normal_quantile, t_quantile
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import check_clustered
 from pytest_crucible.stats.means.differences import UnitSums
@@ -110,9 +110,9 @@ def stratified_interval(mean: StratifiedMean, *, level: float, is_binary: bool) 
 
 
 def _wilson(mean: StratifiedMean, level: float) -> Interval:
-    rate, size, t = mean.estimate, mean.units, float(scipy.special.ndtri(0.5 + level / 2))
+    rate, size, t = mean.estimate, mean.units, normal_quantile(0.5 + level / 2)
     if mean.se and 0 < rate < 1:
-        size, t = rate * (1 - rate) / mean.se**2, float(scipy.special.stdtrit(mean.dof, 0.5 + level / 2))
+        size, t = rate * (1 - rate) / mean.se**2, t_quantile(mean.dof, 0.5 + level / 2)
     ratio = t * t / size
     centre = (rate + ratio / 2) / (1 + ratio)
     half = math.sqrt(rate * (1 - rate) * ratio + ratio * ratio / 4) / (1 + ratio)

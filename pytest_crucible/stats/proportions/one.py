@@ -11,7 +11,6 @@ from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from pytest_crucible.stats.arrays import (
     Array,
@@ -22,6 +21,7 @@ from pytest_crucible.stats.arrays import (
     check_tail,
     cluster_totals,
 )
+from pytest_crucible.stats.distributions import beta_quantile, beta_upper_quantile, t_quantile
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered import check_clustered, with_pseudo_clusters
 
@@ -78,13 +78,13 @@ def clopper_pearson_bound(successes: int, n: int, *, alpha: float, side: Side) -
 def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float:
     """Return the Clopper-Pearson bound for fractional counts, as with effective sample sizes. Checks nothing."""
     if side == "lower":
-        # Without failures Beta(n, 1) has a closed form, for which scipy.special need not be imported.
+        # Without failures Beta(n, 1) has a closed form.
         if successes == n > 0:
             return float(alpha ** (1 / n))
-        return float(scipy.special.betaincinv(successes, n - successes + 1, alpha)) if successes > 0 else 0.0
+        return beta_quantile(alpha, successes, n - successes + 1) if successes > 0 else 0.0
     if successes == 0 < n:
         return -math.expm1(math.log(alpha) / n)
-    return float(scipy.special.betainccinv(successes + 1, n - successes, alpha)) if successes < n else 1.0
+    return beta_upper_quantile(alpha, successes + 1, n - successes) if successes < n else 1.0
 
 
 def _wilson_end(successes: float, n: int, z: float) -> float:
@@ -124,5 +124,5 @@ def _design_effect(totals: Array, sizes: Array) -> float:
 def effective_size(n: int, clusters: int, effect: float, tail: float) -> float:
     """Return the number of independent values with this precision; the t ratio pays for estimating the effect."""
     # Korn & Graubard (1998): the squared ratio of t quantiles allows for few clusters.
-    ratio = float(scipy.special.stdtrit(n - 1, tail) / scipy.special.stdtrit(clusters - 1, tail))
+    ratio = t_quantile(n - 1, tail) / t_quantile(clusters - 1, tail)
     return n / max(effect / (ratio * ratio), 1.0)

@@ -11,9 +11,9 @@ import math
 
 import numpy as np
 import numpy.typing as npt
-import scipy
 
 from pytest_crucible.stats.arrays import Alternative, Array, check_counts, check_share, paired_arrays
+from pytest_crucible.stats.distributions import binomial_cdf, normal_quantile
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.moments import normal_p_value
 from pytest_crucible.stats.proportions.one import clopper_pearson_interval
@@ -47,7 +47,7 @@ def tango_interval(gained: int, lost: int, n: int, *, level: float = 0.95) -> In
     check_share(level, "level")
     if n == 0:
         return Interval(low=-1.0, high=1.0, level=level, method="tango")
-    z = float(scipy.special.ndtri(0.5 + level / 2))
+    z = normal_quantile(0.5 + level / 2)
     return Interval(
         low=tango_lower(gained, lost, n, z), high=_upper_root(gained, lost, n, z), level=level, method="tango"
     )
@@ -92,7 +92,7 @@ def mcnemar_exact(gained: int, lost: int) -> float:
     0.167068
     """
     check_counts(gained + lost, gained=gained, lost=lost)
-    return 1.0 if gained == lost else min(1.0, float(2 * scipy.special.bdtr(min(gained, lost), gained + lost, 0.5)))
+    return 1.0 if gained == lost else min(1.0, 2 * binomial_cdf(min(gained, lost), gained + lost, 0.5))
 
 
 def discordant_odds(gained: int, lost: int, *, level: float = 0.95) -> Effect:

@@ -12,9 +12,9 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import scipy
 
 from pytest_crucible.stats.arrays import Alternative, Array, check_arms, check_share
+from pytest_crucible.stats.distributions import normal_quantile
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.moments import tail_share
 from pytest_crucible.stats.results import Effect
@@ -40,7 +40,7 @@ def score_interval(
     """
     check_arms(x1, n1, x2, n2)
     check_share(level, "level")
-    z = -float(scipy.special.ndtri(tail_share(1 - level, alternative)))
+    z = -normal_quantile(tail_share(1 - level, alternative))
     has_values = n1 > 0 and n2 > 0
     # The lower end is the upper end of the swapped arms: swapping negates the interval to the last bit.
     low = -_upper_end(x2, n2, x1, n1, z, skewness) if has_values and alternative != "less" else -1.0
@@ -257,7 +257,7 @@ def _effect(
     skewness: bool,
 ) -> Effect:
     above, below = ratio
-    z, swapped = float(scipy.special.ndtri(0.5 + level / 2)), (*arms[2:], *arms[:2])
+    z, swapped = normal_quantile(0.5 + level / 2), (*arms[2:], *arms[:2])
     # The upper end is the lower end of the swapped arms, inverted: swapping inverts the interval to the last bit.
     low = _lower_end(statistic, arms, above, below, z, skewness)
     inverse = _lower_end(statistic, swapped, below, above, z, skewness)

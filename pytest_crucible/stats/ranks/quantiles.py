@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-import scipy
-from scipy.special import bdtr
 
 from pytest_crucible.stats.arrays import (
     Array,
@@ -26,6 +24,7 @@ from pytest_crucible.stats.arrays import (
     cluster_codes,
     finite,
 )
+from pytest_crucible.stats.distributions import beta_cdf, beta_sf, binomial_cdf
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
@@ -90,7 +89,7 @@ def quantile_ranks(n: int, q: float, *, tail: float) -> tuple[int, int]:
 
     def at_most_below(k: int) -> float:
         """Return the probability that at most k values lie below the quantile."""
-        return float(bdtr(k, n, q))
+        return binomial_cdf(k, n, q)
 
     # The largest rank whose order statistic lies above the quantile with probability at most `tail`.
     low = bisect_right(range(n), tail, key=at_most_below)
@@ -168,9 +167,9 @@ def _is_proven(shares: ClusteredShares, place: int, q: float, alpha: float, side
     size = effective_size(shares.size, shares.clusters, float(shares.effects[place]), alpha)
     hits = float(shares.shares[place]) * size
     if side == "upper":
-        tail, end = scipy.special.betaincc(hits + 1, size - hits, q) if hits < size else 1.0, 1.0
+        tail, end = beta_sf(q, hits + 1, size - hits) if hits < size else 1.0, 1.0
     else:
-        tail, end = scipy.special.betainc(hits, size - hits + 1, q) if hits > 0 else 1.0, 0.0
+        tail, end = beta_cdf(q, hits, size - hits + 1) if hits > 0 else 1.0, 0.0
     return bool(
         tail <= alpha
         and gaffke_p_value(shares.up_to(place), null=q, end=end, side=side, clusters=shares.codes) <= alpha

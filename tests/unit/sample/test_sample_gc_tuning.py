@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import weakref
 from collections.abc import Iterator
 
 import pytest
 
-from pytest_crucible.sample.loop import ALLOCATED, collecting_seldom
+from pytest_crucible.sample.loop import ALLOCATED, collecting_seldom, set_objects_aside
 
 
 @pytest.fixture(autouse=True)
@@ -59,3 +60,43 @@ def test_cyclic_garbage_of_samples_is_still_collected():
         alive = sum(isinstance(thing, Node) for thing in gc.get_objects())
 
     assert alive < 2 * ALLOCATED
+
+
+class Node:
+    """An object that keeps itself."""
+
+    def __init__(self) -> None:
+        self.me = self
+
+
+def test_garbage_is_freed_before_objects_are_set_aside_and_other_garbage_after_it():
+    before = weakref.ref(Node())
+    set_objects_aside()
+    after = weakref.ref(Node())
+    is_freed = before() is None, after() is None
+    gc.collect()
+
+    assert is_freed == (True, False)
+    assert after() is None
+    assert gc.get_freeze_count() > 10_000
+
+
+def test_objects_of_an_earlier_session_are_freed_by_a_later_one():
+    session = Node()
+    earlier = weakref.ref(session)
+    set_objects_aside()
+    del session
+    gc.collect()
+    assert earlier() is not None
+
+    set_objects_aside()
+
+    assert earlier() is None
+
+
+def test_nothing_is_set_aside_where_collection_is_disabled():
+    gc.set_threshold(0, 10, 10)
+
+    set_objects_aside()
+
+    assert gc.get_freeze_count() == 0

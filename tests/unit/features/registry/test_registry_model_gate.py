@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from pytest_crucible.features.registry.model_gate import gate_changes, rules_of, weaker_demands, weaker_rules
 from pytest_crucible.features.registry.promote import clean_environment, collect_suite
-from pytest_crucible.features.registry.records import ModelGate, SuiteRecord
+from pytest_crucible.features.registry.records import ModelGate
 from pytest_crucible.features.registry.rules import RegistrySettings
+from pytest_crucible.features.registry.suite_record import SuiteRecord
 from pytest_crucible.records.errors import SpecError
 
 NAMES = st.sampled_from(["dataset", "target a >= 0.5", "comparison of a", "metric a", "test function", "timeout"])
