@@ -9,7 +9,7 @@ from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.importers.results import ImportedFile, Results, Row
+from pytest_crucible.importers.results import Call, ImportedFile, Results, Row
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.stats.number_format import quantity
@@ -193,7 +193,7 @@ def _other_settings(arms: Sequence[Results]) -> str:
 
 def common_settings(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the generation settings that all requests of an arm have in common."""
-    requests = chain.from_iterable(row.calls or (row,) for row in rows)
+    requests: Iterator[Row | Call] = chain.from_iterable(row.calls or (row,) for row in rows)
     # A request that failed may have none.
     settings = [request.parameters for request in requests if request.parameters]
     first = settings[0] if settings else {}

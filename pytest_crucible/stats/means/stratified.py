@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_crucible.stats.arrays import Array, Codes, check_share
+from pytest_crucible.stats.arrays import Array, Codes, Labels, check_share
 from pytest_crucible.stats.distributions import normal_quantile, t_quantile
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.clustered import check_clustered
@@ -84,7 +84,7 @@ def stratum_weights(strata: Codes, sizes: Array | None = None) -> Array:
     return np.asarray(own / totals[strata] / totals.size)
 
 
-def weighted_units(values: Array, weights: Array, clusters: Codes | None) -> UnitSums:
+def weighted_units(values: Array, weights: Array, clusters: Labels | None) -> UnitSums:
     """Return samples, or clusters, as units of one weighted mean, of which Gaffke's bound is made (`MeanContrast`).
 
     The bound counts the differences between strata too, as if their samples were drawn: it errs on the cautious side.
