@@ -174,8 +174,7 @@ def check_options(config: pytest.Config) -> Mapping[str, Any]:
 
 def redacts_findings(config: pytest.Config) -> bool:
     """Return whether an option redacts texts from before the first module is collected."""
-    values = check_options(config)
-    return any(option.redacts and bool(values[option.name]) for option in all_options(config.pluginmanager))
+    return any(_value(config, option) for option in all_options(config.pluginmanager) if option.redacts)
 
 
 def _refuse_left_out_keys(config: pytest.Config) -> None:

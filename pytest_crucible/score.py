@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from types import NoneType
 from typing import Any, Protocol
 
 from pytest_crucible.metrics.definition import Metric, NotApplicable
@@ -117,6 +118,10 @@ async def score_outcome(
     return observations, lost
 
 
+# Values of most metrics: looking whether one can be awaited takes longer than many a metric.
+_VALUES = frozenset({bool, int, float, str, NoneType})
+
+
 async def apply_metrics(
     metrics: Iterable[Metric], outcome: Outcome, reply: Reply, sample: Sample, scored: Scored
 ) -> None:
@@ -125,7 +130,7 @@ async def apply_metrics(
     for metric in metrics:
         try:
             value = metric.function(reply, sample)
-            if inspect.isawaitable(value):
+            if type(value) not in _VALUES and inspect.isawaitable(value):
                 value = await value
             observations.append(Observation(outcome.unit, metric.name, *check_score(value, metric.facts)))
         except (Refused, Spent, Uncached):

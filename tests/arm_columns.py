@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -53,33 +54,56 @@ def arm_columns(
             parameters=["" if each is None else json.dumps(each) for each in own or [None] * count],
             texts=texts,
             answered_by=[Answerer(each) if each else None for each in models],
+            cached=[None] * count,
+            as_before=[None] * count,
         ),
         replies=ReplyColumns(**units, texts=texts, finishes=finishes or ["stop"] * count, failures=[""] * count),
     )
 
 
+def ensemble_columns(
+    name: str, members: Mapping[str, Sequence[str]], *, model: Mapping[str, str | Sequence[str]]
+) -> ArmColumns:
+    """Return an ensemble whose members reply these texts, one to each sample; its own reply is that of the first."""
+    parts = [arm_columns(name, next(iter(members.values())), model=name, members=tuple(members))]
+    parts += [arm_columns(member, texts, model=model[member]) for member, texts in members.items()]
+    calls = {
+        each.name: [value for part in parts for value in getattr(part.calls, each.name)] for each in fields(CallColumns)
+    }
+    calls["members"] = [member for member, part in zip(("", *members), parts, strict=True) for _ in part.calls.texts]
+    return replace(parts[0], calls=CallColumns(**calls))
+
+
 class StoredTexts:
-    """The texts of the candidate's first replies, and the inputs of the samples."""
+    """The inputs of the samples, and what was sent: a document, where there is one, before the input."""
 
-    def __init__(self, candidate: ArmColumns, inputs: Sequence[str]) -> None:
-        replies = zip(candidate.replies.positions, candidate.replies.repeats, candidate.replies.texts, strict=True)
-        self._texts = {position: str(text) for position, repeat, text in replies if not repeat}
-        self._inputs = inputs
+    def __init__(self, inputs: Sequence[Any], documents: Sequence[str]) -> None:
+        self._inputs, self._documents = inputs, documents
 
-    def replies(self, arm: int, positions: Sequence[int]) -> dict[int, str]:
-        return {position: self._texts[position] for position in positions}
+    def long_texts(self, keys: Collection[bytes]) -> dict[bytes, str]:
+        return {}
 
     def samples(self, positions: Sequence[int]) -> dict[int, Sample]:
         return {k: Sample(id=str(k), input=self._inputs[k]) for k in positions if k < len(self._inputs)}
 
+    def first_prompts(self, forms: Mapping[int, int | None]) -> dict[int, tuple[Any, Any]]:
+        return {k: ([{"role": "user", "content": self._documents[k]}], None) for k in forms if k < len(self._documents)}
 
-def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) -> CheckInputs:
+
+def check_inputs(
+    *arms: ArmColumns,
+    inputs: Sequence[Any] = (),
+    documents: Sequence[str] = (),
+    draws: Draws | None = None,
+    **section: Any,
+) -> CheckInputs:
     """Return the inputs of checks on these arms, the candidate first."""
     plan = SimpleNamespace(
         arms=[each.arm for each in arms],
         candidate=arms[0].arm,
         contrasts=(),
-        draws=lambda number: Draws(),
+        targets=[SimpleNamespace(metric=name) for name in section.get("scores", ())],
+        draws=lambda number: draws or Draws(),
         arms_differ_in=section.pop("arms_differ_in", ()),
         arm_prompts={},
         features={},
@@ -87,7 +111,7 @@ def check_inputs(*arms: ArmColumns, inputs: Sequence[str] = (), **section: Any) 
     )
     fields: dict[str, Any] = {
         "plan": plan,
-        "stored": StoredTexts(arms[0], inputs),
+        "stored": StoredTexts(inputs, documents),
         "scores": {},
         "facts": {},
         "groups": [None] * (1 + max((max(arm.replies.positions, default=0) for arm in arms), default=0)),

@@ -172,8 +172,9 @@ class Circuit:
         return self._failures + self._silent.attempts * self._is_silent
 
     def is_doubtful(self, now: float) -> bool:
-        is_rare = self._share**self._errors < CHANCE
-        return self._errors >= DOUBT_AFTER and is_rare and now - self._silent_since >= DOUBT_AFTER_S
+        if self._errors < DOUBT_AFTER:
+            return False
+        return self._share**self._errors < CHANCE and now - self._silent_since >= DOUBT_AFTER_S
 
     async def wait_to_probe(self) -> bool:
         """Wait until this request may be the probe; False if the server has answered since. Raises Refused."""

@@ -33,10 +33,10 @@ class TimeLimit:
         """`has_expired`: whether the time was over before the block ended."""
 
     async def __aenter__(self) -> TimeLimit:
-        task = asyncio.current_task()
+        self._watch = _watch()
+        task = asyncio.current_task(self._watch.loop)
         assert task is not None  # a coroutine runs in one
-        self._task, self._cancelling = task, task.cancelling()
-        self._watch, self._is_open = _watch(), True
+        self._task, self._cancelling, self._is_open = task, task.cancelling(), True
         if self._seconds is not None:
             self.move(self._watch.loop.time() + self._seconds)
         return self

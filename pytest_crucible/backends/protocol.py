@@ -287,7 +287,7 @@ def bytes_of(text: str) -> int:
 
 def _size(reply: Reply) -> int:
     calls = json.dumps(reply.tool_calls, ensure_ascii=False, default=repr) if reply.tool_calls else ""
-    return bytes_of(reply.reasoning) + bytes_of(reply.text) + bytes_of(calls)
+    return bytes_of(reply.reasoning + reply.text + calls)
 
 
 def _cut(text: str, limit: int) -> str:

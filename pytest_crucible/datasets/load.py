@@ -205,7 +205,9 @@ def _plain_row(row: Any) -> Sample | Mapping[str, Any]:
 
     An empty target becomes a missing expected value.
     """
-    if isinstance(row, dict | Sample | Mapping) or not all(hasattr(row, name) for name in ("input", "target", "metadata")):
+    if isinstance(row, dict | Sample | Mapping) or not all(
+        hasattr(row, name) for name in ("input", "target", "metadata")
+    ):
         return cast(Mapping[str, Any], row)
     text = row.input
     if not isinstance(text, str):

@@ -1,4 +1,4 @@
-"""What the declaration of a measure alone says of its values: their range, their direction, and the metric that is planned."""
+"""Facts about values that the declaration of a measure alone shows: range, direction, and the metric that is planned."""
 
 from __future__ import annotations
 

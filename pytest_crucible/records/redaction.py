@@ -8,6 +8,7 @@ import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, quote_plus
 
@@ -180,15 +181,26 @@ def hider(secrets: Iterable[str] = ()) -> Callable[[str], str]:
     """
     # One may begin another.
     ordered = sorted({text for secret in secrets if secret for text in _spellings(secret)}, key=len, reverse=True)
-    secrets_first = [*map(re.escape, ordered)]
-    pattern = re.compile("|".join([*secrets_first, _TOKEN, _OF_SERVICES, _USER]))
-    without_tokens = re.compile("|".join([*secrets_first, _OF_SERVICES, _USER]))
+    secrets_first = tuple(map(re.escape, ordered))
 
     def hide(text: str) -> str:
         starts = _starts(text, ordered) if text else ()
-        return _replace(text, pattern, without_tokens, sorted({*starts})) if starts else text
+        return _replace(text, *_patterns(secrets_first), sorted({*starts})) if starts else text
 
     return hide
+
+
+# A session has few hiders, whose secrets grow while it opens its adapters.
+@lru_cache(maxsize=16)
+def _patterns(secrets: tuple[str, ...]) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the pattern of what is hidden, secrets first, and that without tokens.
+
+    They take 5 ms to compile, which only a text with a possible match needs.
+    """
+    return (
+        re.compile("|".join([*secrets, _TOKEN, _OF_SERVICES, _USER])),
+        re.compile("|".join([*secrets, _OF_SERVICES, _USER])),
+    )
 
 
 def _starts(text: str, secrets: Iterable[str]) -> list[int]:
@@ -236,10 +248,6 @@ def _matches(
             barren = run.end() if run else 0
 
 
-_KEYS = re.compile("|".join([_TOKEN, _OF_SERVICES, _USER]))
-_KEYS_WITHOUT_TOKENS = re.compile("|".join([_OF_SERVICES, _USER]))
-
-
 def key_places(text: str) -> Iterator[tuple[int, int]]:
     """Yield where keys of services, JSON Web Tokens and logins of URLs begin and end: a hider removes these in any case.
 
@@ -247,7 +255,7 @@ def key_places(text: str) -> Iterator[tuple[int, int]]:
     [(11, 31)]
     """
     starts = sorted({*_starts(text, ())})
-    yield from (match.span() for match in _matches(text, _KEYS, _KEYS_WITHOUT_TOKENS, starts))
+    yield from (match.span() for match in _matches(text, *_patterns(()), starts))
 
 
 def redact(data: Any, hide: Callable[[str], str]) -> Any:

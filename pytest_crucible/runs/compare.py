@@ -20,7 +20,7 @@ from pytest_crucible.records.measures import VIEWS, Direction, view_problem
 from pytest_crucible.records.plan import LEFT_OUT
 from pytest_crucible.records.results import rules_of
 from pytest_crucible.runs.compared_details import ComparedArm, ComparedDetails
-from pytest_crucible.runs.evaluate import analyse_together, analysis_inputs, concluded_run
+from pytest_crucible.runs.evaluate import all_ran, analyse_together, analysis_inputs, concluded_run
 from pytest_crucible.runs.plugins import installed_extensions, variant_rules
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.experiments import load_experiment
@@ -119,9 +119,8 @@ def _table(
     plan = LEFT_OUT.on(plan, left_out)
     moved = (ours_entry, numbers[0], 0, {k: k for k in range(plan.planned)}), (theirs_entry, numbers[1], 1, places)
     inputs = _inputs(store, plan, [_move_arm(store, plan, *of_arm) for of_arm in moved])
-    inputs = replace(
-        inputs, finished=ours_entry[2] and theirs_entry[2], known_kinds=store.known_kinds(plan, ours_entry[0] + 1)
-    )
+    whole = [all_ran(store, *of_run) for of_run in ((ours.run, *ours_entry[1:]), (theirs.run, *theirs_entry[1:]))]
+    inputs = replace(inputs, finished=all(whole), known_kinds=store.known_kinds(plan, ours_entry[0] + 1))
     contrasts, terms = _choose_comparisons(store, plan, inputs, ours_entry[1], ask)
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
     notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
@@ -129,9 +128,9 @@ def _table(
     check_repeats((), contrasts, plan.draws(0).repeats)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
-    whole = replace(inputs, plan=queried, expected=expected, metadata=metadata)
+    inputs = replace(inputs, plan=queried, expected=expected, metadata=metadata)
     sides = tuple(_compared_arm(store, plan, *of_arm) for of_arm in moved)
-    return whole, notes_of_experiment, ComparedDetails(store=store, dataset=plan.dataset_sha256, arms=sides)
+    return inputs, notes_of_experiment, ComparedDetails(store=store, dataset=plan.dataset_sha256, arms=sides)
 
 
 def _choose_comparisons(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,6 +61,10 @@ class ComparedDetails(NoStoredDetails):
         side = self.arms[arm]
         texts = side.stored.reply_texts(side.number, twin)
         return {place: text for unit, text in texts.items() if (place := side.place(unit)) is not None}
+
+    def long_texts(self, keys: Collection[bytes]) -> Mapping[bytes, str]:
+        """Return texts of calls and replies by the keys that stand for them."""
+        return self.arms[0].stored.long_texts(keys)
 
     def first_prompts(self, forms: Mapping[int, int | None]) -> Mapping[int, tuple[Any, Any]]:
         """Return first prompts by position, from the forms of their messages: each as it was sent, and with references in it."""

@@ -26,8 +26,18 @@ from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
 from pytest_crucible.features.row import Placed
-from pytest_crucible.metrics.normalisers import NORMALISERS
-from pytest_crucible.records import CUT_SHORT, Analysis, ArmOutcomes, Contrast, Look, Run, ScoreColumns, Target, Verdict
+from pytest_crucible.records import (
+    CUT_SHORT,
+    Analysis,
+    ArmOutcomes,
+    Contrast,
+    Look,
+    Plan,
+    Run,
+    ScoreColumns,
+    Target,
+    Verdict,
+)
 from pytest_crucible.records.call_differences import SentCalls
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
 from pytest_crucible.records.reasoning import answer_text
@@ -200,7 +210,12 @@ def analysis_inputs(stored: StoredExperiment, finished: bool) -> AnalysisInputs:
 def stored_inputs(store: RunStore, run: str) -> Iterator[AnalysisInputs]:
     """Yield the inputs of the analysis for each experiment that the run started."""
     for stored in load_experiments(store, run):
-        yield analysis_inputs(stored, stored.finished)
+        yield analysis_inputs(stored, all_ran(store, run, stored.plan, stored.finished))
+
+
+def all_ran(store: RunStore, run: str, plan: Plan, finished: bool) -> bool:
+    """Return whether all samples of a stored experiment were run; pytest runs those of a joined test until its session ends."""
+    return finished or (plan.by_item and store.run(run)["status"] == "finished")
 
 
 def _variant_answers(stored: StoredExperiment, rules: VariantRules) -> dict[str, tuple[ArmOutcomes, ...]]:
@@ -363,6 +378,8 @@ def add_same_answers(inputs: AnalysisInputs, stored: StoredExperiment, rules: Va
     """
     if all(term.metric != SAME_ANSWER for term in inputs.plan.variant_terms):
         return inputs
+    from pytest_crucible.metrics.normalisers import NORMALISERS
+
     normalise = NORMALISERS[rules.normalise]
 
     def answers(arm: int, twin: int) -> dict[Unit, str | None]:

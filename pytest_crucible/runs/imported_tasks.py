@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
 from pathlib import Path
@@ -193,7 +193,7 @@ def _other_settings(arms: Sequence[Results]) -> str:
 
 def common_settings(rows: Sequence[Row]) -> dict[str, Any]:
     """Return the generation settings that all requests of an arm have in common."""
-    requests: Iterator[Row | Call] = chain.from_iterable(row.calls or (row,) for row in rows)
+    requests: Iterable[Row | Call] = chain.from_iterable(row.calls or (row,) for row in rows)
     # A request that failed may have none.
     settings = [request.parameters for request in requests if request.parameters]
     first = settings[0] if settings else {}

@@ -13,7 +13,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Protocol
 
-from pytest_crucible.adapters.config import read_adapters
 from pytest_crucible.adapters.config_tables import read_prices, read_table
 from pytest_crucible.plan.fingerprint import differences
 from pytest_crucible.records import Plan
@@ -72,6 +71,9 @@ def utc_now() -> str:
 
 def configured_adapters(root: Path) -> Any:
     """Return the table of adapters, empty if it cannot be read: opening an adapter reports the error."""
+    # Imported here: it imports backends and asyncio, 40 ms that a stored run is shown without.
+    from pytest_crucible.adapters.config import read_adapters
+
     adapters = _or_none(lambda: read_adapters(root)) or {}
     return {name: asdict(adapter) for name, adapter in adapters.items()}
 

@@ -108,7 +108,7 @@ class Experiment:
 
     def twin(self, unit: Unit) -> int:
         """Return the number of a unit's twin; 0 is the original sample."""
-        return self.draws[unit.arm].twin(unit.variant)
+        return self.draws[unit.arm].twin(unit.variant) if unit.variant else 0
 
     def sample(self, unit: Unit) -> Sample:
         """Return the sample that a unit sends: the original, or its twin."""

@@ -49,9 +49,10 @@ def takes_fixture(item: pytest.Item, name: str) -> bool:
 
 
 _TEST = r"[^\W\d]\w*(\[.*\])?"
-_EXPERIMENT = re.compile(rf".+::{_TEST}(@.+)?", re.DOTALL)
+# Compiled where they are used: every pytest session imports this module, and few have such arguments.
+_EXPERIMENT = rf".+::{_TEST}(@.+)?"
 # Only in Python files: other plugins' items may have an @ in their names.
-_IN_GROUP = re.compile(rf"(?P<test>.+\.py::(.+::)?{_TEST})@[^\]]+", re.DOTALL)
+_IN_GROUP = rf"(?P<test>.+\.py::(.+::)?{_TEST})@[^\]]+"
 
 
 def resolve_argument(argument: str) -> str:
@@ -67,7 +68,7 @@ def resolve_argument(argument: str) -> str:
     experiment, _, name = argument.rpartition("::")
     # The name of a test, even of one with parameters, begins without spaces.
     head = name.partition("[")[0]
-    if (" " in head or "(" in head) and _EXPERIMENT.fullmatch(experiment):
+    if (" " in head or "(" in head) and re.fullmatch(_EXPERIMENT, experiment, re.DOTALL):
         argument = experiment
-    in_group = _IN_GROUP.fullmatch(argument)
+    in_group = re.fullmatch(_IN_GROUP, argument, re.DOTALL)
     return in_group["test"] if in_group else argument

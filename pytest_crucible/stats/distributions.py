@@ -32,7 +32,7 @@ def normal_quantile(p: float) -> float:
     1.959964
     """
     if not 0 < p < 1:
-        return {0: -math.inf, 1: math.inf}.get(p, math.nan)
+        return -math.inf if p == 0 else math.inf if p == 1 else math.nan
     if p > 0.5:
         return -normal_quantile(1 - p)
     # Abramowitz & Stegun 26.2.23, within 5e-4; each of Halley's steps triples the digits.
@@ -82,6 +82,18 @@ def binomial_cdf(k: float, n: int, p: float) -> float:
     if k < 0:
         return 0.0
     return 1.0 if k >= n else beta_sf(p, k + 1, n - k)
+
+
+def binomial_pmf(k: int, n: int, p: float) -> float:
+    """Return the chance of exactly k successes.
+
+    >>> binomial_pmf(1, 2, 0.5)
+    0.5
+    """
+    if k in (0, n):
+        return math.exp(n * math.log(p)) if k else math.exp(n * math.log1p(-p))
+    # Of Beta(k, n - k) at p, whose power is that of the binomial, times k (n - k) / n.
+    return math.exp(_log_power(p, 1 - p, k, n - k)) * n / (k * (n - k))
 
 
 def t_cdf(dof: float, t: float) -> float:
@@ -143,6 +155,11 @@ def _tails(x: float, y: float, a: float, b: float) -> tuple[float, float]:
         return (0.0, 1.0) if x <= 0 else (1.0, 0.0)
     if math.isnan(x):
         return math.nan, math.nan
+    # Powers, to the last digit: a limit of 0.1 for two of two successes is compared with an alpha of 0.01.
+    if b == 1:
+        return x**a, -math.expm1(a * math.log1p(-y))
+    if a == 1:
+        return -math.expm1(b * math.log1p(-x)), y**b
     # Below the mean of the law the fraction converges fast, and above it that of the other tail.
     if a * y < b * x:
         upper, lower = _tails(y, x, b, a)

@@ -297,7 +297,7 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
         "finish": sanitize_text(reply.finish)[:_FINISH_CHARACTERS] if reply else None,
         "failure": outcome.failure,
         "skipped": outcome.skipped,
-        "detail": sanitize_text(hide(outcome.detail)) or None,
+        "detail": _detail(outcome.detail, hide),
         "started": outcome.started,
     }
 
@@ -313,7 +313,7 @@ def _observation_row(observation: Observation, arm: int, hide: Callable[[str], s
         "value": None if observation.value is None or is_label else float(observation.value) + 0.0,
         "is_bool": isinstance(observation.value, bool),
         "label": sanitize_text(hide(str(observation.value))) if is_label else None,
-        "reason": sanitize_text(hide(observation.reason)) or None,
+        "reason": _detail(observation.reason, hide),
     }
 
 
@@ -324,8 +324,13 @@ def _lost_row(lost: Lost, arm: int, hide: Callable[[str], str]) -> Row:
         "epoch": lost.unit.repeat,
         "metric": lost.metric or "",
         "reason": lost.reason,
-        "detail": sanitize_text(hide(lost.detail)) or None,
+        "detail": _detail(lost.detail, hide),
     }
+
+
+def _detail(text: str, hide: Callable[[str], str]) -> str | None:
+    """Return a text as it is stored; None for an empty one, as most are."""
+    return (sanitize_text(hide(text)) or None) if text else None
 
 
 class Recorder:

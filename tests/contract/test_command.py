@@ -50,6 +50,21 @@ def test_the_help_lists_every_command():
     )
 
 
+GROUPS = sorted({name.rpartition(" ")[0] for name in COMMANDS if " --" not in name})
+
+
+def test_the_help_of_a_group_imports_no_command():
+    script = "import sys; from pytest_crucible.cli import main; [main([*group.split(), '--help']) for group in sys.argv[1:]]"
+    script += "; print('modules:', *sys.modules)"
+    process = subprocess.run([sys.executable, "-c", script, *GROUPS], capture_output=True, text=True, check=True)
+    modules = process.stdout.rpartition("modules:")[2].split()
+
+    assert "pytest_crucible.cli" in modules
+    homes = {reference.partition(":")[0] for reference in COMMANDS.values()}
+    assert not homes & set(modules)
+    assert not {"asyncio", "numpy", "pytest", "sqlite3"} & set(modules)
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_a_help_of_its_own(name, crucible):
     page = {"--by": ["sex"], "--server": ["http://127.0.0.1:9/v1"]}.get(name.rpartition(" ")[2], [])

@@ -49,6 +49,23 @@ def served(suite, server):
     return suite
 
 
+JOINED = """
+    import json
+    from pathlib import Path
+
+    import pytest
+
+    ROWS = [json.loads(line) for line in Path("many.jsonl").read_text(encoding="utf-8").splitlines()]
+
+    @pytest.mark.quality_target("right >= 0.25")
+    @pytest.mark.ab_compare("right")
+    @pytest.mark.parametrize("row", ROWS, ids=[row["id"] for row in ROWS])
+    def test_sums(row, crucible):
+        reply = crucible.sampler.generate(row["input"])
+        crucible.score(right=reply.text == row["expected"])
+"""
+
+
 def adapt(suite, server: OpenAIServer, parameters: str = "temperature = 0") -> None:
     table = '[adapters.v{0}]\nbackend = "openai"\nbase_url = "{1}"\nmodel = "m{0}"\nparameters = {{ {2} }}\n'
     text = "".join(table.format(number, server.url, parameters) for number in (2, 1))
@@ -248,3 +265,32 @@ def test_compare_of_two_stored_runs_has_the_same_lines(served, server):
 
     result.stdout.fnmatch_lines(["equal replies*24 of 24 samples*one model", "*", f"test_sums: {ONE}"])
     assert result.ret == 1
+
+
+def test_joined_tests_of_one_model_fail_in_their_session_and_when_two_runs_are_compared(served, server):
+    served.test(JOINED)
+    honest = served.json(*BOTH)
+    assert (honest["exit_status"], {*states(honest).values()}) == (0, {"met"})
+
+    answer_as_one(served, server)
+    together = served.json(*BOTH, "--crucible-cache=off", "--crucible-fresh")
+    assert states(together)["what was measured (equal replies)"] == "missed"
+
+    for name in ("v2", "v1"):
+        served.run(f"--crucible-adapter={name}", f"--crucible-tag={name}", "--crucible-cache=off")
+    report = served.command("compare", "tag:v2", "tag:v1")
+    # Not "sampling was interrupted": all items ran.
+    report.stdout.fnmatch_lines([f"test_sums: {ONE}", "right: v2 vs v1 *undecided", f"*{ONE}"])
+    assert report.ret == 1
+
+
+def test_a_value_that_the_test_returns_is_not_the_reply(served, server):
+    """Two models behind one name that the server gives to all: they differ, though the test returns True for both."""
+    served.test(TEST.replace("EPOCHS", "1").replace("return await", "await") + "        return True\n")
+    server.behave(names="any")
+    server.behave("m1", text="x", names="any")
+
+    document = served.json(*BOTH)
+
+    measured = document["experiments"][0]["sections"]["run_checks"]
+    assert [line["cells"] for line in measured if line["check"] == "equal replies"] == [["", "0 of 24 samples"]]

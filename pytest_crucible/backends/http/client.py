@@ -7,9 +7,11 @@ import base64
 import contextlib
 import functools
 import ipaddress
+import os
 import re
 import socket
 import ssl
+import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Mapping
 from dataclasses import dataclass
@@ -113,6 +115,8 @@ def _host_name(host: str) -> str:
     """Return a host as it is looked up: an IPv6 address with its zone after a %, or a name in ASCII. Raises ValueError."""
     if ":" in host:
         return host.replace("%25", "%")
+    if parse_ip(host) is not None:
+        return host
     try:
         # Twice: the first pass may turn a full stop of another script into a dot, which makes new labels.
         return host.encode("idna").decode().encode("idna").decode()
@@ -131,7 +135,10 @@ class Proxy:
 
 def proxy_for(address: Address) -> Proxy | None:
     """Return the proxy for a server; None to connect directly. Raises SpecError for an invalid proxy."""
-    from urllib.request import getproxies, proxy_bypass  # slow to import, and needed once a server
+    # On Linux proxies are variables alone, and urllib.request takes longer to import than a request takes.
+    if sys.platform == "linux" and not any(name.lower().endswith("_proxy") for name in os.environ):
+        return None
+    from urllib.request import getproxies, proxy_bypass
 
     proxies = getproxies()
     url = proxies.get(address.scheme) or proxies.get("all")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import http.client
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -155,6 +154,8 @@ def list_models(settings: Settings) -> list[str]:
 
 def _models(settings: Settings) -> list[Mapping[str, Any]]:
     """Return what a server lists as its models, each with an `id`; empty without an answer."""
+    import http.client
+
     address = settings.address
     kind = http.client.HTTPConnection if address.scheme == "http" else http.client.HTTPSConnection
     connection = kind(address.host, address.port, timeout=_PATIENCE_S)

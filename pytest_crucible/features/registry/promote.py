@@ -19,7 +19,6 @@ from pytest_crucible.features.registry.model_gate import Collect, GateRequest, p
 from pytest_crucible.features.registry.records import (
     GateEntry,
     LogEntry,
-    SuiteRecord,
     Version,
     VersionState,
     is_numbered,
@@ -50,6 +49,7 @@ from pytest_crucible.features.registry.store import (
     load_versions,
     version_key,
 )
+from pytest_crucible.features.registry.suite_record import SuiteRecord
 from pytest_crucible.records import Arm
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.serialize import from_plain

@@ -1,4 +1,4 @@
-"""What a suite demands of a candidate, as each run records it."""
+"""The demands of a suite on a candidate, as each run records them."""
 
 from __future__ import annotations
 

@@ -24,12 +24,20 @@ def check_answered(inputs: CheckInputs) -> Iterator[Finding]:
         problem=changed,
         document=[{" ".join(filter(None, who)): count for who, count in counts.items()} for counts in answerers],
     )
-    for columns, counts in zip(inputs.arms, answerers, strict=True):
-        yield from _changes(columns.arm.name, inputs, counts)
+    for number, columns in enumerate(inputs.arms):
+        for member in columns.members:
+            yield from _changes(number, f"{member.arm.name} of {columns.arm.name}", inputs, count_answerers(member))
+        if not columns.members:
+            yield from _changes(number, columns.arm.name, inputs, answerers[number])
 
 
 def count_answerers(columns: ArmColumns) -> Counter[Answerer]:
-    """Return how many calls of the test each model on each server has answered, where that is known."""
+    """Return how many calls of the test each model on each server has answered, where that is known.
+
+    Those of an ensemble are its members' calls: no server has the ensemble's name.
+    """
+    if columns.members:
+        return sum(map(count_answerers, columns.members), Counter())
     answerers = (columns.calls.answered_by[row] for row in columns.own_calls)
     return Counter(answerer for answerer in answerers if answerer is not None)
 
@@ -69,7 +77,7 @@ _PARTS: tuple[tuple[str, Severity], ...] = (("model", "warn"), ("system_fingerpr
 """A provider changes fingerprints and versions often, and what they mean is not documented."""
 
 
-def _changes(name: str, inputs: CheckInputs, counts: Counter[Answerer]) -> Iterator[Finding]:
+def _changes(number: int, name: str, inputs: CheckInputs, counts: Counter[Answerer]) -> Iterator[Finding]:
     for part, severity in _PARTS:
         values = Counter[str]()
         for answerer, count in counts.items():
@@ -80,7 +88,7 @@ def _changes(name: str, inputs: CheckInputs, counts: Counter[Answerer]) -> Itera
             listed = ", ".join(f"{value} ({quantity(count, 'reply')})" for value, count in values.most_common())
             yield Finding(
                 check="answered by",
-                cells=tuple(listed if columns.arm.name == name else "" for columns in inputs.arms),
+                cells=tuple(listed if arm == number else "" for arm in range(len(inputs.arms))),
                 differs=f"{words} changed",
                 problem=f"{name} was answered by {len(values)} {words}s: {listed}; its replies are not those of one model",
                 severity=severity,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal, get_args
 
@@ -50,6 +50,18 @@ class ArmColumns:
     def own_calls(self) -> list[int]:
         """The rows of the calls of the test, without those of judges and of an ensemble's members."""
         return [row for row, member in enumerate(self.calls.members) if not member]
+
+    @cached_property
+    def members(self) -> tuple[ArmColumns, ...]:
+        """The members of an ensemble as arms, with the calls of each; their settings are not known."""
+        names = dict.fromkeys(name for name in self.calls.members if name and not name.startswith(JUDGE))
+        return tuple(self._member(name) for name in names) if self.arm.members else ()
+
+    def _member(self, name: str) -> ArmColumns:
+        rows = [row for row, member in enumerate(self.calls.members) if member == name]
+        columns = {each.name: [getattr(self.calls, each.name)[row] for row in rows] for each in fields(CallColumns)}
+        arm = replace(self.arm, name=name, members=(), settings={}, parameters={})
+        return ArmColumns(arm=arm, calls=CallColumns(**columns | {"members": [""] * len(rows)}), replies=ReplyColumns())
 
     def judge_calls(self) -> Iterator[int]:
         """Yield the rows of the calls of judges."""

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from pytest_crucible.local_model.tokens import message_text
+from pytest_crucible.records.plan import PlanValue
 
 _REFERENCE = re.compile("\x01[^\x02]*\x02")
 # After a line, a sentence, a label or a special token begins something else.
@@ -76,6 +77,21 @@ class TrainingShape:
     @property
     def shape(self) -> Shape:
         return Shape(self.kind, self.roles, self.system)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainedShapes:
+    """The prompts that an arm was trained on."""
+
+    arm: str
+    rows: int
+    """Rows that were read; 0 where no file could be read."""
+    shapes: tuple[TrainingShape, ...] = ()
+    unread: str = ""
+    """The name of a file that has changed, is missing or has no prompts: what was trained on is not all known."""
+
+
+TRAINED_SHAPES = PlanValue[tuple[TrainedShapes, ...]]("trained_shapes", tuple[TrainedShapes, ...], ())
 
 
 def shape_prompt(prompt: Any, template: Any = None) -> ShapedPrompt | None:

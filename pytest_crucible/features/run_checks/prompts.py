@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
-from pytest_crucible.features.run_checks.finding import CheckInputs, Finding, Severity
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, Severity
 from pytest_crucible.features.run_checks.sent import WEIGHTS
-from pytest_crucible.records import Arm, Plan
+from pytest_crucible.records import Arm, Draws, Plan
 from pytest_crucible.records.plan import EQUAL_INPUTS
 from pytest_crucible.stats.number_format import quantity
 
@@ -24,8 +24,8 @@ def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
         return
     with_calls = [of_arm for of_arm in sent if of_arm]
     problem, severity = _find_problem(inputs, with_calls[0])
-    if undeclared := _undeclared_difference(inputs, sent):
-        problem, severity = "; ".join(filter(None, (problem, undeclared))), None
+    if others := list(filter(None, (_undeclared_difference(inputs, sent), _unused_forms(inputs)))):
+        problem, severity = "; ".join(filter(None, (problem, *others))), None
     are_same = len(with_calls) > 1 and all(_have_equal_prompts(of_arm, with_calls[0]) for of_arm in with_calls)
     yield Finding(
         check="prompts",
@@ -83,6 +83,35 @@ def _undeclared_difference(inputs: CheckInputs, sent: Sequence[Prompts]) -> str:
                 "compare, write arms_differ_in=['messages'] in the marker"
             )
     return ""
+
+
+def _unused_forms(inputs: CheckInputs) -> str:
+    """Return a sentence on an arm that was sent fewer different prompts than the test declares; else an empty text."""
+    for number, columns in enumerate(inputs.arms):
+        draws = inputs.plan.draws(number)
+        sent = count_forms(columns, draws)
+        if 0 < sent < draws.prompts:
+            return (
+                f"the test sent {columns.arm.name} only {quantity(sent, 'different prompt')} for the {draws.prompts:,} forms in "
+                f"prompts=, and verdicts count {draws.prompts:,}: send the argument 'prompt' in each form"
+            )
+    return ""
+
+
+def count_forms(columns: ArmColumns, draws: Draws) -> int:
+    """Return the largest number of different prompts that any sample was sent in the forms of the prompt."""
+    calls = columns.calls
+    units: dict[tuple[int, int], tuple[int | None, ...]] = defaultdict(tuple)
+    for row in columns.own_calls:
+        # One reply in each form is enough.
+        if calls.repeats[row] % (draws.size // draws.prompts) == 0:
+            units[calls.positions[row], calls.repeats[row]] += (calls.forms[row],)
+    different: dict[int, set[tuple[int | None, ...]]] = defaultdict(set)
+    answered = Counter(position for position, _ in units)
+    for (position, _), forms in units.items():
+        if answered[position] == draws.prompts:
+            different[position].add(forms)
+    return max(map(len, different.values()), default=0)
 
 
 def _declares_one_prompt(plan: Plan, baseline: Arm) -> bool:

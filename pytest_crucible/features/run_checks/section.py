@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 from pytest_crucible.features.run_checks.answered import check_answered
@@ -107,7 +107,7 @@ def remarks(measured: Measured) -> dict[str, str]:
 def view(measured: Measured, claims: Sequence[Claim]) -> View:
     """Return the table of all findings: before the verdicts if one is a problem, else with -v, and a sentence after them."""
     loud = [rated for rated in measured.findings if not rated.is_quiet]
-    rows = tuple(_row(rated) for rated in measured.findings)
+    rows = tuple(_row(rated) for rated in _merge_lines(measured.findings))
     table = Table(
         title="What was measured",
         heads=("what was measured", *measured.arms, "remark"),
@@ -141,7 +141,7 @@ def measured_checks(analysis: Analysis) -> Iterator[ReproductionCheck]:
 
 def _summary(measured: Measured) -> tuple[Note, ...]:
     """Return one sentence on arms whose measurement is as it should be; none where only their replies are known."""
-    findings = [rated.finding for rated in measured.findings]
+    findings = [rated.finding for rated in _merge_lines(measured.findings)]
     if not {finding.check for finding in findings} & {"sent", "answered by"}:
         return ()
     return (Note(text="; ".join(_phrase(finding, measured.arms) for finding in findings if any(finding.cells))),)
@@ -151,11 +151,37 @@ def _phrase(finding: Finding, arms: Sequence[str]) -> str:
     """Return `sent temperature 0`, or `answered by m2 (v2), m1 (v1)` where arms differ, or are unknown."""
     cells = [(cell, arm) for cell, arm in zip(finding.cells, arms, strict=True) if cell]
     # The cell of a baseline has its replies that are equal to the candidate's, which has none.
-    is_of_all = len(cells) == len(arms) or finding.check == "equal replies"
+    is_of_all = len(cells) == len(arms) or (finding.check == "equal replies" and len(arms) == 2)
     if len({cell for cell, _ in cells}) == 1 and is_of_all:
         return f"{finding.check} {cells[0][0]}" + (f" ({finding.differs})" if finding.differs else "")
     described = f"{finding.check} {', '.join(f'{cell} ({arm})' for cell, arm in cells)}"
     return f"{described}, {finding.differs}" if finding.differs else described
+
+
+def _merge_lines(findings: Iterable[Rated]) -> list[Rated]:
+    """Return the findings with those of one check in one line, where each is about other arms and remarks the same."""
+    lines: list[Rated] = []
+    for rated in findings:
+        if lines and _is_of_other_arms(lines[-1].finding, rated.finding):
+            lines.append(_merge(lines.pop(), rated))
+        else:
+            lines.append(rated)
+    return lines
+
+
+def _is_of_other_arms(first: Finding, second: Finding) -> bool:
+    shared = any(ours and theirs for ours, theirs in zip(first.cells, second.cells, strict=True))
+    return first.check == second.check and not shared and len({first.differs, second.differs} - {""}) < 2
+
+
+def _merge(first: Rated, second: Rated) -> Rated:
+    cells = zip(first.finding.cells, second.finding.cells, strict=True)
+    finding = replace(
+        first.finding,
+        cells=tuple(ours or theirs for ours, theirs in cells),
+        differs=first.finding.differs or second.finding.differs,
+    )
+    return Rated(finding=finding, severity="fail" if "fail" in (first.severity, second.severity) else first.severity)
 
 
 def _row(rated: Rated) -> Row:

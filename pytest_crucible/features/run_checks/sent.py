@@ -39,7 +39,7 @@ def check_sent(inputs: CheckInputs) -> Iterator[Finding]:
         name for baseline in inputs.arms[1:] for name in differences_of_test(inputs.arms[0], baseline)
     )
     of_tables = [
-        name for name in _names(sent) if (name in declared or inputs.plan.is_imported) and _differs(name, sent)
+        name for name in _names(sent) if (name in declared or inputs.plan.is_imported) and _differs(name, inputs, sent)
     ]
     differing = list(dict.fromkeys((*of_tables, *of_test)))
     first = {name: _first_difference(name, sent) for name in differing}
@@ -122,9 +122,17 @@ def _names(sent: list[dict[str, Kinds]]) -> list[str]:
     return list(dict.fromkeys(name for settings in sent for name in settings))
 
 
-def _differs(name: str, sent: list[dict[str, Kinds]]) -> bool:
-    """Return whether arms were sent other values of a setting. Arms without calls are unknown."""
-    return len({frozenset(settings.get(name, {"": 1})) for settings in sent if settings}) > 1
+def _differs(name: str, inputs: CheckInputs, sent: list[dict[str, Kinds]]) -> bool:
+    """Return whether arms were sent other values of a setting.
+
+    Those of arms without calls are unknown, and so are those that an ensemble leaves to its members' tables.
+    """
+    tables = [
+        settings
+        for columns, settings in zip(inputs.arms, sent, strict=True)
+        if settings and (name in settings or not columns.arm.members)
+    ]
+    return len({frozenset(settings.get(name, {"": 1})) for settings in tables}) > 1
 
 
 def _problem(names: list[str], inputs: CheckInputs, sent: list[dict[str, Kinds]], first: Mapping[str, int]) -> str:

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from pytest_crucible.features.run_checks.finding import CheckInputs, Finding
-from pytest_crucible.features.run_checks.prompt_shapes import ShapedPrompt, occurs, shape_prompt
-from pytest_crucible.features.run_checks.training_shapes import TRAINED_SHAPES, TrainedShapes, as_sent
+from pytest_crucible.features.run_checks.prompt_shapes import (
+    TRAINED_SHAPES,
+    ShapedPrompt,
+    TrainedShapes,
+    occurs,
+    shape_prompt,
+)
 from pytest_crucible.stats.number_format import quantity
 
 MOST_PROMPTS = 2_000
@@ -48,6 +53,9 @@ def check_training_prompts(inputs: CheckInputs) -> Iterator[Finding]:
 
 def sampled_prompts(inputs: CheckInputs, number: int) -> Iterator[ShapedPrompt]:
     """Yield the first prompt that the test has sent about each sample, with its shape."""
+    # Imported here, as few arms have training files: it imports the kinds of adapters.
+    from pytest_crucible.features.run_checks.training_shapes import as_sent
+
     calls = inputs.arms[number].calls
     rows = {calls.positions[row]: row for row in reversed(inputs.arms[number].own_calls) if calls.calls[row] == 1}
     positions = sorted(rows)[:MOST_PROMPTS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,8 @@ from pytest_crucible.adapters.kinds import kind_of
 from pytest_crucible.adapters.training_files import find_file, suite_folders, training_files
 from pytest_crucible.datasets.training_rows import read_row
 from pytest_crucible.features.run_checks.prompt_shapes import (
-    TrainingShape,
+    TRAINED_SHAPES,
+    TrainedShapes,
     prompts_before_answers,
     shape_prompt,
     summarise_shapes,
@@ -20,7 +21,6 @@ from pytest_crucible.features.run_checks.prompt_shapes import (
 from pytest_crucible.records import Adapter
 from pytest_crucible.records.errors import DatasetError
 from pytest_crucible.records.files import hash_file
-from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.row_files import format_of
 
 if TYPE_CHECKING:
@@ -29,21 +29,6 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 20_000
 """Rows that are read of one file: 0.3 s, and shapes that occur in no more of them are rare."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TrainedShapes:
-    """The prompts that an arm was trained on."""
-
-    arm: str
-    rows: int
-    """Rows that were read; 0 where no file could be read."""
-    shapes: tuple[TrainingShape, ...] = ()
-    unread: str = ""
-    """The name of a file that has changed, is missing or has no prompts: what was trained on is not all known."""
-
-
-TRAINED_SHAPES = PlanValue[tuple[TrainedShapes, ...]]("trained_shapes", tuple[TrainedShapes, ...], ())
 
 
 def record_training_shapes(collection: ExperimentCollection) -> None:

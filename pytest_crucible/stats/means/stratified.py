@@ -84,7 +84,7 @@ def stratum_weights(strata: Codes, sizes: Array | None = None) -> Array:
     return np.asarray(own / totals[strata] / totals.size)
 
 
-def weighted_units(values: Array, weights: Array, clusters: Labels | None) -> UnitSums:
+def weighted_units(values: Array, weights: Array, clusters: Labels | Codes | None) -> UnitSums:
     """Return samples, or clusters, as units of one weighted mean, of which Gaffke's bound is made (`MeanContrast`).
 
     The bound counts the differences between strata too, as if their samples were drawn: it errs on the cautious side.

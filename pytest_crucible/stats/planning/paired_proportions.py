@@ -14,12 +14,10 @@ import numpy.typing as npt
 from scipy.special import bdtr, gammaln, ndtr, ndtri, xlog1py, xlogy
 
 from pytest_crucible.stats.arrays import Array, check_choice, check_share
-from pytest_crucible.stats.planning.roots import NEVER, SampleSize, check_power, round_up, smallest_integer
+from pytest_crucible.stats.planning.roots import NEVER, STEADY, SampleSize, check_power, round_up, smallest_integer
 
 McNemar = Literal["connor", "exact", "mid-p", "asymptotic"]
 """Connor's formula for the asymptotic test, or a test whose rejections are enumerated."""
-# Enumerated power is a sawtooth in n: a size counts only if the next ten sizes have the power too.
-STEADY = 10
 
 
 def detectable_paired_proportions(

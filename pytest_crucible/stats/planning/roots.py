@@ -11,6 +11,8 @@ from pytest_crucible.stats.number_format import number
 
 # No realistic run is larger; beyond it a whole number of samples is reported as None.
 MOST_SAMPLES = 10**9
+# Enumerated power is a sawtooth in n: a size counts only if the next ten sizes have the power too.
+STEADY = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,7 +7,6 @@ reports. Clustered proportions are in `clustered`, differences of two arms in `t
 from __future__ import annotations
 
 import math
-from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +20,7 @@ from pytest_crucible.stats.arrays import (
     check_tail,
     cluster_totals,
 )
-from pytest_crucible.stats.distributions import beta_quantile, beta_upper_quantile, t_quantile
+from pytest_crucible.stats.distributions import beta_quantile, beta_upper_quantile, normal_quantile, t_quantile
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered import check_clustered, with_pseudo_clusters
 
@@ -40,7 +39,7 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: 
     """
     check_counts(n, successes=successes)
     check_share(level, "level")
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = normal_quantile(0.5 + level / 2)
     method = "wilson, continuity-corrected" if correction else "wilson"
     if n == 0:
         return Interval(low=0.0, high=1.0, level=level, method=method)

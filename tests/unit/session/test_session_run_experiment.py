@@ -91,6 +91,7 @@ def run_it(
         config=item.config,
         settings=default_settings(**settings),
         run=run,
+        is_worker=True,
         resources=SimpleNamespace(store=resources.store, writer=resources.writer, loop=resources.loop, shared=shared),
         publisher=SimpleNamespace(sample_emit=emit),
         interruptions=SimpleNamespace(check=lambda: None),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from arm_columns import arm_columns, check_inputs
+from arm_columns import arm_columns, check_inputs, ensemble_columns
 
 from pytest_crucible.features.run_checks.answered import check_answered
 
@@ -47,3 +47,16 @@ def test_arms_of_two_models_and_an_arm_without_replies_have_no_problem():
     empty = arm_columns("then", [], settings=settings)
     for baseline in (other, empty):
         assert [line.problem for line in check_answered(check_inputs(now, baseline))] == [""]
+
+
+def test_an_ensemble_is_answered_by_the_models_of_its_members():
+    """Not by its own name, which no server gave, and members are not one model that changed."""
+    trio = ensemble_columns("trio", {"m1": "ab", "m2": "ac"}, model={"m1": "base", "m2": "tuned"})
+    (line,) = check_answered(check_inputs(trio, arm_columns("v1", "ab", model="v1")))
+    assert (line.cells, line.problem) == (("base (2), tuned (2)", "v1"), "")
+
+
+def test_a_member_whose_model_changes_is_named():
+    trio = ensemble_columns("trio", {"m1": "ab", "m2": "ac"}, model={"m1": ["old", "new"], "m2": "tuned"})
+    _, change = check_answered(check_inputs(trio))
+    assert change.problem.startswith("m1 of trio was answered by 2 models: old (1 reply), new (1 reply)")

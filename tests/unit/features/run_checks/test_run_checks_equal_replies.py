@@ -4,24 +4,28 @@ from __future__ import annotations
 
 import random
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
-from arm_columns import arm_columns, check_inputs
+from arm_columns import arm_columns, check_inputs, ensemble_columns
 from run_sizes import choose_runs
 from scipy.stats import binom
 
-from pytest_crucible.features.run_checks.equal_replies import (
-    RARE,
-    Agreement,
-    agreement_by_chance,
-    check_equal_replies,
-    count_free_words,
-)
+from pytest_crucible.features.run_checks.agreement import Agreement, agreement_by_chance
+from pytest_crucible.features.run_checks.equal_replies import RARE, check_equal_replies
 from pytest_crucible.features.run_checks.finding import Finding
+from pytest_crucible.records import Draws
 
 SERVER = {"base_url": "http://host/v1"}
 WORDS = [f"word{number}" for number in range(3_000)]
+
+
+def half_wrong(samples: int, arms: int) -> dict[str, Any]:
+    """Return the scores of arms of which each is wrong on the first half of the samples."""
+    values = (np.arange(samples) >= samples / 2).astype(float)
+    scores = {"ok": (SimpleNamespace(values=values),) * arms}
+    return {"scores": scores, "facts": {"ok": SimpleNamespace(kind="binary", direction="higher")}}
 
 
 def prose(random: random.Random, words: int = 40) -> str:
@@ -48,8 +52,9 @@ def compare(
     values = (np.arange(samples) >= samples * wrong).astype(float)
     scores = {"ok": (SimpleNamespace(values=values), SimpleNamespace(values=values))}
     facts = {"ok": SimpleNamespace(kind="binary", direction="higher")}
+    draws = Draws(repeats=both.get("repeats", 1))
     section = {"scores": scores, "facts": facts, **({"groups": groups} if groups else {})}
-    (finding,) = check_equal_replies(check_inputs(*arms, inputs=inputs, **section))
+    (finding,) = check_equal_replies(check_inputs(*arms, inputs=inputs, draws=draws, **section))
     return finding
 
 
@@ -176,8 +181,8 @@ def least_wrong_replies(samples: int) -> int:
         middle = (first + last) // 2
         scores = {"ok": [SimpleNamespace(values=(np.arange(samples) >= middle).astype(float))]}
         section = {"scores": scores, "facts": {"ok": SimpleNamespace(kind="binary", direction="higher")}}
-        agreement = Agreement(samples=samples, equal=tuple(range(samples)))
-        is_one = agreement_by_chance(check_inputs(arm, **section), arm, agreement) <= RARE
+        agreement = Agreement(samples=samples, equal=dict(enumerate(arm.replies.texts)))
+        is_one = agreement_by_chance(check_inputs(arm, **section), 0, agreement) <= RARE
         first, last = (first, middle) if is_one else (middle + 1, last)
     return first if first <= samples // 2 else samples + 1
 
@@ -229,10 +234,59 @@ def test_a_text_that_is_copied_from_the_input_shows_nothing():
     assert compare(texts, texts, inputs=texts).severity != "fail"
 
 
-def test_words_of_the_input_and_of_a_template_are_not_free():
-    replies = [f"the verdict on claim {number} is that it holds" for number in range(10)]
-    assert count_free_words(replies, ["claim"] * 10) == [0] * 10
-    assert count_free_words(["one two three four five six seven eight nine"], ["nine"]) == [8]
+@pytest.mark.parametrize("named", [("base", "v1", "base"), ("v2", "base", "base"), ("base", "base", "base")])
+def test_of_three_arms_each_pair_that_is_one_fails(named):
+    texts = {"base": [str(k % 7) for k in range(60)]}
+    arms = [
+        arm_columns(f"v{3 - k}", texts.get(name, [name] * 60), model=name, settings={**SERVER, "model": f"m{k}"})
+        for k, name in enumerate(named)
+    ]
+    section = half_wrong(60, len(arms))
+    failing = [finding for finding in check_equal_replies(check_inputs(*arms, **section)) if finding.severity == "fail"]
+    pairs = {
+        (ours, theirs) for ours in range(3) for theirs in range(ours + 1, 3) if named[ours] == named[theirs] == "base"
+    }
+    assert {finding.problem.partition(" replies of ")[2].partition(" are ")[0] for finding in failing} == {
+        f"v{3 - ours} and v{3 - theirs}" for ours, theirs in pairs
+    }
+    cell = ("", "", "60 of 60 samples with v2")
+    assert ((1, 2) in pairs) == (cell in {finding.cells for finding in failing})
+
+
+def test_members_of_an_ensemble_that_reply_as_one_are_a_warning():
+    """Two models would not agree on so many wrong replies."""
+    texts = [str(k) for k in range(60)]
+
+    def check(theirs: list[str], **section: Any) -> list[Finding]:
+        trio = ensemble_columns("trio", {"m1": texts, "m2": theirs}, model={"m1": "base", "m2": "tuned"})
+        return list(check_equal_replies(check_inputs(trio, **section)))
+
+    (finding,) = check(texts, **half_wrong(60, 1))
+    assert (finding.severity, finding.cells) == ("warn", ("m1 and m2 in all",))
+    assert finding.problem.startswith(
+        "members of trio gave equal replies to all samples that both answered (m1 and m2): their votes are those of one"
+    )
+    assert not check(texts)
+    assert not check([*texts[:-1], "other"], **half_wrong(60, 1))
+
+
+def test_pairs_of_arms_share_one_error_rate():
+    def severity(arms: int) -> str | None:
+        names = [{**SERVER, "model": f"m{number}"} for number in range(arms)]
+        texts = [str(k) for k in range(20)]
+        columns = [arm_columns(f"v{k}", texts, model="base", settings=own) for k, own in enumerate(names)]
+        return next(iter(check_equal_replies(check_inputs(*columns, **half_wrong(20, arms))))).severity
+
+    assert (severity(2), severity(3)) == ("fail", "warn")
+
+
+def test_a_metric_that_no_verdict_is_about_says_nothing_of_wrong_replies():
+    texts = [str(k) for k in range(40)]
+    arms = [arm_columns(f"v{k}", texts, model=f"m{k}", settings={**SERVER, "model": f"m{k}"}) for k in (2, 1)]
+    inputs = check_inputs(*arms, **half_wrong(40, 2))
+    assert next(iter(check_equal_replies(inputs))).severity == "warn"
+    inputs.plan.targets.clear()
+    assert not next(iter(check_equal_replies(inputs))).problem
 
 
 def test_two_tables_without_texts_whose_scores_are_all_equal_are_a_warning():

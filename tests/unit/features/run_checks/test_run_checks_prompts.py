@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from arm_columns import arm_columns, check_inputs
 
-from pytest_crucible.features.run_checks.prompts import check_prompts
+from pytest_crucible.features.run_checks.prompts import check_prompts, count_forms
+from pytest_crucible.records import Draws
 
 
 def finding(*sent: list[tuple[int, ...]], groups: list[str | None] | None = None, equal: bool = False, declared=()):
@@ -104,3 +106,28 @@ def test_prompts_that_arms_declare_may_differ(declared):
     arms = [arm_columns("v2", ["a"] * 2), arm_columns("v1", ["a"] * 2, **declared)]
     inputs = check_inputs(*arms, stored=SimpleNamespace(prompts=lambda arms: sent), groups=[None] * 2)
     assert [line.problem for line in check_prompts(inputs)] == [""]
+
+
+@pytest.mark.parametrize(
+    ("forms", "different"),
+    [
+        ([7, 8, 9, 9, 8, 7], 3),
+        ([7, 7, 7, 8, 8, 8], 1),  # the test ignores the argument
+        ([None] * 6, 1),
+        ([7, 8, 7, 7, 9, 9], 2),
+    ],
+)
+def test_forms_of_the_prompt_that_were_sent_are_counted(forms, different):
+    arm = arm_columns("v2", ["a"] * 6, repeats=3)
+    arm = replace(arm, calls=replace(arm.calls, forms=forms))
+    assert count_forms(arm, Draws(prompts=3)) == different
+
+    stored = SimpleNamespace(prompts=lambda arms: [{0: (1,), 1: (2,)}])
+    (line,) = check_prompts(check_inputs(arm, stored=stored, groups=[None] * 2, draws=Draws(prompts=3)))
+    assert line.problem.startswith(f"the test sent v2 only {different} different prompt") == (different < 3)
+
+
+def test_a_sample_without_a_reply_in_each_form_does_not_show_how_many_were_sent():
+    arm = arm_columns("v2", ["a"] * 2, repeats=2)
+    assert count_forms(arm, Draws(prompts=3)) == 0
+    assert count_forms(arm_columns("v2", ["a"] * 4, repeats=4), Draws(prompts=2, rounds=2)) == 1

@@ -93,3 +93,15 @@ def test_another_seed_is_another_draw_and_no_difference():
     arms = (arm_columns(name, ["a"], own=[{"seed": seed}]) for name, seed in (("v2", 1), ("v1", 2)))
     (finding,) = check_sent(check_inputs(*arms))
     assert (finding.differs, finding.problem) == ("", "")
+
+
+def test_what_an_ensemble_leaves_to_its_members_is_not_known_to_differ():
+    """Both members may have the baseline's temperature in their own tables."""
+    for of_ensemble, differs in (({}, "differs: ensemble"), ({"temperature": 1}, "differs: ensemble, temperature")):
+        trio = arm_columns(
+            "trio", ["a"], members=("m1", "m2"), settings={"ensemble": ["m1", "m2"]}, parameters=of_ensemble
+        )
+        (line,) = check_sent(
+            check_inputs(trio, arm_columns("m1", ["a"], parameters={"temperature": 0}, settings={"model": "m"}))
+        )
+        assert line.differs == differs
