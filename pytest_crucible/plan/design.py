@@ -314,10 +314,6 @@ def _check_metric(what: str, metric: str, names: _Names, near: Iterable[str] = (
     raise SpecError(f"{what} names metric {metric!r}: {hint}")
 
 
-DECIDED = ("mean", "rate")
-"""Statistics that are the mean of one value a sample."""
-
-
 def look_alpha(plans: Sequence[Plan], alpha: float) -> float:
     """Return the error rate of each claim: all claims of a session hold together with probability 1 - alpha (Bonferroni)."""
     return alpha / max(sum(len(claims_on_samples(plan)) for plan in plans), 1)
@@ -346,9 +342,15 @@ def _check_look(claim: Target | Contrast, facts: MetricFacts | None) -> None:
         raise SpecError(
             f"--crucible-stop cannot look at {claim.metric!r}, which compares two replies: leave one of them out"
         )
-    if claim.statistic not in DECIDED:
+    row = STATISTICS[claim.statistic]
+    if row.over_slices:
         raise SpecError(
-            f"--crucible-stop decides means and rates, and {claim.expression!r} is neither: "
+            f"--crucible-stop cannot decide {claim.expression!r}: a look sees parts of its slices, and it is a mean over whole "
+            "ones: leave the option out, or make the claim about the mean of all samples"
+        )
+    if not row.is_mean or row.is_total:
+        raise SpecError(
+            f"--crucible-stop decides means, rates and chances of draws, and {claim.expression!r} is none of them: "
             "ask for a rate, such as rate(latency_s <= 2) >= 0.95"
         )
     if isinstance(claim, Target) and claim.relation == "==":

@@ -10,7 +10,7 @@ TEST = """
     import asyncio
     import pytest
 
-    SAMPLES = [{{"id": f"s{{k}}", "input": f"q{{k}}"}} for k in range(300)]
+    SAMPLES = [{{"id": f"s{{k}}", "input": f"q{{k}}", "task": "abc"[k % 3]}} for k in range(300)]
 
     @pytest.mark.crucible(dataset=SAMPLES{facts})
     {marks}
@@ -93,6 +93,16 @@ def test_replies_that_are_slow_when_they_are_right_change_nothing(suite):
     assert stops[0] == stops[1]
 
 
+def test_chances_of_draws_are_settled_by_their_value_of_each_sample(suite):
+    """A sample that passes in 1 of 2 replies has the chance 0 that both do, and the chance 1 that one does."""
+    marks = '@pytest.mark.quality_target("pass^2(ok) >= 0.6", "pass@2(ok) >= 0.2")\n    @pytest.mark.ab_compare("pass^2(ok)")'
+    write_suite(suite, marks=marks, facts=", epochs=2").run(*BOTH, "--crucible-json=r.json")
+    stopping, verdicts, _ = stop_reasons(suite)
+
+    assert verdicts == [("met", True)] * 3
+    assert stopping["samples"] < 200
+
+
 @pytest.mark.slow
 def test_a_run_on_workers_ends_at_the_same_sample(suite):
     write_suite(suite).run(*BOTH, "--crucible-json=r.json", "--crucible-store=a.db")
@@ -130,7 +140,11 @@ def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
     [
         (
             {"marks": '@pytest.mark.quality_target("p95(latency_s) <= 5")'},
-            "--crucible-stop decides means and rates, and 'p95(latency_s)' is neither: ",
+            "--crucible-stop decides means, rates and chances of draws, and 'p95(latency_s)' is none of them: ",
+        ),
+        (
+            {"marks": '@pytest.mark.quality_target("overall(ok by task, macro) >= 0.5")'},
+            "--crucible-stop cannot decide 'overall(ok by task, macro)': a look sees parts of its slices, and it is a mean over ",
         ),
         (
             {"marks": '@pytest.mark.quality_target("ok == 0.5")'},
@@ -142,7 +156,7 @@ def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
         ),
         ({"facts": ', prompts=["a.txt", "b.txt"]'}, "--crucible-stop cannot count the noise of prompts: "),
     ],
-    ids=["percentile", "equality", "no bounds", "prompts"],
+    ids=["percentile", "overall", "equality", "no bounds", "prompts"],
 )
 def test_a_verdict_without_a_confidence_sequence_is_refused_before_any_request(suite, facts, sentence):
     for name in ("a.txt", "b.txt"):

@@ -12,6 +12,7 @@ from run_sizes import choose_runs
 from simulation import ALPHA, at_least, at_most
 
 from pytest_crucible.measures.row import Column, Observations, Prepared
+from pytest_crucible.measures.sequences import wealth_against
 from pytest_crucible.measures.table import STATISTICS
 from pytest_crucible.records import Measure, MetricFacts
 from pytest_crucible.records.datasets import By, Field
@@ -68,6 +69,25 @@ def test_chances_of_draws_are_seldom_beyond_their_bounds(name, samples, n, repea
     assert at_most(below, RUNS, ALPHA)
     # With three replies to each sample the interval is Wilson's, which is for showing.
     assert at_least(RUNS - outside, RUNS, 0.95 if repeats > k else 0.9)
+
+
+@pytest.mark.parametrize("samples", SAMPLES)
+@pytest.mark.parametrize("name", ["pass^", "pass@"])
+def test_looks_at_chances_of_draws_rarely_refute_the_truth(name, samples):
+    """After every sample of 300, with 4 replies to each."""
+    rng = np.random.default_rng([4, list(SAMPLES).index(samples)])
+    row, k = STATISTICS[name], 2
+    population = SAMPLES[samples](rng, 400_000)
+    truth = float(np.mean(population**k if name == "pass^" else 1 - (1 - population) ** k))
+    refuted = {"lower": 0, "upper": 0}
+    for _ in range(RUNS):
+        values = row.chances(4, rng.binomial(4, SAMPLES[samples](rng, 300)), k)
+        prepared = Prepared(values=values, kind="binary", bounds=(0.0, 1.0))
+        for side in refuted:
+            refuted[side] += bool(wealth_against(prepared, truth, ALPHA, side).max() > -np.log(ALPHA))
+
+    print(f"{name}{k}, {samples}: {refuted}")
+    assert all(at_most(count, RUNS, ALPHA) for count in refuted.values())
 
 
 SIZES = {"5": lambda k: 5, "20": lambda k: 20, "200": lambda k: 200, "5 to 40": lambda k: 5 * (1 + k % 8)}

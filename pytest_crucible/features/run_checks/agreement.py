@@ -62,19 +62,14 @@ class WrongReplies:
     positions: tuple[int, ...] = ()
 
 
-def compare_replies(ours: ArmColumns, theirs: ArmColumns) -> Agreement:
-    """Return the agreement of two arms in the first reply to each sample."""
-    return _agreement(first_replies(ours, 0), first_replies(theirs, 0))
-
-
 def own_agreement(columns: ArmColumns, draws: Draws) -> Agreement:
     """Return the agreement of an arm with itself: in the first two replies of one model to one prompt."""
     if draws.rounds * draws.repeats < 2:
         return Agreement(samples=0, equal={})
-    return _agreement(first_replies(columns, 0), first_replies(columns, 1))
+    return compare_replies(first_replies(columns, 0), first_replies(columns, 1))
 
 
-def first_replies(columns: ArmColumns, repeat: int) -> FirstReplies:
+def first_replies(columns: ArmColumns, repeat: int = 0) -> FirstReplies:
     """Return the replies of an arm in one of its repeats."""
     calls, replies = columns.calls, columns.replies
     received: dict[int, tuple[TextKey, ...]] = defaultdict(tuple)
@@ -88,7 +83,7 @@ def first_replies(columns: ArmColumns, repeat: int) -> FirstReplies:
     )
 
 
-def _agreement(ours: FirstReplies, theirs: FirstReplies) -> Agreement:
+def compare_replies(ours: FirstReplies, theirs: FirstReplies) -> Agreement:
     """Return the agreement in what was received, else in what was returned: a test may return one value for all replies."""
     received = ours.received.keys() & theirs.received.keys()
     returned = (ours.returned.keys() & theirs.returned.keys()) - received
