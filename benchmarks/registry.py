@@ -19,7 +19,8 @@ from benchmarks.figures import Figure, show
 from pytest_crucible.features.registry.listing import list_models
 from pytest_crucible.features.registry.promote import promote_run
 from pytest_crucible.features.registry.records import LogEntry, Version
-from pytest_crucible.features.registry.store import append_rows, model_versions, read_log, version_key
+from pytest_crucible.features.registry.store import append_rows, read_log, version_key
+from pytest_crucible.features.registry.tables import model_versions
 from pytest_crucible.records.serialize import canonical
 from pytest_crucible.store.runs import RunStore
 

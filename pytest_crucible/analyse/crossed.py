@@ -25,8 +25,6 @@ from pytest_crucible.measures.row import (
 from pytest_crucible.measures.table import MEAN, comparison_row
 from pytest_crucible.measures.values import change_bounds
 from pytest_crucible.records import FACTORS, FEWEST_LEVELS, BoundedValue, Contrast, EffectSize, Measure, Target
-from pytest_crucible.stats.factors.crossed import NORMAL
-from pytest_crucible.stats.factors.sources import bound_distance, fewest_levels
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.number_format import quantity
 
@@ -122,6 +120,8 @@ def difference(
         return replace(unproven, note=str(refusal))
     if len(mean.sources) == 1:
         return plain
+    from pytest_crucible.stats.factors.crossed import NORMAL
+
     bounds, few = stats.crossed_bounds(mean, alpha=alpha, bounds=limits), few_levels(mean.sources, attributes)
     interval = _clip_interval(stats.crossed_interval(mean, level=1 - alpha, bounds=limits), limits)
     counted = replace(
@@ -180,6 +180,8 @@ def _samples_to_find(mean: stats.CrossedMean, limit: float, alpha: float, power:
 
 def _samples_to_prove(mean: stats.CrossedMean, limits: Numbers, limit: float, alpha: float, power: float) -> int | None:
     """Return the samples whose bound passes a limit, with as many levels of the factors; None if the levels forbid it."""
+    from pytest_crucible.stats.factors.sources import bound_distance
+
     is_above = mean.estimate > limit
     by_levels = bound_distance(mean.levels, "lower" if is_above else "upper", alpha, limits)
     room = (mean.estimate - limit) ** 2 - by_levels**2
@@ -319,6 +321,8 @@ def _fewest_to_prove(measure: Measure, ends: Numbers, alpha: float) -> int | Non
             ways = [(high, turn, low), (-low, -turn, -high)]
     else:
         return None
+    from pytest_crucible.stats.factors.sources import fewest_levels
+
     counts = [fewest_levels(*way, alpha) for way in ways]
     return min((count for count in counts if count is not None), default=None)
 

@@ -118,6 +118,10 @@ class StoredDetails(Protocol):
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""
         return None
 
+    def competitions(self) -> Sequence[tuple[HelperReplies, StoredDetails]]:
+        """Return the replies and details of each experiment of the run that chose a candidate for this test."""
+        return ()
+
     def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:
         """Return the decisions that the run has made on a subject, by their numbers."""
         return {}

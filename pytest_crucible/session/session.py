@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Coroutine, Generator, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
 from pytest_crucible.sample.loop import collecting_seldom, set_objects_aside
 from pytest_crucible.session.conclusion import Conclusion
@@ -18,9 +19,11 @@ from pytest_crucible.session.experiment_items import ExperimentItems, observatio
 from pytest_crucible.session.failures import expected_failure, forget_unexpected_pass
 from pytest_crucible.session.items import collected_nodeid, function_nodeid
 from pytest_crucible.session.joined_items import Crucible, JoinedItems
-from pytest_crucible.session.notifier import open_notifier
-from pytest_crucible.session.state import open_state
+from pytest_crucible.session.state import SessionState, open_state
 from pytest_crucible.session.workers import WorkerReports, announce_experiments
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.notifier import Notifier
 
 Result = TypeVar("Result")
 SESSION = pytest.StashKey["CrucibleSession"]()
@@ -38,10 +41,21 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         register_features(config.pluginmanager)
         config.hook.pytest_crucible_open(session=session)
         config.pluginmanager.register(session.collection.unusable_store, "crucible-unusable-store")
-        notifier = open_notifier(session.state)
+        notifier = _open_notifier(session.state)
         if notifier is not None:
             config.pluginmanager.register(notifier, "crucible-notifier")
     return session
+
+
+def _open_notifier(state: SessionState) -> Notifier | None:
+    """Return the plugin that sends messages; None for a project without a table `[notify]`, which imports nothing for it."""
+    # A file that cannot be read is reported when the notifier is opened.
+    with contextlib.suppress(CrucibleError):
+        if not read_table(state.config.rootpath, "notify"):
+            return None
+    from pytest_crucible.session.notifier import open_notifier
+
+    return open_notifier(state)
 
 
 def session_of(config: pytest.Config) -> CrucibleSession | None:

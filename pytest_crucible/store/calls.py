@@ -9,8 +9,8 @@ from typing import Any
 
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
+from pytest_crucible.store.database import BATCH_SIZE
 from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
-from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
 
 _NO_JSON = "null"

@@ -21,6 +21,8 @@ from typing import Any, Protocol
 from pytest_crucible.store.table import Table
 
 Row = Mapping[str, Any]
+BATCH_SIZE = 500
+"""Keys of one lookup: fewer than the parameters that any database allows in a statement."""
 
 
 class Cursor(Protocol):
@@ -163,8 +165,7 @@ class Connection:
         if not rows:
             return 0
         names = tuple(rows[0])
-        plain = _with_json_as_text(table, rows)
-        values = [tuple(row.values()) for row in plain] if len(names) == 1 else [*map(itemgetter(*names), plain)]
+        values = [*zip(*(_column(table, name, rows) for name in names), strict=True)]
         # psycopg sends many rows at once by itself.
         size = ROWS_PER_STATEMENT if self.is_sqlite else 1
         whole = len(values) - len(values) % size
@@ -243,14 +244,14 @@ def _insert(table: Table, names: tuple[str, ...], over: bool, rows: int) -> str:
     return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([values] * rows)} ON CONFLICT {action}"
 
 
-def _with_json_as_text(table: Table, rows: Sequence[Row]) -> Sequence[Row]:
-    """Return the rows with JSON values as text. An object that several rows share is encoded once."""
-    for name in [name for name in rows[0] if table.type_of(name) == "JSON"]:
-        objects = {id(row[name]): row[name] for row in rows}
-        if set(objects) != {id(None)}:
-            texts = {key: None if value is None else json.dumps(value) for key, value in objects.items()}
-            rows = [{**row, name: texts[id(row[name])]} for row in rows]
-    return rows
+def _column(table: Table, name: str, rows: Sequence[Row]) -> list[Any]:
+    """Return the values of a column, JSON as text. An object that several rows share is encoded once."""
+    values = [*map(itemgetter(name), rows)]
+    if table.type_of(name) != "JSON":
+        return values
+    objects = {id(value): value for value in values}
+    texts = {key: None if value is None else json.dumps(value) for key, value in objects.items()}
+    return [texts[id(value)] for value in values]
 
 
 def driver_errors() -> tuple[type[Exception], ...]:

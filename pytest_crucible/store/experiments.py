@@ -20,7 +20,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.calls import CallColumns, ReplyColumns
 from pytest_crucible.records.outcomes import move_units
-from pytest_crucible.records.plan import HelperReplies
+from pytest_crucible.records.plan import CHOOSING, HelperReplies
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import outcomes, reused_outcomes, samples
 from pytest_crucible.store.calls import load_calls, load_long_texts, load_replies
@@ -166,14 +166,24 @@ class StoredExperiment:
     def helper(self, nodeid: str) -> HelperReplies | None:
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""
         helper = find_experiment(self.store, self.run, nodeid)
-        if helper is None:
-            return None
+        return helper and helper.as_helper()
+
+    def competitions(self) -> Sequence[tuple[HelperReplies, StoredExperiment]]:
+        """Return the replies and details of each experiment of the run that chose a candidate for this test."""
+        name = self.plan.nodeid + CHOOSING
+        query = "SELECT id FROM experiments WHERE run = :run AND substr(nodeid, 1, :length) = :name ORDER BY id"
+        keys = [key for (key,) in self.store.rows(query, run=self.run, name=name, length=len(name))]
+        chosen = [load_experiment(self.store, key) for key in keys if self.store.has_arms(key)]
+        return [(each.as_helper(), each) for each in chosen]
+
+    def as_helper(self) -> HelperReplies:
+        """Return its replies, as those of an experiment that served another one."""
         return HelperReplies(
-            plan=helper.plan,
-            answers=helper.arms,
-            groups=helper.groups,
-            sample_ids=helper.all_sample_ids(),
-            known_kinds=helper.known_kinds,
+            plan=self.plan,
+            answers=self.arms,
+            groups=self.groups,
+            sample_ids=self.all_sample_ids(),
+            known_kinds=self.known_kinds,
         )
 
     def decisions(self, subject: str) -> Mapping[int, Mapping[str, Any]]:

@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from pytest_crucible.records.calls import CallColumns
+from pytest_crucible.store.database import BATCH_SIZE
 from pytest_crucible.store.outcomes import read_columns
-from pytest_crucible.store.replies import BATCH_SIZE
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import sample_texts, split_form, text_of_input, unpack_form
+
+
+class Form(NamedTuple):
+    """Messages with references to texts of their sample."""
+
+    parts: Sequence[str]
+    """Texts and names of references, in turn."""
+    around: Sequence[str] | None
+    """The texts around the sample's input, where each reference is to the whole of it."""
 
 
 def load_prompts(store: RunStore, dataset: str, arms: Sequence[CallColumns]) -> list[dict[int, tuple[int, ...]]]:
@@ -24,7 +34,7 @@ def load_prompts(store: RunStore, dataset: str, arms: Sequence[CallColumns]) -> 
 
 
 def _hash_prompts(
-    calls: CallColumns, samples: Mapping[int, tuple[str, str]], forms: Mapping[int, list[str]]
+    calls: CallColumns, samples: Mapping[int, tuple[str, str]], forms: Mapping[int, Form]
 ) -> dict[int, tuple[int, ...]]:
     first: dict[int, int] = {}
     prompts: dict[int, list[int]] = {}
@@ -35,18 +45,21 @@ def _hash_prompts(
     return {position: tuple(hashes) for position, hashes in prompts.items()}
 
 
-def prompt_hash(form: list[str] | None, prompt: str, metadata: str) -> int:
+def prompt_hash(form: Form | None, prompt: str, metadata: str) -> int:
     """Return the hash of a prompt: of a form with the texts of its sample, or of the input itself; both are JSON."""
     if form is None:
         return hash(prompt if _is_text(prompt) else text_of_input(json.loads(prompt)))
-    names = form[1::2]
     # Decoding the JSON of every sample takes longer than everything else.
-    if _is_text(prompt) and all(name == "i0" for name in names):
-        texts = {"i0": prompt[1:-1]}
-    else:
-        texts = sample_texts(json.loads(prompt), json.loads(metadata) or {})
-    # Texts and names of references alternate.
-    return hash("".join(texts.get(part, part) if odd % 2 else part for odd, part in enumerate(form)))
+    if form.around is not None and _is_text(prompt):
+        return hash(prompt[1:-1].join(form.around))
+    texts = sample_texts(json.loads(prompt), json.loads(metadata) or {})
+    return hash("".join(texts.get(part, part) if odd % 2 else part for odd, part in enumerate(form.parts)))
+
+
+def read_form(text: str) -> Form:
+    """Return the form that is stored as a text."""
+    parts = split_form(text)
+    return Form(parts, parts[::2] if set(parts[1::2]) <= {"i0"} else None)
 
 
 def _is_text(prompt: str) -> bool:
@@ -61,10 +74,10 @@ def _load_samples(store: RunStore, dataset: str) -> Mapping[int, tuple[str, str]
     return dict(zip(positions, zip(*texts, strict=True), strict=True))
 
 
-def _load_forms(store: RunStore, keys: set[int]) -> Mapping[int, list[str]]:
+def _load_forms(store: RunStore, keys: set[int]) -> Mapping[int, Form]:
     ordered = sorted(keys)
-    forms: dict[int, list[str]] = {}
+    forms: dict[int, Form] = {}
     for start in range(0, len(ordered), BATCH_SIZE):
         rows = store.rows("SELECT id, body FROM messages WHERE id IN (:keys)", keys=ordered[start : start + BATCH_SIZE])
-        forms |= {key: split_form(unpack_form(body)) for key, body in rows}
+        forms |= {key: read_form(unpack_form(body)) for key, body in rows}
     return forms

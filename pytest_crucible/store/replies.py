@@ -19,15 +19,13 @@ from typing import Any, Generic, TypeVar
 from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
 from pytest_crucible.records.serialize import from_plain, pick, texts_in, to_plain
-from pytest_crucible.store.database import from_json
+from pytest_crucible.store.database import BATCH_SIZE, from_json
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import known_adapters, reply_cache
 from pytest_crucible.store.texts import referred_text, sanitize_text, stored_text
 from pytest_crucible.store.writer import Row, Writer
 
 Value = TypeVar("Value")
-BATCH_SIZE = 500
-"""Keys of one lookup: fewer than the parameters that any database allows in a statement."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 
-from pytest_crucible.backends.cache import without_credentials
 from pytest_crucible.records import Arm, ModelCall, Outcome, Plan, Sample
 from pytest_crucible.records.call_differences import SentCalls, SentComparison, arms_text
 from pytest_crucible.records.redaction import redact
@@ -88,6 +87,9 @@ def load_paid_calls(store: RunStore, arm: int, own: str) -> dict[Place, tuple[Se
 
 def own_settings(arm: Arm, hide: Callable[[str], str] = str) -> str:
     """Return the parameters of an arm's adapter as canonical JSON, without credentials."""
+    # Imported here: backends import asyncio, 20 ms that a stored run is shown without.
+    from pytest_crucible.backends.cache import without_credentials
+
     return canonical(redact(plain_or_repr(without_credentials(arm.parameters)), hide))
 
 

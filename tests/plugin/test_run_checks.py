@@ -294,3 +294,21 @@ def test_a_value_that_the_test_returns_is_not_the_reply(served, server):
 
     measured = document["experiments"][0]["sections"]["run_checks"]
     assert [line["cells"] for line in measured if line["check"] == "equal replies"] == [["", "0 of 24 samples"]]
+
+
+def test_members_of_a_sweep_that_are_one_model_fail_it(served, server):
+    table = '[adapters.tuned]\nbackend = "openai"\nbase_url = "{}"\n[adapters.tuned.sweep]\n{}\nconfirm = 0\n'
+    text = table.format(server.url, 'model = ["m2", "m3", "m4"]\nby = "exact_match"\ndrop = "none"')
+    served.path.joinpath("crucible.toml").write_text(text, encoding="utf-8")
+    honest = served.json("--crucible-adapter=tuned")
+    assert (honest["exit_status"], {*states(honest).values()}) == (0, {"met"})
+
+    answer_as_one(served, server)
+    document = served.json("--crucible-adapter=tuned", "--crucible-cache=off")
+
+    names = ("tuned[model=m2]", "tuned[model=m3]")
+    reason = ONE.replace("v2 and v1", " and ".join(names))
+    assert document["exit_status"] == 1
+    assert document["experiments"][0]["verdicts"][0]["reason"] == f"of the members that competed: {reason} (and 1 more)"
+    report = served.command("show", "latest")
+    report.stdout.fnmatch_lines(["equal replies *where it was chosen*tuned?model=m2? and tuned?model=m3?: one model"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, text_of
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import TextKey
 
@@ -62,19 +62,14 @@ class WrongReplies:
     positions: tuple[int, ...] = ()
 
 
-def compare_replies(ours: ArmColumns, theirs: ArmColumns) -> Agreement:
-    """Return the agreement of two arms in the first reply to each sample."""
-    return _agreement(first_replies(ours, 0), first_replies(theirs, 0))
-
-
 def own_agreement(columns: ArmColumns, draws: Draws) -> Agreement:
     """Return the agreement of an arm with itself: in the first two replies of one model to one prompt."""
     if draws.rounds * draws.repeats < 2:
         return Agreement(samples=0, equal={})
-    return _agreement(first_replies(columns, 0), first_replies(columns, 1))
+    return compare_replies(first_replies(columns, 0), first_replies(columns, 1))
 
 
-def first_replies(columns: ArmColumns, repeat: int) -> FirstReplies:
+def first_replies(columns: ArmColumns, repeat: int = 0) -> FirstReplies:
     """Return the replies of an arm in one of its repeats."""
     calls, replies = columns.calls, columns.replies
     received: dict[int, tuple[TextKey, ...]] = defaultdict(tuple)
@@ -88,7 +83,7 @@ def first_replies(columns: ArmColumns, repeat: int) -> FirstReplies:
     )
 
 
-def _agreement(ours: FirstReplies, theirs: FirstReplies) -> Agreement:
+def compare_replies(ours: FirstReplies, theirs: FirstReplies) -> Agreement:
     """Return the agreement in what was received, else in what was returned: a test may return one value for all replies."""
     received = ours.received.keys() & theirs.received.keys()
     returned = (ours.returned.keys() & theirs.returned.keys()) - received
@@ -167,13 +162,9 @@ def equal_texts_by_chance(inputs: CheckInputs, columns: ArmColumns, agreement: A
     long_texts = inputs.section.stored.long_texts(
         {key for k in positions if isinstance(key := agreement.equal[k], bytes)}
     )
-    replies = [_text(agreement.equal[k], long_texts) for k in positions]
+    replies = [text_of(agreement.equal[k], long_texts) for k in positions]
     words = sum(count_free_words(replies, list(_sources(inputs, columns, positions))))
     return math.exp(-WORD_DIFFERS * words)
-
-
-def _text(key: TextKey, long_texts: Mapping[bytes, str]) -> str:
-    return long_texts.get(key, "") if isinstance(key, bytes) else key or ""
 
 
 def _sources(inputs: CheckInputs, columns: ArmColumns, positions: Sequence[int]) -> Iterator[str]:

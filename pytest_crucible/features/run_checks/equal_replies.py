@@ -13,6 +13,7 @@ from pytest_crucible.features.run_checks.agreement import (
     agreement_by_chance,
     compare_replies,
     equal_texts_by_chance,
+    first_replies,
     is_consistent,
     own_agreement,
 )
@@ -34,24 +35,30 @@ def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
         yield from _without_effect(columns, inputs)
     for number, columns in enumerate(inputs.arms):
         yield from _equal_members(inputs, number, columns)
+    replies = [first_replies(columns) for columns in inputs.arms]
+    as_candidate: set[int] = set()
     for first, second in combinations(range(len(inputs.arms)), 2):
-        agreement = compare_replies(inputs.arms[first], inputs.arms[second])
-        if agreement.samples:
-            yield from _equal_pair(inputs, first, second, agreement)
-        elif not first:
-            yield from _equal_tables(inputs, second)
+        # Two arms that reply as the candidate reply alike.
+        if {first, second} <= as_candidate:
+            continue
+        agreement = compare_replies(replies[first], replies[second])
+        findings = _equal_pair(inputs, first, second, agreement) if agreement.samples else ()
+        if not first:
+            findings = findings or tuple(_equal_tables(inputs, second))
+            as_candidate |= {second for each in findings if each.severity == "fail" or not agreement.unequal}
+        yield from findings
 
 
-def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreement) -> Iterator[Finding]:
+def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreement) -> tuple[Finding, ...]:
     severity, problem = judge_pair(inputs, first, second, agreement)
     # What two baselines have in common is shown only if no verdict on either can be believed, or they have all in common.
     if first and severity != "fail" and (agreement.unequal or not problem):
-        return
+        return ()
     names = [inputs.arms[number].arm.name for number in (first, second)]
     cell = f"{len(agreement.equal):,} of {agreement.samples:,} samples"
     if first:
         cell += f" with {names[0]}"
-    yield Finding(
+    finding = Finding(
         check="equal replies",
         cells=tuple(cell if number == second else "" for number in range(len(inputs.arms))),
         differs=_one_model(names, inputs) if severity == "fail" else "",
@@ -64,6 +71,7 @@ def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreeme
             "samples": agreement.samples,
         },
     )
+    return (finding,)
 
 
 def _equal_members(inputs: CheckInputs, number: int, ensemble: ArmColumns) -> Iterator[Finding]:
@@ -72,7 +80,9 @@ def _equal_members(inputs: CheckInputs, number: int, ensemble: ArmColumns) -> It
     equal = [
         f"{ours.arm.name} and {theirs.arm.name}"
         for ours, theirs in pairs
-        if are_one(inputs, number, (ours, theirs), compare_replies(ours, theirs), len(pairs))
+        if are_one(
+            inputs, number, (ours, theirs), compare_replies(first_replies(ours), first_replies(theirs)), len(pairs)
+        )
     ]
     if equal:
         cell = f"{', '.join(equal)} in all"
@@ -174,8 +184,11 @@ def judge_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreemen
 
 def _free_text_shows_one(inputs: CheckInputs, first: int, second: int, agreement: Agreement, level: float) -> bool:
     """Return whether the equal replies have so much free text that two models would not have written it alike."""
-    own = [own_agreement(inputs.arms[number], inputs.plan.draws(number)) for number in (first, second)]
-    return is_consistent(agreement, own) and equal_texts_by_chance(inputs, inputs.arms[first], agreement) <= level
+    if agreement.unequal:
+        own = [own_agreement(inputs.arms[number], inputs.plan.draws(number)) for number in (first, second)]
+        if not is_consistent(agreement, own):
+            return False
+    return equal_texts_by_chance(inputs, inputs.arms[first], agreement) <= level
 
 
 def declare_other_weights(candidate: ArmColumns, baseline: ArmColumns) -> bool:

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal, get_args
 
 from pytest_crucible.records import Arm, Plan
-from pytest_crucible.records.calls import CallColumns, ReplyColumns
+from pytest_crucible.records.calls import CallColumns, ReplyColumns, TextKey
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.usage import JUDGE
@@ -79,6 +79,11 @@ class CheckInputs:
     @property
     def plan(self) -> Plan:
         return self.section.plan
+
+
+def text_of(key: TextKey, long_texts: Mapping[bytes, str]) -> str:
+    """Return the text of a call or a reply: `long_texts` has those that keys stand for."""
+    return long_texts.get(key, "") if isinstance(key, bytes) else key or ""
 
 
 SEVERITIES: Mapping[str, Severity] = {

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, share_text
-from pytest_crucible.metrics.models.scorers import NoVerdict, stated_verdict
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, share_text, text_of
 from pytest_crucible.records import ArmOutcomes
 from pytest_crucible.records.calls import TextKey
 from pytest_crucible.records.reasoning import answer_text
@@ -77,9 +76,11 @@ def _separate_draws(readings: Sequence[Reading]) -> list[Reading]:
 
 def differing_inputs(judged: Judged, long_texts: Mapping[bytes, str]) -> set[tuple[str, int | None]]:
     """Return the inputs with several readable verdicts; `long_texts` has the texts that keys stand for."""
+    # Imported here: most runs have no judge.
+    from pytest_crucible.metrics.models.scorers import stated_verdict
 
     def verdict(text: TextKey) -> str | None:
-        return stated_verdict(answer_text(long_texts.get(text, "") if isinstance(text, bytes) else text or ""))
+        return stated_verdict(answer_text(text_of(text, long_texts)))
 
     return {
         key
@@ -150,6 +151,8 @@ def count_verdicts(
     differing: Iterable[tuple[str, int | None]],
 ) -> JudgeCounts:
     """Return the counts of the arm with this number."""
+    from pytest_crucible.metrics.models.scorers import NoVerdict
+
     calls, rows = columns.calls, list(columns.judge_calls())
     return JudgeCounts(
         samples=len(_positions(judged.values(), number)),

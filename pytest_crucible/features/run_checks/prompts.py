@@ -60,7 +60,7 @@ def _differs(sent: Sequence[Prompts]) -> str:
 
 def _are_other(ours: tuple[int, ...], theirs: tuple[int, ...]) -> bool:
     """Return whether two samples were sent different prompts. How often a model is called, its replies decide."""
-    return any(first != second for first, second in zip(ours, theirs, strict=False))
+    return ours != theirs and any(first != second for first, second in zip(ours, theirs, strict=False))
 
 
 def _have_equal_prompts(ours: Prompts, theirs: Prompts) -> bool:
@@ -89,7 +89,7 @@ def _unused_forms(inputs: CheckInputs) -> str:
     """Return a sentence on an arm that was sent fewer different prompts than the test declares; else an empty text."""
     for number, columns in enumerate(inputs.arms):
         draws = inputs.plan.draws(number)
-        sent = count_forms(columns, draws)
+        sent = count_forms(columns, draws) if draws.prompts > 1 else 0
         if 0 < sent < draws.prompts:
             return (
                 f"the test sent {columns.arm.name} only {quantity(sent, 'different prompt')} for the {draws.prompts:,} forms in "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from pytest_crucible.features.run_checks.finding import CheckInputs, Finding
+from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, Finding, text_of
 from pytest_crucible.records.reasoning import answer_span
 from pytest_crucible.records.unknown_reasoning import find_unknown_mark, may_have_marks
 from pytest_crucible.stats.number_format import quantity
@@ -23,8 +23,7 @@ class ReasoningCounts(NamedTuple):
 
 def check_reasoning(inputs: CheckInputs) -> Iterator[Finding]:
     """Yield a line on reasoning in the text of replies, if there is any."""
-    stored = inputs.section.stored
-    counts = [count_reasoning(stored.reply_texts(number, 0).values()) for number in range(len(inputs.arms))]
+    counts = [count_reasoning(_scored_texts(inputs, columns)) for columns in inputs.arms]
     if not any(each.reasoning or each.unknown for each in counts):
         return
     is_scored = inputs.plan.fingerprint.reasoning == "keep"
@@ -38,6 +37,13 @@ def check_reasoning(inputs: CheckInputs) -> Iterator[Finding]:
         problem="; ".join(problems),
         document=[each._asdict() for each in counts],
     )
+
+
+def _scored_texts(inputs: CheckInputs, columns: ArmColumns) -> Iterator[str]:
+    replies = columns.replies
+    keys = [key for key, failure in zip(replies.texts, replies.failures, strict=True) if not failure]
+    long_texts = inputs.section.stored.long_texts({key for key in keys if isinstance(key, bytes)})
+    return (text_of(key, long_texts) for key in keys)
 
 
 def count_reasoning(texts: Iterable[str]) -> ReasoningCounts:

@@ -30,6 +30,16 @@ from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
 
 
+def _check_competitors(inputs: CheckInputs) -> Iterable[Finding]:
+    competitions = inputs.section.stored.competitions()
+    if not competitions:
+        return ()
+    # The module is loaded by sessions with a sweep alone.
+    from pytest_crucible.features.run_checks.competitors import check_competitors
+
+    return check_competitors(inputs, competitions)
+
+
 def _check_training_prompts(inputs: CheckInputs) -> Iterable[Finding]:
     if "trained_shapes" not in inputs.plan.features:
         return ()
@@ -42,7 +52,15 @@ def _check_training_prompts(inputs: CheckInputs) -> Iterable[Finding]:
 Check = Callable[[CheckInputs], Iterable[Finding]]
 CHECKS: tuple[Check, ...] = (
     *(check_sent, check_answered, check_equal_replies, check_determinism),
-    *(check_prompts, _check_training_prompts, check_refreshed, check_judges, check_reasoning, check_ends),
+    *(
+        _check_competitors,
+        check_prompts,
+        _check_training_prompts,
+        check_refreshed,
+        check_judges,
+        check_reasoning,
+        check_ends,
+    ),
 )
 """All checks, in the order of their lines."""
 
@@ -90,9 +108,13 @@ claims = no_claims
 
 def doubts(measured: Measured) -> Iterator[Doubt]:
     """Yield the problems by which the session fails."""
+    reasons: dict[str, list[str]] = {}
     for rated in measured.findings:
         if rated.severity == "fail":
-            yield Doubt(subject=f"what was measured ({rated.finding.check})", reason=rated.finding.problem)
+            reasons.setdefault(rated.finding.check, []).append(rated.finding.problem)
+    for check, problems in reasons.items():
+        more = f" (and {len(problems) - 1:,} more)" if len(problems) > 1 else ""
+        yield Doubt(subject=f"what was measured ({check})", reason=problems[0] + more)
 
 
 def remarks(measured: Measured) -> dict[str, str]:

@@ -31,8 +31,8 @@ FEATURE = Feature(
     adapter_keys=("recipe",),
     tables={
         "further_exports": "pytest_crucible.features.training.export:EXPORTS",
-        "preparations": "pytest_crucible.features.training.plugin:PREPARATIONS",
-        "known_numbers": "pytest_crucible.features.training.plugin:KNOWN_NUMBERS",
+        "preparations": "pytest_crucible.features.training.tables:PREPARATIONS",
+        "known_numbers": "pytest_crucible.features.training.tables:KNOWN_NUMBERS",
     },
 )
 

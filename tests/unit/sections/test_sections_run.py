@@ -8,9 +8,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Claim, View
+from pytest_crucible.records.arms import ArmTraining
 from pytest_crucible.runs.plugins import installed_extensions
-from pytest_crucible.sections.run import add_views, compute_sections, load_section, may_decide
+from pytest_crucible.sections.run import add_views, compute_sections, load_section, may_decide, sections_of
 from tests.report_builders import make_analysis, make_plan
 
 DECIDING = (Claim(subject="c", p_value=0.5, fails=True),)
@@ -79,3 +81,41 @@ def test_only_a_section_with_hidden_claims_may_fail_the_session(built, hides):
 
 def test_a_section_that_works_shows_what_it_has():
     assert outcome(section(document={"n": 1})).view == View(title="t", document={"n": 1})
+
+
+IN_EACH = {"run_checks", "losses", "cache", "reruns", "stored_baselines", "usage", "worst_samples"}
+ONE_ARM = {"arms": make_plan().arms[:1], "contrasts": ()}
+
+
+@pytest.mark.parametrize(
+    ("facts", "further"),
+    [
+        (ONE_ARM, set()),
+        ({}, {"drift", "slice_search"}),
+        ({**ONE_ARM, "repeats": 2}, {"stability"}),
+        ({**ONE_ARM, "groups": 20}, {"slices"}),
+        ({**ONE_ARM, "rounds": 3, "repeats": 3}, {"stability", "variance"}),
+        ({**ONE_ARM, "look_alpha": 0.05}, {"stopping"}),
+        ({**ONE_ARM, "open_metrics": True}, {"detection", "findings", "judges"}),
+        ({**ONE_ARM, "targets": (parse_target("gap(exact by topic) <= 0.1"),)}, {"slices", "fairness", "twins"}),
+        (
+            {**ONE_ARM, "features": {"stages": [], "overlaps": [], "checks": []}},
+            {"stages", "contamination", "data_checks"},
+        ),
+        ({**ONE_ARM, "features": {"sweep": {}, "robustness": {}}}, {"sweep", "robustness"}),
+    ],
+)
+def test_a_plan_has_the_sections_that_concern_it(facts, further):
+    assert sections_of(installed_extensions().sections, make_plan(**facts)).keys() == IN_EACH | further
+
+
+def test_three_arms_an_ensemble_a_training_and_a_version_have_sections_of_their_own():
+    first, second = make_plan().arms
+    named = replace(
+        first, name="claims@4", members=("a", "b"), trainings=(ArmTraining(name="v2-seed1", seed=1, identity="one"),)
+    )
+    plan = make_plan(arms=(named, second, replace(second, name="v0")))
+
+    concerned = sections_of(installed_extensions().sections, plan).keys()
+
+    assert concerned == IN_EACH | {"drift", "slice_search", "many_arms", "diversity", "training", "candidates"}

@@ -7,15 +7,15 @@ import json
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.store.prompts import prompt_hash
-from pytest_crucible.store.texts import form_of, sample_texts, split_form
+from pytest_crucible.store.prompts import prompt_hash, read_form
+from pytest_crucible.store.texts import form_of, sample_texts
 
 WORDS = st.text('ab"\\é \n', max_size=6)
 INPUTS = WORDS | st.lists(WORDS, max_size=2) | st.dictionaries(st.sampled_from("kl"), WORDS, max_size=2)
 
 
 def stored_hash(messages, prompt, metadata):
-    form = split_form(form_of(messages, sample_texts(prompt, metadata)))
+    form = read_form(form_of(messages, sample_texts(prompt, metadata)))
     return prompt_hash(form, json.dumps(prompt), json.dumps(metadata))
 
 

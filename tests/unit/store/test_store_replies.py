@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from strategies import record
 
 from pytest_crucible.records import Reply
-from pytest_crucible.store.replies import BATCH_SIZE, MOST, AbsentKeys, BatchReader, decode_reply, encode_reply
+from pytest_crucible.store.database import BATCH_SIZE
+from pytest_crucible.store.replies import MOST, AbsentKeys, BatchReader, decode_reply, encode_reply
 
 
 @given(record(Reply))

@@ -12,6 +12,7 @@ from pytest_crucible.features.run_checks.agreement import (
     compare_replies,
     count_free_words,
     equal_texts_by_chance,
+    first_replies,
     own_agreement,
 )
 from pytest_crucible.features.run_checks.finding import ArmColumns
@@ -30,14 +31,14 @@ def returning(columns: ArmColumns, value: str) -> ArmColumns:
 @pytest.mark.parametrize("value", ["True", ""])
 def test_what_was_received_is_compared_not_what_the_test_returns(value):
     ours, theirs = (returning(arm_columns(name, texts), value) for name, texts in (("v2", "abc"), ("v1", "abd")))
-    agreement = compare_replies(ours, theirs)
+    agreement = compare_replies(first_replies(ours), first_replies(theirs))
     assert (agreement.samples, dict(agreement.equal)) == (3, {0: "a", 1: "b"})
 
 
 def test_what_the_test_returns_is_compared_where_a_model_was_not_called():
     blocked = arm_columns("v2", ["No."] * 2)
     blocked = replace(blocked, calls=replace(blocked.calls, positions=[0], repeats=[0], members=[""], texts=["yes"]))
-    agreement = compare_replies(blocked, arm_columns("v1", ["yes", "No."]))
+    agreement = compare_replies(first_replies(blocked), first_replies(arm_columns("v1", ["yes", "No."])))
     assert (agreement.samples, dict(agreement.equal)) == (2, {0: "yes", 1: "No."})
 
 
@@ -45,7 +46,7 @@ def test_all_replies_of_a_conversation_have_to_be_equal():
     ours, theirs = (arm_columns(name, texts) for name, texts in (("v2", ["draft", "yes"]), ("v1", ["other", "yes"])))
     one_sample = {"positions": [0, 0], "repeats": [0, 0]}
     arms = [replace(each, calls=replace(each.calls, **one_sample)) for each in (ours, theirs)]
-    assert compare_replies(*arms).unequal == 1
+    assert compare_replies(*map(first_replies, arms)).unequal == 1
 
 
 @pytest.mark.parametrize(
@@ -76,6 +77,6 @@ def test_quotes_of_what_was_sent_are_not_free(source):
     drawn = random.Random(4)
     texts = [" ".join(drawn.choices(WORDS, k=40)) for _ in range(200)]
     arms = [arm_columns(name, texts) for name in ("v2", "v1")]
-    agreement = compare_replies(*arms)
+    agreement = compare_replies(*map(first_replies, arms))
     assert equal_texts_by_chance(check_inputs(*arms, **source(texts)), arms[0], agreement) == 1.0
     assert equal_texts_by_chance(check_inputs(*arms), arms[0], agreement) < 1e-6

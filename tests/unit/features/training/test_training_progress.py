@@ -19,8 +19,9 @@ from pytest_crucible.features.stages.forecasts import predict_total
 from pytest_crucible.features.training import adapters as training_adapters
 from pytest_crucible.features.training.adapters import TrainingProgress, Untrained
 from pytest_crucible.features.training.log import TrainingLog
-from pytest_crucible.features.training.plugin import RECIPE, pytest_crucible_estimate_session
+from pytest_crucible.features.training.plugin import pytest_crucible_estimate_session
 from pytest_crucible.features.training.recipe import Recipe
+from pytest_crucible.features.training.tables import RECIPE
 from pytest_crucible.features.training.trainer import EmbeddedBase
 from pytest_crucible.local_model.checkpoints import LoraSpec
 from pytest_crucible.local_model.engine import Engine
