@@ -166,7 +166,7 @@ class StoredExperiment:
     def helper(self, nodeid: str) -> HelperReplies | None:
         """Return the replies of an experiment that served this one in its run; None if it has not begun."""
         helper = find_experiment(self.store, self.run, nodeid)
-        return helper and helper.as_helper()
+        return None if helper is None else helper.as_helper()
 
     def competitions(self) -> Sequence[tuple[HelperReplies, StoredExperiment]]:
         """Return the replies and details of each experiment of the run that chose a candidate for this test."""
