@@ -1,7 +1,8 @@
 """What the plugin costs a pytest run that has no experiment, and how long the program takes, installed from a wheel.
 
-Runs with and without `-p no:crucible` alternate, so that a slow moment of the machine hits both; of the program the fastest
-call counts. Limits are held by the CPU time, which other programs disturb less than they disturb the clock on the wall.
+Runs with and without `-p no:crucible` alternate, so that a slow moment of the machine hits both. Their limit is held by the CPU
+time of the fastest runs, which other programs disturb least; the median over the pairs is shown beside it. Of the program it is the
+wall time of the fastest call: numpy starts threads, which use CPU time that nobody waits for.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,16 +35,19 @@ SAMPLES = 1_000
 class Over:
     """What a run takes longer with the plugin, in milliseconds: median over the pairs, and its 95 % interval."""
 
+    least: float
+    """The fastest run with the plugin less the fastest without."""
     median: float
     low: float
     high: float
 
     @classmethod
-    def of(cls, differences: Iterable[float]) -> Over:
+    def of(cls, pairs: Sequence[tuple[float, float]]) -> Over:
         """The interval is that of the sign test: it lies between two of the sorted differences."""
-        ordered = sorted(differences)
+        ordered = sorted(ours - bare for ours, bare in pairs)
         rank = int(len(ordered) / 2 - 1.96 * math.sqrt(len(ordered)) / 2)
-        return cls(statistics.median(ordered), ordered[rank], ordered[-1 - rank])
+        ours, bare = zip(*pairs, strict=True)
+        return cls(min(ours) - min(bare), statistics.median(ordered), ordered[rank], ordered[-1 - rank])
 
 
 def figures() -> list[Figure]:
@@ -56,8 +60,10 @@ def figures() -> list[Figure]:
         uncached = _over(python, place / "suite", {"PYTHONDONTWRITEBYTECODE": "1"})  # before pytest's cache is filled
         cached = _over(python, place / "suite", {})
         program = _program_figures(python, place / "stored")
+    least = f"start-up without experiments, CPU, fastest of {PAIRS}"
     return [
-        _figure("start-up without experiments, CPU", cached[1], limit=LIMIT_MS),
+        Figure(name=least, measured=cached[1].least, unit="ms", limit=LIMIT_MS),
+        _figure("- CPU", cached[1]),
         _figure("- wall", cached[0]),
         _figure("- PYTHONDONTWRITEBYTECODE=1, CPU", uncached[1]),
         _figure("- PYTHONDONTWRITEBYTECODE=1, wall", uncached[0]),
@@ -75,8 +81,8 @@ def _program_figures(python: str, place: Path) -> list[Figure]:
     for arguments, limit in LIMITS_S.items():
         command = [str(Path(python).parent / "crucible"), *arguments.split()]
         walls, cpus = zip(*(_timed(command, suite.directory, {}) for _ in range(CALLS)), strict=True)
-        figures.append(_call_figure(f"crucible {arguments}, CPU", cpus, limit))
-        figures.append(_call_figure("- wall", walls, None))
+        figures.append(_call_figure(f"crucible {arguments}, wall", walls, limit))
+        figures.append(_call_figure("- CPU", cpus, None))
     return figures
 
 
@@ -84,9 +90,9 @@ def _call_figure(name: str, milliseconds: Sequence[float], limit: float | None) 
     return Figure(name=name, measured=min(milliseconds) / 1e3, unit="s", limit=limit, digits=2)
 
 
-def _figure(name: str, over: Over, *, limit: float | None = None) -> Figure:
+def _figure(name: str, over: Over) -> Figure:
     interval = f"[{over.low:.0f}, {over.high:.0f}]"
-    return Figure(name=f"{name}, median of {PAIRS} pairs {interval}", measured=over.median, unit="ms", limit=limit)
+    return Figure(name=f"{name}, median of {PAIRS} pairs {interval}", measured=over.median, unit="ms")
 
 
 def _installed(place: Path) -> str:
@@ -105,11 +111,11 @@ def _over(python: str, suite: Path, settings: Mapping[str, str]) -> tuple[Over, 
     commands = (without[:-2], without)
     for command in commands:  # compiles what is not compiled yet
         _timed(command, suite, settings)
-    differences = []
+    walls, cpus = [], []
     for _ in range(PAIRS):
         (wall, cpu), (bare_wall, bare_cpu) = (_timed(command, suite, settings) for command in commands)
-        differences.append((wall - bare_wall, cpu - bare_cpu))
-    walls, cpus = zip(*differences, strict=True)
+        walls.append((wall, bare_wall))
+        cpus.append((cpu, bare_cpu))
     return Over.of(walls), Over.of(cpus)
 
 
