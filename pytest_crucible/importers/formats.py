@@ -12,6 +12,7 @@ from typing import Any
 
 from pytest_crucible.importers import benchmark_runs, inspect_logs, lm_eval_samples, platforms, reports, suites, tables
 from pytest_crucible.importers.metric_facts import with_our_names
+from pytest_crucible.importers.pytest_bags import PytestBags
 from pytest_crucible.importers.results import (
     FormatReader,
     ImportedFile,
@@ -24,7 +25,6 @@ from pytest_crucible.importers.results import (
     open_source,
     with_text_lost,
 )
-from pytest_crucible.importers.tables import PytestBags
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.stats.number_format import quantity
 

@@ -13,6 +13,7 @@ from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.report.verdicts import difference_text
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.distributions import binomial_cdf
 from pytest_crucible.stats.number_format import p_equals
 
 decides = False  # no claim of it can fail the session
@@ -94,14 +95,12 @@ def _is_proven(drift: Drift, claim: Claim) -> bool:
 
 def _can_be_proven(drift: Drift) -> bool:
     """Return False where no replies could prove a drift: of too few samples, or beside too many lost ones."""
-    from scipy.stats import binom
-
     pair = drift.comparison
     if pair.lost and pair.evidence.worst.value is None:
         return False  # without bounds, the lost samples could reverse any difference
     # The strongest evidence there could be: all samples differ in one direction, and all lost ones in the other.
     units = pair.clusters or pair.pairs
-    return 2 * float(binom.cdf(pair.lost, units + pair.lost, 0.5)) <= drift.alpha
+    return 2 * binomial_cdf(pair.lost, units + pair.lost, 0.5) <= drift.alpha
 
 
 def _sentence(drift: Drift, claim: Claim) -> str:

@@ -54,7 +54,9 @@ GROUPS = sorted({name.rpartition(" ")[0] for name in COMMANDS if " --" not in na
 
 
 def test_the_help_of_a_group_imports_no_command():
-    script = "import sys; from pytest_crucible.cli import main; [main([*group.split(), '--help']) for group in sys.argv[1:]]"
+    script = (
+        "import sys; from pytest_crucible.cli import main; [main([*group.split(), '--help']) for group in sys.argv[1:]]"
+    )
     script += "; print('modules:', *sys.modules)"
     process = subprocess.run([sys.executable, "-c", script, *GROUPS], capture_output=True, text=True, check=True)
     modules = process.stdout.rpartition("modules:")[2].split()

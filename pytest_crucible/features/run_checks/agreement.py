@@ -14,6 +14,7 @@ import numpy as np
 from pytest_crucible.features.run_checks.finding import ArmColumns, CheckInputs, text_of
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import TextKey
+from pytest_crucible.stats.distributions import binomial_cdf, binomial_pmf
 
 WRONG_LABELS = 0.05
 """The share of samples whose labels may be wrong, so that all good models are wrong alike: 3.3 % on average of ten test sets
@@ -100,8 +101,6 @@ def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> 
     elsewhere, so that they agree on all with at most E[q^max(k - S, 0)]. This is at least P(S >= k): at an accuracy of 95 % or
     more, even models with all mistakes in common reach RARE in at most RARE of runs.
     """
-    from scipy.stats import binom
-
     wrong = _wrong_replies(inputs, arm, list(agreement.equal))
     if not wrong.count:
         return 1.0
@@ -110,8 +109,9 @@ def agreement_by_chance(inputs: CheckInputs, arm: int, agreement: Agreement) -> 
     )
     # Models that are wrong with "unknown", or with the other of two labels, are so alike.
     alike = max(EQUAL_ERRORS, float(shares @ shares))
-    labels = np.arange(wrong.samples + 1)
-    return float(binom.pmf(labels, wrong.samples, WRONG_LABELS) @ alike ** np.maximum(wrong.count - labels, 0))
+    n, k = wrong.samples, wrong.count
+    fewer = math.fsum(binomial_pmf(labels, n, WRONG_LABELS) * alike ** (k - labels) for labels in range(k))
+    return fewer + 1.0 - binomial_cdf(k - 1, n, WRONG_LABELS)
 
 
 def _wrong_replies(inputs: CheckInputs, arm: int, positions: Sequence[int]) -> WrongReplies:

@@ -159,7 +159,7 @@ def test_honest_arms_behind_one_name_are_hardly_ever_called_one(accuracy, shared
 @pytest.mark.parametrize("shared", [0.0, 0.5, 0.9, 1.0])
 @pytest.mark.parametrize("accuracy", [0.95, 0.96, 0.97, 0.98, 0.99, 0.995, 0.999, 1.0])
 def test_honest_arms_behind_one_name_are_called_one_in_at_most_1_percent_of_runs(accuracy, shared):
-    for samples, most in ((5, 4_000), (20, 4_000), (50, 4_000), (200, 4_000), (1_000, 800), (5_000, 160)):
+    for samples, most in ((5, 1_600), (20, 1_600), (50, 1_600), (200, 1_600), (1_000, 400), (5_000, 80)):
         runs = choose_runs(most)
         assert count_called_one(runs, samples, accuracy, shared) <= runs * 0.01 + 3 * (runs * 0.01 * 0.99) ** 0.5
 
