@@ -73,8 +73,8 @@ class Database:
         try:
             yield Connection(self, raw)
         finally:
-            # A connection that its server has closed is not used again.
-            if not self.is_sqlite and raw.closed:
+            # Not one that its server has closed, or that an interrupt has left in a transaction.
+            if raw.in_transaction if self.is_sqlite else raw.info.transaction_status:
                 raw.close()
             else:
                 self._idle.append(raw)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.files import (
@@ -90,6 +91,8 @@ def explain_errors(location: str) -> Iterator[None]:
 _NO_URL = "is not a database that can be reached: write a path, or a URL such as postgresql://host/name"
 _CAUSES = {
     "in uri": _NO_URL,
+    # The driver's sentence has the password in it.
+    "percent-encoded": "is a URL with a character that must be percent-encoded: write %25 for %, and %20 for a space",
     "database is locked": "is locked by another process: wait for it, or name another store with --crucible-store",
     "readonly database": "is read-only: make it writable, or name another store with --crucible-store",
     "not a database": "is not a run store (another kind of file, or corrupt): move it away, or name another one",
@@ -122,14 +125,17 @@ def make_database(location: str, busy_s: float) -> Database:
     scheme, separator, address = location.partition("://")
     if scheme in ("postgresql", "postgresql+psycopg") and address:
         return _postgresql(f"postgresql://{address}", busy_s)
-    if scheme == "sqlite" and address.startswith("/"):
+    if scheme == "sqlite" and address.startswith("/") and address != "/":
         name, _, settings = address[1:].partition("?")
-        # As SQLite's own URI, such as file:runs.db?mode=ro.
-        return _sqlite(f"{name}?{settings}" if name.startswith("file:") else name, busy_s)
+        if name.startswith("file:"):
+            # SQLite's own URI, such as file:runs.db?mode=ro.
+            return _sqlite(f"{name}?{settings}", busy_s, is_uri=True)
+        return _sqlite_file(Path(unquote(name)), busy_s)
     if separator:
         raise StoreError(f"run store {redact_location(location)!r} {_NO_URL}")
-    _create_folder(Path(location))
-    return _sqlite(location, busy_s)
+    path = Path(location)
+    _create_folder(path)
+    return _sqlite_file(path, busy_s)
 
 
 def _create_folder(path: Path) -> None:
@@ -146,7 +152,7 @@ def _close_file(path: Path) -> None:
         create_closed(path)
         # SQLite gives these the permissions that the database has when it creates them.
         for beside in ("-wal", "-shm", "-journal"):
-            close_to_others(path.with_name(path.name + beside))
+            close_to_others(Path(f"{path}{beside}"))
 
 
 @contextlib.contextmanager
@@ -159,13 +165,15 @@ def _explain_files(path: Path) -> Iterator[None]:
         raise StoreError(f"run store {str(path)!r} cannot be created: {error}") from error
 
 
-def _sqlite(name: str, busy_s: float) -> Database:
-    """Return a database of SQLite: a path, or a URI that begins with `file:`."""
-    is_uri = name.startswith("file:")
+def _sqlite_file(path: Path, busy_s: float) -> Database:
     # A URL may name a folder that is not there, which SQLite reports.
-    if not is_uri and Path(name).parent.is_dir():
-        _close_file(Path(name))
+    if path.parent.is_dir():
+        _close_file(path)
+    # Absolute: a test may change the directory before the next connection, and some SQLite take any "file:" for a URI.
+    return _sqlite(str(path.absolute()), busy_s, is_uri=False)
 
+
+def _sqlite(name: str, busy_s: float, *, is_uri: bool) -> Database:
     def connect() -> sqlite3.Connection:
         # Transactions begin where they are written: isolation_level=None.
         connection = sqlite3.connect(name, timeout=busy_s, isolation_level=None, check_same_thread=False, uri=is_uri)

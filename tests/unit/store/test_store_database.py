@@ -66,6 +66,22 @@ def test_a_transaction_that_fails_leaves_nothing(database):
         assert connection.scalar("SELECT COUNT(*) FROM reply_cache") == 0
 
 
+def test_an_interrupt_as_a_transaction_begins_keeps_nobody_out(database):
+    """Ctrl-C while it waits for its lock is raised as soon as it has it."""
+
+    def interrupt() -> None:
+        with database.connect() as connection:
+            connection.raw.execute("BEGIN IMMEDIATE" if database.is_sqlite else "BEGIN")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupt()
+    with database.begin() as connection:
+        connection.insert(schema.reply_cache, [cached_row("a")])
+    with database.connect() as one, database.connect() as other:
+        assert [each.scalar("SELECT key FROM reply_cache") for each in (one, other)] == ["a", "a"]
+
+
 def test_a_transaction_that_reads_first_writes_after_another_has_written(tmp_path):
     """SQLite refuses this to a transaction that began as a reader."""
     database, other = (open_database(str(tmp_path / "runs.db")) for _ in range(2))

@@ -101,6 +101,8 @@ NO_URL = "is not a database that can be reached: write a path, or a URL such as 
          "is read-only: make it writable, or name another store with --crucible-store"),
         ("sqlite:///{folder}/nowhere/runs.db", NOWHERE),
         ("{folder}", NOWHERE),
+        (".", NOWHERE),
+        ("sqlite:///", NO_URL),
         ("nosuch://host/name", NO_URL),
         ("://", NO_URL),
         ("https://example.org/runs", NO_URL),
@@ -110,6 +112,43 @@ def test_a_location_without_a_writable_store_is_refused(store_path, location, pr
     location = location.format(path=store_path, folder=store_path.parent)
 
     assert refusal(location) == f"run store {location!r} {problem}"
+
+
+@pytest.mark.parametrize("login", ["ann:12%x45", "ann:1234%005", "ann:12 345", "ann:12%x45@other"])
+def test_a_password_that_the_driver_cannot_read_is_not_shown(login):
+    pytest.importorskip("psycopg")
+
+    sentence = refusal(f"postgresql://{login}@127.0.0.1:1/runs")
+    assert sentence.endswith("must be percent-encoded: write %25 for %, and %20 for a space")
+    assert "12" not in sentence.replace("127.0.0.1", "")
+
+
+def test_a_url_has_its_path_percent_encoded(tmp_path):
+    open_database(f"sqlite:///{tmp_path}/50%25%20of%20it.db").dispose()
+
+    assert [path.name for path in tmp_path.iterdir()] == ["50% of it.db"]
+
+
+def test_a_path_is_no_uri_of_sqlite(tmp_path, monkeypatch):
+    """A file that SQLite creates by its URI can be read by other users."""
+    monkeypatch.chdir(tmp_path)
+    RunStore("file:runs.db").close()
+
+    [path] = tmp_path.iterdir()
+    assert (path.name, path.stat().st_mode & 0o077) == ("file:runs.db", 0)
+
+
+@pytest.mark.parametrize("location", ["runs.db", "sqlite:///runs.db"])
+def test_a_store_stays_where_it_is_while_the_directory_changes(tmp_path, monkeypatch, location):
+    (tmp_path / "other").mkdir()
+    monkeypatch.chdir(tmp_path)
+    database = open_database(location)
+    monkeypatch.chdir("other")
+    with database.connect(), database.connect() as second:
+        second.execute("SELECT id FROM runs")
+    database.dispose()
+
+    assert list((tmp_path / "other").iterdir()) == []
 
 
 def test_a_file_is_in_the_way_of_its_directory(tmp_path):
