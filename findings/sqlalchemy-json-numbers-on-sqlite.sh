@@ -8,7 +8,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 "$folder/venv/bin/pip" install --quiet sqlalchemy==2.0.44
-cat >"$folder/numbers.py" <<'PYTHON'
+cat >"$folder/stored_numbers.py" <<'PYTHON'
 import sqlalchemy as sa
 
 VALUES = [12345678901234567890123, 2**63, 1.0, [12345678901234567890123], {"n": 1.0}, "007"]
@@ -25,5 +25,5 @@ assert stored[0] == 1.2345678901234568e22 and stored[1] == 9.223372036854776e18
 assert repr(stored[2]) == "1"
 assert repr(stored[3:]) == repr(VALUES[3:])
 PYTHON
-"$folder/venv/bin/python" "$folder/numbers.py"
+"$folder/venv/bin/python" "$folder/stored_numbers.py"
 echo "seen: numbers of their own are changed, numbers within lists and objects are not"
