@@ -66,7 +66,7 @@ def test_a_transaction_that_fails_leaves_nothing(database):
         assert connection.scalar("SELECT COUNT(*) FROM reply_cache") == 0
 
 
-def test_an_interrupt_as_a_transaction_begins_keeps_nobody_out(database):
+def test_an_interrupt_as_a_transaction_begins_leaves_no_lock(database):
     """Ctrl-C while it waits for its lock is raised as soon as it has it."""
 
     def interrupt() -> None:
@@ -78,8 +78,8 @@ def test_an_interrupt_as_a_transaction_begins_keeps_nobody_out(database):
         interrupt()
     with database.begin() as connection:
         connection.insert(schema.reply_cache, [cached_row("a")])
-    with database.connect() as one, database.connect() as other:
-        assert [each.scalar("SELECT key FROM reply_cache") for each in (one, other)] == ["a", "a"]
+    with database.connect() as first, database.connect() as second:
+        assert [each.scalar("SELECT key FROM reply_cache") for each in (first, second)] == ["a", "a"]
 
 
 def test_a_transaction_that_reads_first_writes_after_another_has_written(tmp_path):
