@@ -49,10 +49,12 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_load_initial_conftests(parser: pytest.Parser) -> Generator[None, object, object]:
+def pytest_load_initial_conftests(
+    early_config: pytest.Config, parser: pytest.Parser, args: list[str]
+) -> Generator[None, object, object]:
     """Add an option's short name only after conftest files have added theirs, which it would clash with."""
     result = yield
-    options.add_aliases(parser)
+    options.add_aliases(parser, None if early_config.known_args_namespace.help else args)
     return result
 
 

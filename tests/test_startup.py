@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features import NAMES
+from pytest_crucible.features import LATE, NAMES, all_features
 from pytest_crucible.options import OPTIONS
 from pytest_crucible.records.settings import DEFAULT_STORE
 
@@ -31,7 +31,7 @@ FRONT_DOOR = {
     "pytest_crucible.builtin",
     "pytest_crucible.features",
     "pytest_crucible.features.row",
-    *(f"pytest_crucible.features.{name}" for name in NAMES),
+    *(f"pytest_crucible.features.{name}" for name in NAMES if name not in LATE),
     "pytest_crucible.fixtures",
     "pytest_crucible.hookspecs",
     "pytest_crucible.no_assert_rewriting",
@@ -68,6 +68,12 @@ def imported_modules(path: Path, *arguments: str) -> set[str]:
     )
     (line,) = (line for line in run.stdout.splitlines() if line.startswith("modules: "))
     return set(line.split()[1:])
+
+
+def test_late_features_are_those_that_pytest_shows_nothing_of():
+    shown = ("options", "markers", "arguments", "fixtures", "test_fixtures")
+
+    assert {feature.name for feature in all_features() if not any(getattr(feature, name) for name in shown)} == LATE
 
 
 @pytest.mark.parametrize("name", HEAVY)
@@ -257,6 +263,15 @@ def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):
     assert "right >= 0.5" in output
     assert "status: 0" in output
     assert not {"pytest", "_pytest", "xdist"} & {name.split(".")[0] for name in modules}
+
+
+@pytest.mark.parametrize(("arguments", "seldom"), [("", True), ("['--help']", False)])
+def test_only_a_process_of_the_program_collects_garbage_seldom(arguments, seldom):
+    code = f"import gc, sys; from pytest_crucible.cli import SELDOM, main; main({arguments})"
+    code += "; print(gc.get_threshold()[0] == SELDOM)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert run.stdout.split()[-1] == str(seldom)
 
 
 def test_the_option_and_the_program_have_one_default_store():
