@@ -65,8 +65,12 @@ def hash_samples(samples: Iterable[Sample], *, stem: str = "") -> str:
         fields: tuple[Any, ...] = (own, sample.input, sample.expected, sample.group, dict(sample.metadata))
         fields += () if sample.joined_group is None else (sample.joined_group,)
         # Sorted, because the order of a mapping's keys is layout, not content.
-        digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
+        digest.update(_encode(fields).encode())
     return digest.hexdigest()
+
+
+# `json.dumps` makes an encoder at each call.
+_encode = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 
 def check_samples(source: Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]) -> Sequence[Sample]:
