@@ -116,7 +116,9 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
     rows = _mark_missing_scores([_inspect_row(sample, cluster) for sample in lean])
     dataset, config = spec.get("dataset", {}), spec.get("config", {})
     reducers = _reducers(log.reductions, config)
-    if reducers != [MEAN] or not rows:
+    has_scores = any(row.scores or row.lost for row in rows)
+    is_reduced = reducers != [MEAN] or not rows or (bool(log.reductions) and not has_scores)
+    if is_reduced:
         rows = _reduce(rows, log.reductions, reducers, settings, source.path.name, status)
     names = {name for row in rows for name in (*row.scores, *row.lost)}
     if rows and not names:
@@ -132,9 +134,7 @@ def read_inspect(source: Source, columns: Mapping[str, str]) -> ParsedFile:
             name: MetricFacts(name=name, low=0.0, high=1.0) for name in sorted(_find_shares(spec, lean, log, names))
         },
         planned=[str(sample_id) for sample_id in dataset.get("sample_ids") or ()],
-        repeats=max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)])
-        if reducers == [MEAN] and lean
-        else 1,
+        repeats=1 if is_reduced else max([config.get("epochs") or 1, *(row.repeat + 1 for row in rows)]),
         # Of a run that went on after errors, nothing is missing.
         finished=status == "success"
         or 0 < len(dataset.get("sample_ids") or ()) * (config.get("epochs") or 1) <= len(lean),
@@ -193,6 +193,9 @@ def _is_request(event: Mapping[str, Any], model: str) -> bool:
 def _prompt(sample: Mapping[str, Any]) -> list[dict[str, Any]] | None:
     """Return the messages before the first reply, with the system message and examples that solvers have added."""
     messages = list(takewhile(lambda message: message.get("source") != "generate", sample.get("messages") or ()))
+    # A solver that writes the reply itself does not mark it as generated.
+    while messages and messages[-1]["role"] == "assistant":
+        messages.pop()
     return [{"role": message["role"], "content": message["content"]} for message in messages] or None
 
 

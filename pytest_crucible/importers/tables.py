@@ -86,6 +86,9 @@ def roles(has: Sequence[str], chosen: Mapping[str, str]) -> dict[str, str]:
         role: next((lower[column_name] for column_name in names if column_name in lower), "")
         for role, names in USUAL.items()
     }
+    # Its tasks are then parts of one experiment.
+    if usual["task"] in split_names(chosen.get("metadata", "")):
+        usual["task"] = ""
     measured = split_names(chosen.get("metrics", ""))
     usual["settings"] = ",".join(_quote_name(name) for name in setting_columns(has) if name not in measured)
     roles_found = {role: column for role, column in {**usual, **chosen}.items() if column}

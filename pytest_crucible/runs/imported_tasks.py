@@ -180,7 +180,7 @@ def _nothing_shared(
     return (
         f"task {name!r}: {arms[0].arm!r} has {len(ids[0])} samples (first: {next(iter(ids[0]))}) and "
         f"{arms[1].arm!r} {len(ids[1])} (first: {next(iter(ids[1]))}), and no sample in common with the same input: "
-        "compare results of the same samples"
+        "compare results of the same samples, or, if each arm has samples of its own, add --unpaired"
     )
 
 

@@ -171,6 +171,20 @@ async def test_unused_reservation_of_an_arm_is_released():
     assert money.run.ledger.committed.requests == 3
 
 
+@in_virtual_time
+async def test_an_arm_that_nobody_announced_is_admitted_with_the_requests_of_an_average_sample():
+    """Two requests a sample so far, and one is left: the arm is refused at its first, and not in the middle of a sample."""
+    money, server = Spending("3 requests"), Server()
+    backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
+    for _ in range(2):
+        await backend.generate(request(arm="v1"))
+    money.release("e", "0", 0, "v1")
+
+    with pytest.raises(Spent):
+        await backend.generate(request(arm="v2"))
+    assert server.asked == [("v1", "0"), ("v1", "0")]
+
+
 def test_retries_count_against_the_budget():
     money, server = Spending("3 requests"), Server(error=Retryable("busy", kind="503"))
     outcomes = ask(money, [request(0)] * 5, server)

@@ -180,6 +180,7 @@ class TestInspect:
     def test_a_run_that_ended_before_a_sample_was_scored_is_an_error(self, tmp_path):
         def change(log):
             log["status"] = "error"
+            log["reductions"] = []
             for sample in log["samples"]:
                 sample["scores"] = {}
 

@@ -90,6 +90,28 @@ class TestReducers:
 
         assert (row.scores, row.lost) == ({}, {"match.max": "an epoch is lost: the server went away"})
 
+    def test_means_of_epochs_are_the_scores_of_samples_that_have_none_themselves(self, tmp_path):
+        def change(log):
+            for sample in log["samples"]:
+                sample["scores"] = None
+
+        results = read_changed(tmp_path, "inspect-v1.json", change).results[0]
+        scored = read_arm("inspect-v1.json")
+
+        assert results.repeats == 1
+        assert len(results.rows) == len({row.sample for row in scored.rows})
+        assert find_row(results, "sum-1").scores.keys() == find_row(scored, "sum-1").scores.keys()
+
+    def test_a_reply_that_a_solver_wrote_itself_is_no_part_of_the_prompt(self, tmp_path):
+        def change(log):
+            for sample in log["samples"]:
+                for message in sample["messages"]:
+                    message.pop("source", None)
+
+        results = read_changed(tmp_path, "inspect-v1.json", change).results[0]
+
+        assert {message["role"] for row in results.rows for message in row.prompt} == {"user"}
+
     def test_a_reducer_without_reduced_scores_is_refused_by_its_name(self, tmp_path):
         def change(log):
             log["eval"]["config"]["epochs_reducer"] = ["pass_at_2"]

@@ -181,6 +181,17 @@ def test_tasks_and_groups_are_read_from_columns(table):
     assert [(results.task, results.rows[0].group) for results in imported.results] == [("t", "g"), ("u", "h")]
 
 
+def test_tasks_that_are_named_as_metadata_are_parts_of_one_experiment(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("arm,id,task,ok\nv2,a,pick,1\nv2,b,pour,1\nv1,a,pick,0\nv1,b,pour,1\n", encoding="utf-8")
+
+    two_tasks, one_experiment = (read(path, columns=columns).results for columns in ({}, {"metadata": "task"}))
+
+    assert sorted({results.task for results in two_tasks}) == ["pick", "pour"]
+    assert len({results.task for results in one_experiment}) == 1
+    assert [row.metadata for row in one_experiment[0].rows] == [{"task": "pick"}, {"task": "pour"}]
+
+
 @pytest.mark.parametrize(
     ("text", "columns", "sentence"),
     [
