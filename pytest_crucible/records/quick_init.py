@@ -24,7 +24,7 @@ def with_quick_init(record: type[Record]) -> type[Record]:
     keywords = [_parameter(field) for field in fields if field.kw_only]
     heads = ", ".join(["self", *parameters, *(["*", *keywords] if keywords else [])])
     exec(f"def __init__({heads}):\n" + "\n".join(map(_statement, fields)), names)
-    record.__init__ = functools.wraps(record.__init__)(names["__init__"])  # type: ignore[misc]
+    record.__init__ = functools.wraps(record.__init__)(names["__init__"])  # type: ignore[method-assign]
     return record
 
 
