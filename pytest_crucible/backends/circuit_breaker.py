@@ -230,16 +230,16 @@ class CircuitBreaker(Wrapper):
 
     async def generate(self, request: Request) -> Reply:
         """Raises Refused if the server is given up."""
-        circuit = self.circuit
+        loop, circuit = asyncio.get_running_loop(), self.circuit
         circuit.check()
         # One request probes; when it is answered, those that wait here go on together.
-        while circuit.is_doubtful(asyncio.get_running_loop().time()) and await circuit.wait_to_probe():
+        while circuit.is_doubtful(loop.time()) and await circuit.wait_to_probe():
             with circuit.probing(), suppress(Retryable):
-                return await self._send(request)
-        return await self._send(request)
+                return await self._send(request, loop)
+        return await self._send(request, loop)
 
-    async def _send(self, request: Request) -> Reply:
-        loop, circuit, key = asyncio.get_running_loop(), self.circuit, request_key(request)
+    async def _send(self, request: Request, loop: asyncio.AbstractEventLoop) -> Reply:
+        circuit, key = self.circuit, request_key(request)
         sent_at = loop.time()
         if self._is_remote:
             note_request(circuit)

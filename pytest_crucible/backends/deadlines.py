@@ -18,7 +18,7 @@ from pytest_crucible.records.errors import Retryable
 
 
 class TimeLimit:
-    """An asynchronous context manager that cancels its block when the time is over, and raises TimeoutError.
+    """A context manager that cancels its block when the time is over, and raises TimeoutError.
 
     A cancellation from elsewhere stays a cancellation, whichever came first.
     """
@@ -26,24 +26,29 @@ class TimeLimit:
     __slots__ = ("_cancelling", "_is_open", "_seconds", "_task", "_watch", "has_expired", "when")
 
     def __init__(self, seconds: float | None) -> None:
+        """`seconds` is None for a limit that never expires."""
         self.when = math.inf
         """When it expires, by the loop's clock; infinite for never."""
         self._seconds = seconds
         self.has_expired = self._is_open = False
         """`has_expired`: whether the time was over before the block ended."""
 
-    async def __aenter__(self) -> TimeLimit:
+    def __enter__(self) -> TimeLimit:
+        # A model in this process answers sooner than its task is looked up.
+        if self._seconds is None:
+            return self
         self._watch = _watch()
         task = asyncio.current_task(self._watch.loop)
         assert task is not None  # a coroutine runs in one
         self._task, self._cancelling, self._is_open = task, task.cancelling(), True
-        if self._seconds is not None:
-            self.move(self._watch.loop.time() + self._seconds)
+        self.move(self._watch.loop.time() + self._seconds)
         return self
 
-    async def __aexit__(
+    def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if not self._is_open:
+            return
         self._is_open = False
         self._watch.limits.discard(self)
         # As asyncio.timeout: a cancellation from elsewhere must not become a TimeoutError.
@@ -264,13 +269,13 @@ class Timed(Wrapper):
         self._timeout_s = timeout_s
 
     async def generate(self, request: Request) -> Reply:
-        started = asyncio.get_running_loop().time()
-        deadline = TimeLimit(self._timeout_s)
+        loop = asyncio.get_running_loop()
+        started, deadline = loop.time(), TimeLimit(self._timeout_s)
         try:
-            async with deadline:
+            with deadline:
                 return await self.inner.generate(request)
         except (Retryable, TimeoutError) as error:
-            return_time(asyncio.get_running_loop().time() - started)
+            return_time(loop.time() - started)
             # A Retryable that arrives together with the deadline explains more than the deadline.
             if deadline.has_expired and not isinstance(error, Retryable):
                 raise Retryable(f"no answer within {self._timeout_s:g} s", kind="timeout") from None

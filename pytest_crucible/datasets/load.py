@@ -65,8 +65,12 @@ def hash_samples(samples: Iterable[Sample], *, stem: str = "") -> str:
         fields: tuple[Any, ...] = (own, sample.input, sample.expected, sample.group, dict(sample.metadata))
         fields += () if sample.joined_group is None else (sample.joined_group,)
         # Sorted, because the order of a mapping's keys is layout, not content.
-        digest.update(json.dumps(fields, sort_keys=True, default=repr).encode())
+        digest.update(_encode(fields).encode())
     return digest.hexdigest()
+
+
+# `json.dumps` makes an encoder at each call.
+_encode = json.JSONEncoder(sort_keys=True, default=repr).encode
 
 
 def check_samples(source: Source, rows: Iterable[tuple[int, Any]], fields: Mapping[str, str]) -> Sequence[Sample]:
@@ -85,19 +89,24 @@ def _samples(
     if unknown:
         raise DatasetError(f"{source.renaming(fields)} maps {sorted(unknown)}: the names are {', '.join(FIELDS)}")
     names = {ours: fields.get(ours, ours) for ours in FIELDS}
+    own = frozenset(names.values())
     for number, row in rows:
         try:
             check_depth([row.input, row.expected, row.metadata] if isinstance(row, Sample) else row)
         except TooDeep as error:
             raise DatasetError(f"{source.where(number)} {error}: flatten its values") from None
-        yield number, *_sample(source, number, row, names)
+        yield number, *_sample(source, number, row, names, own)
 
 
-def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> tuple[Sample, bool]:
+def _sample(
+    source: Source, number: int, row: Any, names: Mapping[str, str], own: frozenset[str]
+) -> tuple[Sample, bool]:
+    """Return the sample of a row, and whether the row has an id. What is not in its `own` fields is metadata."""
     if isinstance(row, Sample):
         _check_values(source, number, row.input, row.expected, names=("input", "expected"))
         return row, True
-    if not isinstance(row, Mapping):
+    # The usual type first, here and below: looking for an abstract class takes as long as half of the rest.
+    if type(row) is not dict and not isinstance(row, Mapping):
         raise DatasetError(
             f"{source.where(number)} is {describe_type(row)}: a sample is a mapping with 'id' and 'input', or a Sample"
         )
@@ -108,10 +117,9 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
             f"{source.where(number)} has no {names['input']!r} (it has {', '.join(map(repr, row)) or 'nothing'}): "
             f"name the field with {source.renaming({'input': field})}"
         )
-    own = names["input"], names["expected"]
-    _check_values(source, number, row[own[0]], row.get(own[1]), names=own)
+    prompt, expected = row[names["input"]], row.get(names["expected"])
+    _check_values(source, number, prompt, expected, names=(names["input"], names["expected"]))
     sample_id = row.get(names["id"])
-    # The usual type first: looking for an abstract class takes as long as half of the rest.
     if not isinstance(sample_id, str) and isinstance(sample_id, Mapping | list | tuple | set | bytes):
         raise DatasetError(
             f"{source.where(number)} has the id {sample_id!r:.60}: an id is a text or a number, such as 'q1'"
@@ -119,10 +127,10 @@ def _sample(source: Source, number: int, row: Any, names: Mapping[str, str]) -> 
     group = row.get(names["group"])
     sample = Sample(
         id=f"{source.stem}-{number}" if sample_id is None else str(sample_id),
-        input=row[names["input"]],
-        expected=row.get(names["expected"]),
+        input=prompt,
+        expected=expected,
         group=None if group is None else str(group),
-        metadata={key: value for key, value in row.items() if key not in names.values()},
+        metadata={key: value for key, value in row.items() if key not in own},
     )
     return sample, sample_id is not None
 
@@ -200,14 +208,16 @@ def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
         }
 
 
+# As a tuple, because a union is made anew for each row.
+_ROWS = (dict, Sample, Mapping)
+
+
 def _plain_row(row: Any) -> Sample | Mapping[str, Any]:
     """Return an Inspect sample as a mapping, its messages as roles and contents; other rows unchanged.
 
     An empty target becomes a missing expected value.
     """
-    if isinstance(row, dict | Sample | Mapping) or not all(
-        hasattr(row, name) for name in ("input", "target", "metadata")
-    ):
+    if isinstance(row, _ROWS) or not all(hasattr(row, name) for name in ("input", "target", "metadata")):
         return cast(Mapping[str, Any], row)
     text = row.input
     if not isinstance(text, str):

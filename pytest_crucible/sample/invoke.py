@@ -37,7 +37,7 @@ async def ask_async(
     outcome.started = time.time()
     deadline = TimeLimit(timeout_s)
     try:
-        async with deadline:
+        with deadline:
             clock = set_clock(deadline)
             returned = await function(**arguments)
     except BaseException as error:
@@ -61,7 +61,7 @@ async def ask_in_thread(
     outcome.started = time.time()
     deadline = TimeLimit(timeout_s)
     try:
-        async with deadline:
+        with deadline:
             clock = set_clock(deadline)
             running = threads.submit(contextvars.copy_context().run, _call_safely, function, arguments)
             call = asyncio.wrap_future(running)

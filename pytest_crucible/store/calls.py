@@ -22,7 +22,9 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
     query = f"""
         SELECT
             calls.position, {place_of("calls", draws)} AS place, calls.call, request, member, messages, parameters,
-            is_scored, calls.text_id, calls.text, replies.text_id, replies.text, answered_by, cached, as_before
+            CASE WHEN is_scored THEN replies.text_id ELSE calls.text_id END,
+            CASE WHEN is_scored THEN replies.text ELSE calls.text END,
+            answered_by, cached, as_before
         FROM calls JOIN arms ON arms.id = calls.arm
         LEFT JOIN replies ON replies.arm = calls.arm AND replies.position = calls.position AND replies.epoch = calls.epoch
         WHERE {of_arm()}
@@ -36,15 +38,12 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
         members,
         forms,
         parameters,
-        is_scored,
-        own_ids,
-        own_texts,
-        scored_ids,
-        scored_texts,
+        text_ids,
+        texts,
         answered_by,
         cached,
         as_before,
-    ) = _columns(store, query, experiment, number, 15)
+    ) = _columns(store, query, experiment, number, 12)
     return CallColumns(
         positions=positions,
         repeats=repeats,
@@ -53,15 +52,7 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
         members=members,
         forms=forms,
         parameters=["" if text in (None, _NO_JSON) else text for text in parameters],
-        texts=[
-            _key(*scored) if is_of_reply else _key(*own)
-            for is_of_reply, scored, own in zip(
-                is_scored,
-                zip(scored_ids, scored_texts, strict=True),
-                zip(own_ids, own_texts, strict=True),
-                strict=True,
-            )
-        ],
+        texts=list(map(_key, text_ids, texts)),
         answered_by=list(map(_answerer, answered_by)),
         cached=[_FLAGS[flag] for flag in cached],
         as_before=[_FLAGS[flag] for flag in as_before],

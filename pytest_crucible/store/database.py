@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain
 from operator import itemgetter
-from types import ModuleType
+from types import ModuleType, NoneType
 from typing import Any, Protocol
 
 from pytest_crucible.store.table import Table
@@ -133,8 +133,11 @@ class Connection:
 
     def execute_many(self, sql: str, rows: Sequence[Any]) -> int:
         """Execute a statement once for each row of values, and return how many stored rows it changed."""
+        return self._execute_redacted(sql, [*map(self.database.redact, rows)])
+
+    def _execute_redacted(self, sql: str, rows: Sequence[Any]) -> int:
         cursor = self.raw.cursor()
-        cursor.executemany(_translate(sql, self.is_sqlite, ()), [*map(self.database.redact, rows)])
+        cursor.executemany(_translate(sql, self.is_sqlite, ()), rows)
         changed: int = cursor.rowcount
         return changed
 
@@ -164,18 +167,42 @@ class Connection:
         """
         if not rows:
             return 0
-        names = tuple(rows[0])
-        values = [*zip(*(_column(table, name, rows) for name in names), strict=True)]
+        columns = self._columns_to_store(table, rows)
+        names, values = tuple(columns), [*zip(*columns.values(), strict=True)]
         # psycopg sends many rows at once by itself.
         size = ROWS_PER_STATEMENT if self.is_sqlite else 1
         whole = len(values) - len(values) % size
         inserted = 0
         if size > 1 and whole:
             many = [tuple(chain.from_iterable(values[at : at + size])) for at in range(0, whole, size)]
-            inserted += self.execute_many(_insert(table, names, over, size), many)
+            inserted += self._execute_redacted(_insert(table, names, over, size), many)
         if rest := values[whole if size > 1 else 0 :]:
-            inserted += self.execute_many(_insert(table, names, over, 1), rest)
+            inserted += self._execute_redacted(_insert(table, names, over, 1), rest)
         return inserted
+
+    def _columns_to_store(self, table: Table, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
+        """Return the redacted columns of rows by name, without those that have no value: NULL is what a row has without one.
+
+        The sqlite3 module looks for a converter of each None and each boolean. Without these, and with texts that are redacted by
+        the column, the 50,000 rows of 10,000 samples take 0.15 s, and took 0.23.
+        """
+        # The first name twice: of a single one, itemgetter returns no tuple.
+        values_by_row = map(itemgetter(*rows[0], next(iter(rows[0]))), rows)
+        columns: dict[str, Sequence[Any]] = {}
+        for name, values in zip(rows[0], zip(*values_by_row, strict=True), strict=False):
+            kinds = {*map(type, values)}
+            if kinds != {NoneType}:
+                columns[name] = self._values_to_store(table.type_of(name), values, is_text=str in kinds)
+        return columns
+
+    def _values_to_store(self, type: str, values: Sequence[Any], *, is_text: bool) -> Sequence[Any]:
+        """Return the redacted values of a column, JSON as text."""
+        if type == "BOOLEAN" and self.is_sqlite:
+            return [*map(_AS_NUMBERS.get, values)]
+        is_json = type == "JSON"
+        values = _encode_all(values) if is_json else values
+        redacted: Sequence[Any] = self.database.redact(values) if is_text or is_json else values
+        return redacted
 
     def tables(self) -> set[str]:
         """Return the names of all tables."""
@@ -244,13 +271,16 @@ def _insert(table: Table, names: tuple[str, ...], over: bool, rows: int) -> str:
     return f"INSERT INTO {table.name} ({', '.join(names)}) VALUES {', '.join([values] * rows)} ON CONFLICT {action}"
 
 
-def _column(table: Table, name: str, rows: Sequence[Row]) -> list[Any]:
-    """Return the values of a column, JSON as text. An object that several rows share is encoded once."""
-    values = [*map(itemgetter(name), rows)]
-    if table.type_of(name) != "JSON":
-        return values
+# What a column of type BOOLEAN has, in SQLite.
+_AS_NUMBERS = {True: 1, False: 0, None: None}
+# `json.dumps` compares its ten options with their defaults at each call.
+_encode = json.JSONEncoder().encode
+
+
+def _encode_all(values: Sequence[Any]) -> list[Any]:
+    """Return values as JSON text. An object that several rows share is encoded once."""
     objects = {id(value): value for value in values}
-    texts = {key: None if value is None else json.dumps(value) for key, value in objects.items()}
+    texts = {key: None if value is None else _encode(value) for key, value in objects.items()}
     return [texts[id(value)] for value in values]
 
 

@@ -109,10 +109,11 @@ class ParameterRedactor:
         return text if self._is_known(text) else hide_encoded(text, self._hide_keys)
 
     def redact_values(self, row: Any) -> Any:
-        """Return the values of one execution, by place or by name."""
-        # Rows of one statement repeat most of their values.
-        values = set(row.values() if isinstance(row, Mapping) else row)
-        texts = {value for value in values if type(value) is str and not self._is_known(value)}
+        """Return the values of one execution, by place or by name, or those of a column."""
+        # They repeat most of their texts.
+        values = row.values() if isinstance(row, Mapping) else row
+        texts = {value for value in values if type(value) is str}
+        texts = {text for text in texts if not self._is_known(text)}
         if self._are_clean(texts):
             return row
         changed = {text: self.redact(text) for text in texts}
@@ -124,7 +125,7 @@ class ParameterRedactor:
         return len(text) >= SHORTEST and self._is_redacted(text)
 
     def _are_clean(self, texts: Iterable[str]) -> bool:
-        # Most rows have short texts, and searching one of these takes as long as searching all of a statement: a statement of 20
-        # samples takes 25 us, and took 101. No form of a key goes beyond a line; a key that does would only be searched twice.
+        # Most rows have short texts, and searching one of these takes as long as searching a whole column: a statement of 20
+        # samples took 101 us, and takes 25. No form of a key goes beyond a line; a key that does would only be searched twice.
         lines = "\n".join(texts)
         return hide_encoded(lines, self._hide_keys) == lines

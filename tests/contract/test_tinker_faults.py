@@ -259,7 +259,7 @@ def test_a_pause_is_shown_while_it_lasts_and_is_not_the_time_of_the_sample(hoste
     async def ask_in_a_queue() -> tuple[Any, str]:
         assert (await ask(backend))[0].output_tokens == 4
         hosted.fault, hosted.hits = Fault("paused", paths=FETCH, times=8), 0
-        async with TimeLimit(0.4) as limit:
+        with TimeLimit(0.4) as limit:
             set_clock(limit)
             asking = asyncio.create_task(backend.generate(request()))
             while not shared.waits_for(0.0):

@@ -35,6 +35,9 @@ def check_equal_replies(inputs: CheckInputs) -> Iterator[Finding]:
         yield from _without_effect(columns, inputs)
     for number, columns in enumerate(inputs.arms):
         yield from _equal_members(inputs, number, columns)
+    # Most runs have no baseline.
+    if len(inputs.arms) < 2:
+        return
     replies = [first_replies(columns) for columns in inputs.arms]
     as_candidate: set[int] = set()
     for first, second in combinations(range(len(inputs.arms)), 2):

@@ -227,7 +227,7 @@ def test_one_waiting_request_pauses_the_clock():
 
 @in_virtual_time
 async def test_paused_clock_after_the_limit_has_ended():
-    async with TimeLimit(5) as limit:
+    with TimeLimit(5) as limit:
         set_clock(limit)
     with paused_clock():
         await asyncio.sleep(60)

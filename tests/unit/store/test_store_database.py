@@ -144,6 +144,28 @@ def test_each_row_is_stored_once_in_any_number_of_statements(database, number, o
     assert (inserted, inserted_later) == (number, number if over else number // 2)
 
 
+def test_a_row_without_a_value_replaces_the_value_of_a_stored_row(database):
+    with database.begin() as connection:
+        connection.insert(schema.reply_cache, [{**cached_row(key), "run": key} for key in "abc"], over=True)
+        connection.insert(schema.reply_cache, [{**cached_row("a"), "run": None}], over=True)
+        connection.insert(
+            schema.reply_cache, [{**cached_row("b"), "run": None}, cached_row("d") | {"run": "d"}], over=True
+        )
+        stored = connection.execute("SELECT key, run FROM reply_cache ORDER BY key").fetchall()
+
+    assert stored == [("a", None), ("b", None), ("c", "c"), ("d", "d")]
+
+
+def test_inserted_texts_pass_the_redactor(database):
+    database.redact = lambda texts: [text.replace("secret", "hidden") for text in texts]
+    rows = [cached_row(f"{number} {'secret' * (number % 2)}") for number in range(MANY + 3)]
+    with database.connect() as connection:
+        connection.insert(schema.reply_cache, rows)
+        stored = connection.raw.execute("SELECT reply FROM reply_cache").fetchall()
+
+    assert sorted(stored) == sorted((str(row["reply"]).replace("secret", "hidden"),) for row in rows)
+
+
 def test_values_pass_the_redactor(database):
     database.redact = lambda values: dict.fromkeys(values, "hidden")
     with database.connect() as connection:
