@@ -172,7 +172,7 @@ async def test_unused_reservation_of_an_arm_is_released():
 
 
 @in_virtual_time
-async def test_an_arm_that_nobody_announced_is_admitted_with_the_requests_of_an_average_sample():
+async def test_an_arm_without_announcement_reserves_the_requests_of_an_average_sample():
     """Two requests a sample so far, and one is left: the arm is refused at its first, and not in the middle of a sample."""
     money, server = Spending("3 requests"), Server()
     backend = Metered(server, lambda event: None, money.meter(ADAPTER, "m"))
