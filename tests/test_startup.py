@@ -71,9 +71,9 @@ def imported_modules(path: Path, *arguments: str) -> set[str]:
 
 
 def test_late_features_are_those_that_pytest_shows_nothing_of():
-    shown = ("options", "markers", "arguments", "fixtures", "test_fixtures")
+    visible = ("options", "markers", "arguments", "fixtures", "test_fixtures")
 
-    assert {feature.name for feature in all_features() if not any(getattr(feature, name) for name in shown)} == LATE
+    assert {feature.name for feature in all_features() if not any(getattr(feature, name) for name in visible)} == LATE
 
 
 @pytest.mark.parametrize("name", HEAVY)

@@ -208,7 +208,7 @@ def _frame_rows(frame: Any) -> Iterator[dict[str, Any]]:
         }
 
 
-# As a tuple, because a union is made anew for each row.
+# Python makes a union of them for each row, and a tuple once.
 _ROWS = (dict, Sample, Mapping)
 
 

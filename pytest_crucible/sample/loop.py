@@ -119,13 +119,14 @@ def collecting_seldom() -> Iterator[None]:
             gc.unfreeze()
 
 
-def set_objects_aside() -> None:
+def set_objects_aside() -> Callable[[], None] | None:
     """Take all objects that exist out of garbage collection, after one for those that are garbage already.
 
-    Nearly all belong to modules, and stay until the process ends. pytest and the interpreter, when they end, look for garbage three
-    times, which takes 0.1 s of a short session. A later session in this process starts again.
+    Nearly all belong to modules, and stay until the process ends, so that to look for garbage among them is in vain. Returns
+    the function that undoes it; None where nothing is done, because the process has such settings of its own.
     """
-    if gc.isenabled() and gc.get_threshold()[0] > 0:
-        gc.unfreeze()
-        gc.collect()
-        gc.freeze()
+    if not gc.isenabled() or gc.get_threshold()[0] == 0 or gc.get_freeze_count() > 0:
+        return None
+    gc.collect()
+    gc.freeze()
+    return gc.unfreeze

@@ -111,7 +111,8 @@ class CrucibleSession:
         problems = self.messages.problems
         if self.messages.begun and not problems:
             self.state.publisher.recorder.open(self.resources.writer)
-            set_objects_aside()
+            if undo := set_objects_aside():
+                self.config.add_cleanup(undo)
         if self.is_worker:
             counts = {"verdicts": self.messages.expected_verdicts, "reports": self.messages.further_reports}
             announce_experiments(self.config, {"run": self.run, "begun": self.messages.begun, **counts})

@@ -20,7 +20,7 @@ Limit = Callable[[float | None], Any]
 
 
 class AsyncTimeLimit(TimeLimit):
-    """Is entered as asyncio's is. Ours waits for nothing, so that it needs no `async with` itself."""
+    """A time limit that is entered as asyncio's is; ours waits for nothing and needs no `async with` itself."""
 
     async def __aenter__(self) -> TimeLimit:
         return self.__enter__()

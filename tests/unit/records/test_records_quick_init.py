@@ -17,7 +17,7 @@ from pytest_crucible.records.quick_init import with_quick_init
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Usual:
-    """As Python makes it: fields by place, and by name, without and with defaults."""
+    """A record as Python makes it, with fields by place and by name, without and with defaults."""
 
     a: int
     b: str = "b"

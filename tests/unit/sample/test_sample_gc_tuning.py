@@ -81,22 +81,31 @@ def test_garbage_is_freed_before_objects_are_set_aside_and_other_garbage_after_i
     assert gc.get_freeze_count() > 10_000
 
 
-def test_objects_of_an_earlier_session_are_freed_by_a_later_one():
+def test_objects_are_collected_again_when_that_is_undone():
     session = Node()
     earlier = weakref.ref(session)
-    set_objects_aside()
+    undo = set_objects_aside()
     del session
     gc.collect()
     assert earlier() is not None
 
-    set_objects_aside()
+    assert undo is not None
+    undo()
+    gc.collect()
 
     assert earlier() is None
+    assert gc.get_freeze_count() == 0
+
+
+def test_objects_that_the_process_has_set_aside_itself_stay():
+    gc.freeze()
+
+    assert set_objects_aside() is None
+    assert gc.get_freeze_count() > 0
 
 
 def test_nothing_is_set_aside_where_collection_is_disabled():
     gc.set_threshold(0, 10, 10)
 
-    set_objects_aside()
-
+    assert set_objects_aside() is None
     assert gc.get_freeze_count() == 0
