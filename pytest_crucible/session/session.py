@@ -13,7 +13,7 @@ from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.sample.loop import collecting_seldom, set_objects_aside
+from pytest_crucible.sample.loop import collecting_seldom, is_pytests_process, set_objects_aside
 from pytest_crucible.session.conclusion import Conclusion
 from pytest_crucible.session.experiment_items import ExperimentItems, observation_hook
 from pytest_crucible.session.failures import expected_failure, forget_unexpected_pass
@@ -111,8 +111,8 @@ class CrucibleSession:
         problems = self.messages.problems
         if self.messages.begun and not problems:
             self.state.publisher.recorder.open(self.resources.writer)
-            if undo := set_objects_aside():
-                self.config.add_cleanup(undo)
+            if is_pytests_process():
+                set_objects_aside()
         if self.is_worker:
             counts = {"verdicts": self.messages.expected_verdicts, "reports": self.messages.further_reports}
             announce_experiments(self.config, {"run": self.run, "begun": self.messages.begun, **counts})

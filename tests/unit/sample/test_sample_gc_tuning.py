@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from pytest_crucible.sample.loop import ALLOCATED, collecting_seldom, set_objects_aside
+from pytest_crucible.sample.loop import ALLOCATED, collecting_seldom, is_pytests_process, set_objects_aside
 
 
 @pytest.fixture(autouse=True)
@@ -81,31 +81,38 @@ def test_garbage_is_freed_before_objects_are_set_aside_and_other_garbage_after_i
     assert gc.get_freeze_count() > 10_000
 
 
-def test_objects_are_collected_again_when_that_is_undone():
-    session = Node()
-    earlier = weakref.ref(session)
-    undo = set_objects_aside()
-    del session
-    gc.collect()
-    assert earlier() is not None
-
-    assert undo is not None
-    undo()
-    gc.collect()
-
-    assert earlier() is None
-    assert gc.get_freeze_count() == 0
-
-
 def test_objects_that_the_process_has_set_aside_itself_stay():
     gc.freeze()
 
-    assert set_objects_aside() is None
-    assert gc.get_freeze_count() > 0
+    frozen = gc.get_freeze_count()
+    session = Node()
+
+    set_objects_aside()
+
+    assert gc.get_freeze_count() <= frozen
+    assert session in gc.get_objects()
 
 
 def test_nothing_is_set_aside_where_collection_is_disabled():
     gc.set_threshold(0, 10, 10)
 
-    assert set_objects_aside() is None
+    set_objects_aside()
+
     assert gc.get_freeze_count() == 0
+
+
+@pytest.mark.parametrize(
+    ("program", "is_pytests"),
+    [
+        ("/usr/bin/pytest", True),
+        ("C:/Scripts/pytest.exe", True),
+        ("/lib/site-packages/pytest/__main__.py", True),
+        ("-c", False),
+        ("/home/me/run_pytest.py", False),
+        ("/lib/site-packages/notebook/__main__.py", False),
+    ],
+)
+def test_only_a_process_of_pytest_ends_with_the_session(monkeypatch, program, is_pytests):
+    monkeypatch.setattr("sys.argv", [program, "-q"])
+
+    assert is_pytests_process() == is_pytests
