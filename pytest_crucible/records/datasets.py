@@ -22,7 +22,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from pytest_crucible.records.quick_init import with_quick_init
 
 
 class _Unchanged(enum.Enum):
@@ -120,7 +119,6 @@ class VariantRules:
     """Terms of a metric that only one variant has, which therefore needs no brackets."""
 
 
-@with_quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
     """One sample. Its id is stable across runs and machines: arms are paired by it."""

@@ -9,7 +9,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 from pytest_crucible.records.datasets import Sample
 from pytest_crucible.records.measures import Value
-from pytest_crucible.records.quick_init import with_quick_init
 from pytest_crucible.records.reasoning import answer_text
 
 
@@ -55,7 +54,6 @@ OpenStream: TypeAlias = Callable[[], Callable[[str], None]]
 """Called for each attempt at a reply; returns the function that receives the attempt's text, piece by piece."""
 
 
-@with_quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One request to one backend."""
@@ -82,7 +80,6 @@ BLOCKED = "blocked"
 """The `finish` of a reply that a guard has blocked: an answer of the arm, neither failed nor lost."""
 
 
-@with_quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
     """A model's reply, or any value that the test function returned (then `text` is its string)."""
@@ -186,7 +183,6 @@ class Outcome:
 UNEXPLAINED = "not applicable"
 
 
-@with_quick_init
 @dataclass(frozen=True, slots=True)
 class Observation:
     """One metric's value for one reply. None if the metric does not apply; `reason` then has the reason."""
@@ -293,7 +289,6 @@ def skip_units(answers: ArmOutcomes, units: Sequence[Place]) -> ArmOutcomes:
     )
 
 
-@with_quick_init
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """One event, with its experiment, arm and sample; each is empty if the event belongs to none.
