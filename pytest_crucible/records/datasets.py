@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 
-
 class _Unchanged(enum.Enum):
     """An enumeration, so that it is the same object in every process."""
 
