@@ -89,6 +89,8 @@ class StoredCalls:
         # Of the candidate and a baseline alone: two baselines are not compared.
         pairs = ((ours, theirs) for arm in range(1, len(stored)) for ours, theirs in ((0, arm), (arm, 0)))
         self._usual = {pair: self._usual_differences(*pair) for pair in pairs}
+        self._alike: set[tuple[int, int, str, tuple[str, ...], tuple[str, ...]]] = set()
+        """Parameters of two arms, with the run of the stored one, that have no undeclared difference: those of nearly all units."""
         self._awaited: ArmUnits = {}
         """Units that are sent again, with what was sent before."""
         self.sent_again: dict[int, SentAgain] = {}
@@ -191,12 +193,17 @@ class StoredCalls:
                     continue
                 if ours.sent == theirs.sent and self._systems[arm] == self._systems[unit.arm]:
                     continue
+                pair = unit.arm, arm, theirs.run, ours.sent.settings, theirs.sent.settings
+                if ours.sent.messages == theirs.sent.messages and pair in self._alike:
+                    continue
                 sent = self._as_sent_to(arm, unit, ours.sent, theirs.sent, outcome)
                 differences = self._comparison(unit.arm, arm).differences(sent, theirs.sent)
                 if differences.keys() - self._usual[unit.arm, arm].get(theirs.run, set()):
                     self._check_sendable(arm, differences)
                     self._remove(other)
                     self._count(arm, differences)
+                elif sent is ours.sent:
+                    self._alike.add(pair)
 
     def _counterparts(self, unit: Unit, arm: int) -> Iterator[Unit]:
         """Yield the units of another arm with the same sample, variant, round and repeat. Trainings share them."""
