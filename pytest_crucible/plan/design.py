@@ -350,7 +350,7 @@ def _check_look(claim: Target | Contrast, facts: MetricFacts | None) -> None:
         )
     if not row.is_mean or row.is_total:
         raise SpecError(
-            f"--crucible-stop decides means, rates and chances of draws, and {claim.expression!r} is none of them: "
+            f"--crucible-stop decides means, rates, pass^k and pass@k, but not {claim.expression!r}: "
             "ask for a rate, such as rate(latency_s <= 2) >= 0.95"
         )
     if isinstance(claim, Target) and claim.relation == "==":

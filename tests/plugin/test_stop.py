@@ -140,7 +140,7 @@ def test_the_baseline_of_an_earlier_run_is_used_as_far_as_it_goes(suite):
     [
         (
             {"marks": '@pytest.mark.quality_target("p95(latency_s) <= 5")'},
-            "--crucible-stop decides means, rates and chances of draws, and 'p95(latency_s)' is none of them: ",
+            "--crucible-stop decides means, rates, pass^k and pass@k, but not 'p95(latency_s)': ",
         ),
         (
             {"marks": '@pytest.mark.quality_target("overall(ok by task, macro) >= 0.5")'},
