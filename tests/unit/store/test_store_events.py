@@ -173,7 +173,7 @@ def test_telling_never_raises_where_storing_has_failed(store):
 
     writer.tell("run1", event())
 
-    # What was told after the failure is kept beside the store as well.
+    # A row told after the failure is kept beside the store too.
     with pytest.raises(StoreError, match="1 row of this run kept in"):
         writer.close()
 
