@@ -32,9 +32,12 @@ NAMES: tuple[str, ...] = (
     "training",
     "cookbook",
     "run_checks",
+    "provenance",
 )
 """The features, in the order in which their hooks are called."""
-LATE = frozenset(("cns3", "contamination", "cookbook", "ensembles", "judges", "registry", "slices", "sweeps"))
+LATE = frozenset(
+    ("cns3", "contamination", "cookbook", "ensembles", "judges", "provenance", "registry", "slices", "sweeps")
+)
 """Those without options, markers, arguments and fixtures: a session without experiments does not read them, at 0.1 ms each."""
 
 

@@ -1,0 +1,3 @@
+"""The hooks of provenance."""
+
+from __future__ import annotations
