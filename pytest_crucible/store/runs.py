@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
 from pytest_crucible.records.errors import SpecError, closest_name, suggest
@@ -20,8 +20,10 @@ from pytest_crucible.store.rows import twin_row, variant_rows
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import sanitize_text
-from pytest_crucible.store.writer import Writer
 from pytest_crucible.store.written_rows import WrittenRows
+
+if TYPE_CHECKING:
+    from pytest_crucible.store.writer import Writer
 
 LATEST, TAGGED = "latest", "tag:"
 _NEAR = 0.5
@@ -149,6 +151,9 @@ class RunStore:
 
     def writer(self) -> Writer:
         """Return a background writer of outcomes; the caller closes it."""
+        # Imported here: a stored run is shown without it.
+        from pytest_crucible.store.writer import Writer
+
         return Writer(
             self.database,
             self.location,
