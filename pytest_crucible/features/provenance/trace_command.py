@@ -9,7 +9,11 @@ import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.commands.show import LONGEST_LINE
-from pytest_crucible.features.provenance.exports.files import check_timeline_file, timeline_file_options, write_timelines
+from pytest_crucible.features.provenance.exports.files import (
+    check_timeline_file,
+    timeline_file_options,
+    write_timelines,
+)
 from pytest_crucible.features.provenance.load_timeline import load_timelines
 from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
 from pytest_crucible.report.printable import printable

@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends, find_start, heading, step_text, time_text
+from pytest_crucible.features.provenance.timeline_text import (
+    CALLS,
+    call_ends,
+    find_start,
+    heading,
+    step_text,
+    time_text,
+)
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.stats.number_format import quantity
 
@@ -20,7 +27,7 @@ _SHORTEST = 20
 
 @dataclass(frozen=True, slots=True)
 class TextLayout:
-    """How much of long texts is shown."""
+    """The room for texts on the terminal."""
 
     width: int
     """Columns of the terminal."""

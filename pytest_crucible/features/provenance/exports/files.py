@@ -88,8 +88,8 @@ def _check_file(path: Path | None, style: str | None, formats: Mapping[str, Rend
         *others, last = formats
         raise SpecError(f"nothing writes {_unknown_ending(path)!r}: use {', '.join(others)} or {last}")
     if style is not None and (path is None or _ending(path, formats) != MERMAID):
-        given = "no file was named" if path is None else f"{str(path)!r} is not one"
-        raise SpecError(f"--as {style} is the kind of diagram in a {MERMAID} file, and {given}: add -o FILE{MERMAID}")
+        file = "no file was named" if path is None else f"{str(path)!r} is not one"
+        raise SpecError(f"--as {style} is the kind of diagram in a {MERMAID} file, and {file}: add -o FILE{MERMAID}")
 
 
 def _ending(path: Path, formats: Mapping[str, Render]) -> str | None:
@@ -98,8 +98,8 @@ def _ending(path: Path, formats: Mapping[str, Render]) -> str | None:
 
 def _unknown_ending(path: Path) -> str:
     # `.prov.json` is one ending, although it has two dots.
-    known = (ending for ending in (*GRAPHS, *TIMELINES) if path.name.endswith(ending))
-    return next(known, path.suffix or path.name)
+    endings = (ending for ending in (*GRAPHS, *TIMELINES) if path.name.endswith(ending))
+    return next(endings, path.suffix or path.name)
 
 
 def write_graph(graph: Graph, path: Path, style: str | None = None) -> None:

@@ -19,7 +19,7 @@ def fold_alike(graph: Graph, few: int) -> Graph:
     members: dict[str, list[Node]] = defaultdict(list)
     for key, name in classes.items():
         members[name].append(graph.nodes[key])
-    nodes = {name: _joined(name, alike) for name, alike in members.items()}
+    nodes = {name: _join(name, alike) for name, alike in members.items()}
     relations = dict.fromkeys(
         Relation(classes[each.source], each.kind, classes[each.target]) for each in graph.relations
     )
@@ -47,11 +47,13 @@ def _refine(graph: Graph, alike: Mapping[str, str]) -> dict[str, str]:
     return {key: first.setdefault((name, frozenset(around[key])), key) for key, name in alike.items()}
 
 
-def _joined(key: str, alike: Sequence[Node]) -> Node:
+def _join(key: str, alike: Sequence[Node]) -> Node:
     first = alike[0]
     if len(alike) == 1:
         return first
-    return replace(first, key=key, label=f"{first.label} and {quantity(len(alike) - 1, 'more ' + first.type)}", facts={})
+    return replace(
+        first, key=key, label=f"{first.label} and {quantity(len(alike) - 1, 'more ' + first.type)}", facts={}
+    )
 
 
 def in_layers(graph: Graph) -> Iterator[list[Node]]:

@@ -61,15 +61,17 @@ SHAPES = {
 
 
 def render_flowchart(
-    groups: Iterable[tuple[str, Sequence[Box]]], arrows: Iterable[Arrow], *, direction: str = "TD", word: str = "flowchart"
+    groups: Iterable[tuple[str, Sequence[Box]]],
+    arrows: Iterable[Arrow],
+    *,
+    direction: str = "TD",
+    word: str = "flowchart",
 ) -> str:
     """Return a flowchart with a frame around each group of boxes that has a title."""
     return "\n".join(_flowchart_lines(groups, arrows, f"{word} {direction}")) + "\n"
 
 
-def _flowchart_lines(
-    groups: Iterable[tuple[str, Sequence[Box]]], arrows: Iterable[Arrow], head: str
-) -> Iterator[str]:
+def _flowchart_lines(groups: Iterable[tuple[str, Sequence[Box]]], arrows: Iterable[Arrow], head: str) -> Iterator[str]:
     numbers: dict[str, str] = {}
     shapes = set()
     yield head
@@ -97,7 +99,9 @@ def render_sequence(actors: Sequence[str], messages: Iterable[Arrow], *, title: 
     lines += [f"  participant {number} as {mermaid_text(actor)}" for actor, number in numbers.items()]
     for message in messages:
         source, target = numbers[message.source], numbers[message.target]
-        arrow = f"Note over {source}" if source == target else f"{source}{'-->>' if message.is_reply else '->>'}{target}"
+        arrow = (
+            f"Note over {source}" if source == target else f"{source}{'-->>' if message.is_reply else '->>'}{target}"
+        )
         lines.append(f"  {arrow}: {mermaid_text(message.text)}")
     return "\n".join(lines) + "\n"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from pytest_crucible.features.provenance.exports.mermaid import (
     MOST_ARROWS,
@@ -15,7 +16,14 @@ from pytest_crucible.features.provenance.exports.mermaid import (
     render_timeline,
 )
 from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends, find_start, heading, step_text, time_text
+from pytest_crucible.features.provenance.timeline_text import (
+    CALLS,
+    call_ends,
+    find_start,
+    heading,
+    step_text,
+    time_text,
+)
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -55,7 +63,7 @@ def _flowchart(timelines: Sequence[Timeline]) -> str:
     for place, timeline in enumerate(timelines):
         boxes = _boxes(timeline, place)
         groups.append((heading(timeline), boxes))
-        arrows += [Arrow(one.key, other.key) for one, other in zip(boxes, boxes[1:], strict=False)]
+        arrows += [Arrow(box.key, following.key) for box, following in pairwise(boxes)]
     return render_flowchart(groups, arrows)
 
 
