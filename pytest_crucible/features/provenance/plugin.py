@@ -1,3 +1,11 @@
 """The hooks of provenance."""
 
 from __future__ import annotations
+
+from pytest_crucible.features.row import Command
+
+_FOLDER = "pytest_crucible.features.provenance"
+
+
+def pytest_crucible_commands() -> dict[str, str]:
+    return {"trace": Command(f"{_FOLDER}.trace_command:print_trace", "What happened to one sample, step by step.")}
