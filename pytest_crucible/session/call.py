@@ -140,7 +140,13 @@ class Call:
         arguments = self.arguments(outcome, sample, draw)
         # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
         sample_id = self.experiment.dataset.samples[outcome.unit.position].id
-        set_current_reply(self.experiment.plan.nodeid, sample_id, self.experiment.repeat(outcome.unit), outcome.calls)
+        set_current_reply(
+            self.experiment.plan.nodeid,
+            sample_id,
+            self.experiment.repeat(outcome.unit),
+            outcome.calls,
+            feature_rows=outcome.feature_rows,
+        )
         timeout_s = self.experiment.timeout_s
         try:
             if self.experiment.is_async:
@@ -202,7 +208,9 @@ class ScoredUnits:
         experiment = self._experiment
         repeat, variant = experiment.repeat(outcome.unit), experiment.plan.variant_name(experiment.twin(outcome.unit))
         client = self._clients[outcome.unit.arm]
-        set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client)
+        set_current_reply(
+            experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client, outcome.feature_rows
+        )
         scores = await score_outcome(
             outcome,
             experiment.metrics_of(outcome.unit),
