@@ -69,6 +69,8 @@ class ScoredReply(NamedTuple):
     """The variant that the reply is to; empty for the original sample."""
     client: Any = None
     """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None if it is not a Tinker model."""
+    arm: str = ""
+    """The arm that has replied; empty where the requests are not stored."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
@@ -81,9 +83,10 @@ def set_current_reply(
     calls: list[ModelCall] | None = None,
     variant: str = "",
     client: Any = None,
+    arm: str = "",
 ) -> None:
     """Set the sample and repeat whose reply this task scores from now on, and the list that its requests are added to."""
-    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls, variant, client))
+    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls, variant, client, arm))
 
 
 def current_reply() -> ScoredReply:
@@ -152,6 +155,9 @@ class Judge:
             experiment=target.experiment,
             arm=self._arm,
             call=vote,
+            # The call that is recorded next.
+            unit_call=len(target.calls) + 1 if target.arm and target.calls is not None else 0,
+            scored_arm=target.arm,
         )
 
     def _record(self, request: Request) -> ModelCall:
