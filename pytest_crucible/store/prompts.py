@@ -42,7 +42,9 @@ def _hash_prompts(
         if not member and first.setdefault(position, place) == place:
             # Of a run without texts of calls, its key alone is known: equal forms of one sample are equal prompts.
             is_known = form is None or form in forms
-            prompt = prompt_hash(forms.get(form or 0), *samples[position]) if is_known else hash((form, samples[position]))
+            prompt = (
+                prompt_hash(forms.get(form or 0), *samples[position]) if is_known else hash((form, samples[position]))
+            )
             prompts.setdefault(position, []).append(prompt)
     return {position: tuple(hashes) for position, hashes in prompts.items()}
 
