@@ -182,6 +182,15 @@ class ModelCall:
     """The key of the form of its messages, once that is known: it takes most of the time of storing a call."""
 
 
+FeatureRows: TypeAlias = dict[str, list[Mapping[str, Any]]]
+"""Rows of features' tables by the table's name, without the columns of the unit: arm, position and epoch."""
+
+
+def copy_rows(rows: FeatureRows) -> FeatureRows:
+    """Return the rows so far, to which nothing is added any more."""
+    return {table: list(many) for table, many in rows.items()}
+
+
 @dataclass(slots=True)
 class Outcome:
     """The result of one unit. At most one of failure, skipped and lost is set."""
@@ -200,6 +209,13 @@ class Outcome:
     """The unit's sample. A large dataset builds a new object at each access, so that this one is passed along."""
     is_trial: bool = False
     """Whether it is a query before the unit's own reply, as of a search for a text: its calls are not stored."""
+    feature_rows: FeatureRows = field(default_factory=dict)
+    """What features record about the unit while it is sent and scored."""
+
+    def detach(self) -> None:
+        """Keep what was recorded so far: a thread that is left behind must not add scores, calls or rows."""
+        self.scores, self.calls = dict(self.scores), list(self.calls)
+        self.feature_rows = copy_rows(self.feature_rows)
 
 
 # The reason of a metric that returned None without one.

@@ -144,7 +144,7 @@ class Call:
         sample_id = self.experiment.dataset.samples[outcome.unit.position].id
         plan, repeat = self.experiment.plan, self.experiment.repeat(outcome.unit)
         arm = "" if outcome.is_trial else plan.arms[outcome.unit.arm].name
-        set_current_reply(plan.nodeid, sample_id, repeat, outcome.calls, arm=arm)
+        set_current_reply(plan.nodeid, sample_id, repeat, outcome.calls, feature_rows=outcome.feature_rows, arm=arm)
         timeout_s = self.experiment.timeout_s
         try:
             if self.experiment.is_async:
@@ -207,7 +207,9 @@ class ScoredUnits:
         repeat, variant = experiment.repeat(outcome.unit), experiment.plan.variant_name(experiment.twin(outcome.unit))
         client = self._clients[outcome.unit.arm]
         arm = experiment.plan.arms[outcome.unit.arm].name
-        set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client, arm)
+        set_current_reply(
+            experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client, outcome.feature_rows, arm
+        )
         scores = await score_outcome(
             outcome,
             experiment.metrics_of(outcome.unit),

@@ -77,6 +77,8 @@ def copy_outcomes(
         for table in (schema.replies, schema.observations, schema.lost):
             _copy(connection, table, source, target, numbers, tried=tried)
         _copy_calls(connection, source, target, numbers, with_texts=with_texts)
+        for table in schema.unit_tables().values():
+            _copy_feature_rows(connection, table, source, target, numbers)
         done = set(connection.execute(_UNITS, arm=target))
         statement = "UPDATE arms SET reused_from = :run, reused_answers = :answers WHERE id = :target"
         connection.execute(statement, target=target, run=source_run, answers=len(done))
@@ -227,6 +229,21 @@ def _copy_calls(
         WHERE arm = :source AND epoch IN (:repeats)
         AND EXISTS (SELECT 1 FROM replies WHERE arm = calls.arm AND position = calls.position AND epoch = calls.epoch)
         AND NOT EXISTS (SELECT 1 FROM calls WHERE arm = :target)
+    """
+    connection.execute(statement, source=source, target=target, repeats=list(numbers))
+
+
+def _copy_feature_rows(
+    connection: Connection, table: Table, source: int, target: int, numbers: Mapping[int, int]
+) -> None:
+    """Copy the rows of a feature about units with a reply, unless the copy has some."""
+    others = ", ".join(name for name in table.names if name not in ("arm", "epoch"))
+    statement = f"""
+        INSERT INTO {table.name} (arm, epoch, {others})
+        SELECT :target, {_renumber_sql(numbers)}, {others} FROM {table.name} AS source
+        WHERE arm = :source AND epoch IN (:repeats)
+        AND EXISTS (SELECT 1 FROM replies WHERE arm = source.arm AND position = source.position AND epoch = source.epoch)
+        AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE arm = :target)
     """
     connection.execute(statement, source=source, target=target, repeats=list(numbers))
 

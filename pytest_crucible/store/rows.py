@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Variant
+from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Unit, Variant
+from pytest_crucible.records.outcomes import FeatureRows
 from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
+from pytest_crucible.store import schema
+from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
     SHORTEST_REFERENCE,
     form_key,
@@ -171,6 +175,26 @@ def call_form(call: ModelCall, texts: KnownTexts, system: str) -> str | None:
     elif messages == texts.input:
         return None
     return form_of(messages, texts.texts())
+
+
+FeatureUnit = tuple[int, Unit, FeatureRows]
+"""Key of the arm, unit, and the rows of features about it."""
+
+
+def feature_rows(units: Iterable[FeatureUnit], hide: Callable[[str], str]) -> dict[Table, list[Row]]:
+    """Return the redacted rows of features' tables about some units, by table. `hide` redacts texts."""
+    tables, rows = schema.unit_tables(), defaultdict[Table, list[Row]](list)
+
+    def clean(text: str) -> str:
+        return sanitize_text(hide(text))
+
+    for arm, unit, by_table in units:
+        place = {"arm": arm, "position": unit.position, "epoch": unit.repeat}
+        for name, many in by_table.items():
+            rows[tables[name]] += [
+                place | {column: redact(value, clean) for column, value in values.items()} for values in many
+            ]
+    return rows
 
 
 Redacted = dict[tuple[tuple[str, Any], ...], Any]

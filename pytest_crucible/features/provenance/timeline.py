@@ -45,6 +45,10 @@ class Timeline:
     repeat: int
     variant: str = ""
     """The name of the variant; empty for the sample itself."""
+    adapter: str = ""
+    """What replied, as events name it: `openai:v2`."""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    """The arm's sampling parameters, which a call may override."""
     steps: tuple[Step, ...] = ()
     unknown: str = ""
     """Why calls or decisions are not known: tracing was off, or the run was imported; empty where they are."""
