@@ -324,6 +324,9 @@ events = Table(
         Column("cost_usd", "FLOAT"),
         # All other facts; null without any.
         Column("facts", "JSON"),
+        # The call of the unit, as in `calls`, and the request of this call or of its member; null for events of none.
+        Column("call", "INTEGER"),
+        Column("request", "INTEGER"),
     ),
     indexes=(("ix_events_run", "run"),),
 )
@@ -379,6 +382,7 @@ ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
     ((variants, "name"), (variants, "sha256"), twins),
     (store_key, (tags, "why")),
     ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
+    ((events, "call"), (events, "request")),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 

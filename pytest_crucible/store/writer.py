@@ -89,15 +89,17 @@ class Writer:
         run: Callable[[], str] = str,
         hide_id: Callable[[str], str] = str,
         written: WrittenRows | None = None,
+        *,
+        stores_texts: bool = True,
     ) -> None:
         """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run.
 
-        `written` receives the rows that are committed.
+        `written` receives the rows that are committed; `stores_texts` is that of `CallRows`.
         """
         self._database = database
         self._hide, self._hide_id = hide, hide_id
         self._keep = keep
-        self._calls = CallRows(hide, run)
+        self._calls = CallRows(hide, run, stores_texts=stores_texts)
         self._location = location
         self._written = written or WrittenRows()
         self._waiting, self._in_hand = _Batch(), _Batch()

@@ -14,13 +14,12 @@ pattern goes back.
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.quoted import Spans, quoted_spans
+from pytest_crucible.features.provenance.quoted import quoted_spans
 
 _TAG = re.compile(
     r"<(?P<end>/?)(?P<name>event|decision|alternatives?|reasoning|because|confidence)(?P<attributes>\s[^<>]*+|/)?>",

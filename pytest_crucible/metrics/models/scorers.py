@@ -72,6 +72,8 @@ class ScoredReply(NamedTuple):
     """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None if it is not a Tinker model."""
     feature_rows: FeatureRows | None = None
     """Receives rows of features' tables, which are stored with the reply."""
+    arm: str = ""
+    """The arm that has replied; empty where the requests are not stored."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
@@ -85,9 +87,10 @@ def set_current_reply(
     variant: str = "",
     client: Any = None,
     feature_rows: FeatureRows | None = None,
+    arm: str = "",
 ) -> None:
     """Set the sample and repeat whose reply this task scores from now on, and what its requests and rows are added to."""
-    set_scored_reply(ScoredReply(experiment, sample, repeat, calls, variant, client, feature_rows))
+    set_scored_reply(ScoredReply(experiment, sample, repeat, calls, variant, client, feature_rows, arm))
 
 
 def set_scored_reply(reply: ScoredReply) -> Token[ScoredReply]:
@@ -166,6 +169,9 @@ class Judge:
             experiment=target.experiment,
             arm=self._arm,
             call=vote,
+            # The call that is recorded next.
+            unit_call=len(target.calls) + 1 if target.arm and target.calls is not None else 0,
+            scored_arm=target.arm,
         )
 
     def _record(self, request: Request) -> ModelCall:
