@@ -94,12 +94,14 @@ class Writer:
     ) -> None:
         """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run.
 
-        `written` receives the rows that are committed; `stores_texts` is that of `CallRows`.
+        `written` receives the rows that are committed; `stores_texts` is that of `CallRows`; without it no rows of
+        features about units are stored either.
         """
         self._database = database
         self._hide, self._hide_id = hide, hide_id
         self._keep = keep
         self._calls = CallRows(hide, run, stores_texts=stores_texts)
+        self._stores_texts = stores_texts
         self._location = location
         self._written = written or WrittenRows()
         self._waiting, self._in_hand = _Batch(), _Batch()
@@ -130,7 +132,7 @@ class Writer:
             # Its messages refer to the sample.
             if outcome.calls and outcome.sample is not None:
                 self._waiting.calls.append((arm, outcome, outcome.sample))
-            if outcome.feature_rows:
+            if outcome.feature_rows and self._stores_texts:
                 self._waiting.feature_rows.append((arm, outcome.unit, copy_rows(outcome.feature_rows)))
             self._count_added(1 + len(observations))
         self._raise_failure()

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+
 from pytest_crucible.features.row import Command
 
 _FOLDER = "pytest_crucible.features.provenance"
+_METRICS = ("stated_confidence", "decision_count", "revision_count", "ambiguity_count")
+
+
+def pytest_crucible_metrics() -> dict[str, str]:
+    return {name: f"{_FOLDER}.metrics:{name}" for name in _METRICS}
+
+
+def pytest_crucible_begin() -> None:
+    """Let threads record for the sample that starts them, where a suite records decisions."""
+    if f"{_FOLDER}.trace" in sys.modules:
+        sys.modules[f"{_FOLDER}.threads"].carry_replies()
+
+
+def pytest_sessionfinish() -> None:
+    """Restore what was replaced for threads."""
+    if f"{_FOLDER}.threads" in sys.modules:
+        sys.modules[f"{_FOLDER}.threads"].stop_carrying()
 
 
 def pytest_crucible_commands() -> dict[str, str]:
