@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any
 
 from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions
+from pytest_crucible.features.provenance.load_timeline import load_timelines
 from pytest_crucible.store.runs import RunStore
 
 TEST = """
@@ -44,3 +45,21 @@ def test_decisions_are_stored_with_their_sample(suite, run):
         first, second = chain.decisions[1:3]
         assert (first.over, first.because, first.confidence, first.is_claim) == (("guess",), "small", 0.8, False)
         assert (second.because, second.confidence, second.revises) == (f"of {chain.sample}", None, 2)
+
+
+def test_decisions_are_steps_of_a_timeline(suite):
+    suite.test(TEST)
+    suite.run("--crucible-adapter=v1").assert_outcomes(passed=2)
+
+    with closing(RunStore(str(suite.path / ".crucible" / "crucible.db"))) as store:
+        (timeline,) = load_timelines(store, "latest", "q03")
+
+    steps = [step for step in timeline.steps if step.kind in ("decision", "stage")]
+    assert [step.title for step in steps] == [
+        "stage choose: started",
+        "hypothesis_formed: count (confidence 0.8)",
+        "decision: add, instead of decision 2",
+        "stage choose: completed",
+    ]
+    assert steps[-1].seconds is not None
+    assert steps[2].facts["because"] == "of q03"

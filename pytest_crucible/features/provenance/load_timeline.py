@@ -7,6 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
+from pytest_crucible.features.provenance.decisions import Decision
+from pytest_crucible.features.provenance.load_decisions import load_decisions
 from pytest_crucible.features.provenance.timeline import Step, StepKind, Timeline
 from pytest_crucible.records import HELPERS, Conversation, Plan, StoredCall
 from pytest_crucible.records.errors import SpecError, suggest
@@ -49,16 +52,20 @@ def _of_experiment(
 ) -> Iterator[Timeline]:
     events = _load_events(store, run, plan.nodeid, sample)
     unknown = _unknown(store, run, plan)
+    chains = load_decisions(store, run, sample=sample, arm=arm, experiment=plan.nodeid)
+    decisions = {(chain.arm, chain.variant, chain.repeat): chain.decisions for chain in chains}
     for conversation in load_conversations(store, key, plan, position):
         if arm is None or conversation.arm == arm:
+            variant = plan.variant_name(plan.draws(conversation.unit.arm).twin(conversation.unit.variant))
+            chain = decisions.get((conversation.arm, variant, conversation.unit.repeat), ())
             yield Timeline(
                 run=run,
                 experiment=plan.nodeid,
                 arm=conversation.arm,
                 sample=sample,
                 repeat=conversation.unit.repeat,
-                variant=plan.variant_name(plan.draws(conversation.unit.arm).twin(conversation.unit.variant)),
-                steps=_steps(run, plan, conversation, events),
+                variant=variant,
+                steps=_steps(run, plan, conversation, events, chain),
                 unknown=unknown,
             )
 
@@ -158,7 +165,9 @@ def _event_title(event: _StoredEvent) -> str:
 # -- steps ------------------------------------------------------------------------------------------------------------
 
 
-def _steps(run: str, plan: Plan, conversation: Conversation, events: Sequence[_StoredEvent]) -> tuple[Step, ...]:
+def _steps(
+    run: str, plan: Plan, conversation: Conversation, events: Sequence[_StoredEvent], decisions: Sequence[Decision]
+) -> tuple[Step, ...]:
     """Return the steps of one reply in the order of time; those without a time stand where they belong by their call."""
     unit = conversation.unit
     draws = plan.draws(unit.arm)
@@ -166,12 +175,7 @@ def _steps(run: str, plan: Plan, conversation: Conversation, events: Sequence[_S
     own = [event for event in events if event.repeat == place and event.arm == conversation.arm]
     steps = [step for event in own if (step := _event_step(event)) is not None]
     calls = [step for call in conversation.calls for step in _call_steps(run, call)]
-    return (*calls, *steps, *steps_of_decisions(conversation), *_score_steps(conversation), _end_step(conversation))
-
-
-def steps_of_decisions(conversation: Conversation) -> Iterator[Step]:
-    """Yield the decisions and stages that were recorded for a reply."""
-    yield from ()
+    return (*calls, *steps, *steps_of_decisions(decisions), *_score_steps(conversation), _end_step(conversation))
 
 
 def _call_steps(run: str, call: StoredCall) -> Iterator[Step]:

@@ -79,7 +79,7 @@ def decision(
 class step:  # noqa: N801 - it is used as a function is
     """Records that a stage starts and completes: `with trace.step("choose"):`. Decisions within it have its name."""
 
-    __slots__ = ("_before", "_events", "_name", "_reply")
+    __slots__ = ("_before", "_events", "_name", "_number", "_reply")
 
     def __init__(self, name: str) -> None:
         self._name = str(name)
@@ -87,7 +87,7 @@ class step:  # noqa: N801 - it is used as a function is
     def __enter__(self) -> None:
         self._reply, self._before = current_reply(), _STAGE.get()
         self._events = _events_of(self._reply)
-        _add(self._reply, self._events, ({"kind": kinds.STAGE_STARTED, "decision": self._name},))
+        self._number = _add(self._reply, self._events, ({"kind": kinds.STAGE_STARTED, "decision": self._name},))
         outer = _stage_within(self._events)
         _STAGE.set((self._events, f"{outer}/{self._name}" if outer else self._name))
 
@@ -96,7 +96,7 @@ class step:  # noqa: N801 - it is used as a function is
     ) -> None:
         _STAGE.set(self._before)
         because = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
-        row = {"kind": kinds.STAGE_COMPLETED, "decision": self._name, "because": because}
+        row = {"kind": kinds.STAGE_COMPLETED, "decision": self._name, "because": because, "parent": self._number}
         _add(self._reply, self._events, (row,))
 
 
@@ -154,7 +154,7 @@ def _add_claims(reply: ScoredReply, events: Events | None, parsed: ParsedReply) 
     if parsed.unclosed:
         note = f"{quantity(parsed.unclosed, '<event> tag')} without an end: not read"
         claims.append({"kind": kinds.UNCLOSED, "decision": note})
-    _add(reply, events, claims)
+    _add(reply, events, claims, nested=True)
 
 
 def _events_of(reply: ScoredReply) -> Events | None:
@@ -168,8 +168,8 @@ def _stage_within(events: Events | None) -> str:
     return stage if of is events else ""
 
 
-def _add(reply: ScoredReply, events: Events | None, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Add events; return the number of the first. The parents of `rows` count these from 1."""
+def _add(reply: ScoredReply, events: Events | None, rows: Sequence[Mapping[str, Any]], *, nested: bool = False) -> int:
+    """Add events; return the number of the first. If they are `nested`, their parents count these rows from 1."""
     if events is None or not rows:
         return 0
     shared = {**_NOTHING, "stage": _stage_within(events) or None, "calls": len(reply.calls or ()), "at": time.time()}
@@ -177,7 +177,8 @@ def _add(reply: ScoredReply, events: Events | None, rows: Sequence[Mapping[str, 
         before = len(events)
         for number, row in enumerate(rows, start=before + 1):
             parent = row.get("parent")
-            events.append({**shared, **row, "number": number, "parent": parent and parent + before})
+            parent = parent + before if nested and parent is not None else parent
+            events.append({**shared, **row, "number": number, "parent": parent})
     return before + 1
 
 
