@@ -160,8 +160,8 @@ class RunStore:
         with self.begin() as connection, connection.changing(table, where, **values):
             connection.execute(f"UPDATE {table.name} SET {assignments} WHERE {where}", **values)
 
-    def writer(self) -> Writer:
-        """Return a background writer of outcomes; the caller closes it."""
+    def writer(self, *, stores_texts: bool = True) -> Writer:
+        """Return a background writer of outcomes; the caller closes it. See `CallRows` for `stores_texts`."""
         return Writer(
             self.database,
             self.location,
@@ -170,6 +170,7 @@ class RunStore:
             lambda: self.run_id,
             self.hide_id,
             self.written,
+            stores_texts=stores_texts,
         )
 
     # -- runs ---------------------------------------------------------------------------------------------------
@@ -177,7 +178,9 @@ class RunStore:
     def begin_run(self, run: str, **facts: Any) -> None:
         """Enter a run, once: under xdist every worker calls this, and the first call counts."""
         self.run_id = run
-        self.insert(schema.runs, [{"id": run, "status": "running", **redact(facts, self.hide)}])
+        self.insert(
+            schema.runs, [{"id": run, "status": "running", "format": schema.FORMAT, **redact(facts, self.hide)}]
+        )
 
     def end_run(self, run: str, *, finished: str, status: str) -> None:
         statement = "UPDATE runs SET finished = :finished, status = :status WHERE id = :run"

@@ -1,8 +1,8 @@
 r"""The form in which rows are hashed, which is the same for SQLite and PostgreSQL, before a row is written and after it is read.
 
-A row is the tuple of its values, in the order of its table's columns and without those that may change. It is written in version 2
-of Python's marshal format: None is `N`, an integer `i` or `l`, a float `g`, a text `u` and bytes `s`, each with its value. This takes
-0.3 us a row, where JSON takes 1.9.
+A row is the tuple of its values, in the order of its table's columns and without those that may change. It is written in version
+2 of Python's marshal format: None is `N`, an integer `i` or `l`, a float `g`, a text `u` and bytes `s`, each with its value. This
+takes 0.3 us a row, where JSON takes 1.9.
 
 >>> marshal.dumps((1, 0.5, "a", None), 2)
 b'(\x04\x00\x00\x00i\x01\x00\x00\x00g\x00\x00\x00\x00\x00\x00\xe0?u\x01\x00\x00\x00aN'
@@ -63,7 +63,8 @@ def row_hashes(
     names, later = sealed_columns(table)
     tuples: Iterable[tuple[Any, ...]] = zip(*canonical(names), strict=True)
     if later:
-        tuples = (row + _present(later, more) for row, more in zip(tuples, zip(*canonical(later)), strict=True))
+        added = zip(*canonical(later), strict=True)
+        tuples = (row + _present(later, more) for row, more in zip(tuples, added, strict=True))
     sha256 = hashlib.sha256
     return [sha256(row).digest() for row in map(marshal.dumps, tuples, repeat(_VERSION))]
 

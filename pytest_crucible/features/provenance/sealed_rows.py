@@ -25,13 +25,22 @@ class EditedRow(NamedTuple):
     edit: Edit
 
 
+class BrokenSeal(NamedTuple):
+    """A seal that is missing, or that was changed."""
+
+    chain: int
+    number: int
+    is_missing: bool
+
+
 class StoredSeal(NamedTuple):
     """A seal as it is stored."""
 
     number: int
     sha256: bytes
     keys: bytes
-    parts: Sequence[KeyedRows]
+    parts: Sequence[KeyedRows] | None
+    """None for a seal that cannot be read any more."""
     checksums: bytes
     first_row: int
     """The number that its first added row has among those of all seals."""
@@ -63,8 +72,7 @@ class SealedRows:
         try:
             parts = _read_parts(keys, checksums)
         except StoreError:
-            # What it was is not known: its hash matches nothing.
-            return StoredSeal(number, b"", keys, (), checksums, first)
+            return StoredSeal(number, sha256, keys, None, checksums, first)
         place = 0
         for part in parts:
             size = HASH_BYTES if part.is_removed else CHECKSUM_BYTES
@@ -114,21 +122,34 @@ class SealedRows:
             if key not in seen and not all(self.is_known[number] for number in self._numbers(table, key)):
                 yield key
 
-    def broken_seals(self) -> Iterator[tuple[Owner, int, int]]:
-        """Yield owner, chain and number of each seal that is missing, or that does not match rows that all match."""
+    def broken_seals(self) -> Iterator[BrokenSeal]:
+        """Yield each seal that is missing, or that was changed: it does not match, although each of its rows does."""
         for owner, chain, stored in self.chains:
             before = first_seal(chain, owner)
             for seal in stored:
+                computed = self._compute(before, seal)
                 if seal.number != before.number + 1:
-                    yield owner, chain, before.number + 1
-                elif next_seal(before, seal.keys, self._hashes_of(seal)).sha256 != seal.sha256:
-                    yield owner, chain, seal.number
-                before = Seal(chain, seal.number, seal.sha256)
+                    yield BrokenSeal(chain, before.number + 1, is_missing=True)
+                elif computed != seal.sha256:
+                    yield BrokenSeal(chain, seal.number, is_missing=False)
+                # After a seal whose hash alone was changed, the next one matches.
+                before = Seal(chain, seal.number, computed or seal.sha256)
+
+    def _compute(self, before: Seal, seal: StoredSeal) -> bytes:
+        """Return the hash that a seal should have; the one that it has, where a row of it is not as it was written."""
+        if seal.parts is None or not isinstance(before.sha256, bytes):
+            return b""
+        known = self.is_known[
+            seal.first_row : seal.first_row + sum(part.rows for part in seal.parts if not part.is_removed)
+        ]
+        if seal.number != before.number + 1 or 0 in known:
+            return seal.sha256
+        return next_seal(before, seal.keys, self._hashes_of(seal)).sha256
 
     def _hashes_of(self, seal: StoredSeal) -> list[bytes]:
         removed = iter([hash for _, _, hash in removed_rows(seal)])
         number, hashes = seal.first_row, list[bytes]()
-        for part in seal.parts:
+        for part in seal.parts or ():
             if part.is_removed:
                 hashes += [next(removed) for _ in range(part.rows)]
             else:
@@ -163,7 +184,7 @@ def _read_parts(keys: bytes, checksums: bytes) -> list[KeyedRows]:
 def removed_rows(seal: StoredSeal) -> Iterator[tuple[str, Key, bytes]]:
     """Yield table, key and hash of each row that a commit removed."""
     place = 0
-    for part in seal.parts:
+    for part in seal.parts or ():
         if not part.is_removed:
             place += CHECKSUM_BYTES * part.rows
             continue

@@ -9,8 +9,8 @@ from typing import Any
 
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
 from pytest_crucible.features.provenance.run_root import run_root
-from pytest_crucible.features.provenance.run_rows import ARMS, Owner, rows_of_run, run_owners, sealed_tables
-from pytest_crucible.features.provenance.sealed_rows import Edit, EditedRow, Key, SealedRows, load_seals
+from pytest_crucible.features.provenance.run_rows import ARMS, rows_of_run, run_owners, sealed_tables
+from pytest_crucible.features.provenance.sealed_rows import BrokenSeal, Edit, EditedRow, Key, SealedRows, load_seals
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.runs import RunStore
@@ -19,15 +19,6 @@ from pytest_crucible.store.texts import REFERENCES, form_key, text_id, unpack_fo
 
 _PART = 2_000
 """Rows that are read at a time."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BrokenSeal:
-    """A seal that is missing, or that was changed."""
-
-    owner: Owner
-    chain: int
-    number: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,9 +54,7 @@ def verify_run(store: RunStore, run: str) -> Verification | None:
             commits=sum(map(len, of_run)),
             processes=len(of_run),
             edits=edits,
-            broken=[
-                BrokenSeal(owner=owner, chain=chain, number=number) for owner, chain, number in sealed.broken_seals()
-            ],
+            broken=list(sealed.broken_seals()),
             root=run_root(connection, run),
         )
 
