@@ -50,6 +50,7 @@ from .outcomes import Outcome as Outcome
 from .outcomes import Reply as Reply
 from .outcomes import Request as Request
 from .outcomes import ScoreColumns as ScoreColumns
+from .outcomes import SentRequests as SentRequests
 from .outcomes import Unit as Unit
 from .plan import FACTORS as FACTORS
 from .plan import FEWEST_LEVELS as FEWEST_LEVELS

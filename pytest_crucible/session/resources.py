@@ -123,7 +123,7 @@ class Resources:
 
     @cached_property
     def writer(self) -> Writer:
-        return self.store.writer()
+        return self.store.writer(stores_texts=self._settings.trace == "on")
 
     @cached_property
     def loop(self) -> BackgroundLoop:

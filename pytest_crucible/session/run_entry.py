@@ -132,7 +132,10 @@ class ExperimentEntry:
         if source is None:
             return set()
         draws, tried = plan.draws(number), self.settings.resume
-        return copy_outcomes(self.store, source[0], target, source_run=source[1], draws=draws, tried=tried)
+        texts = self.settings.trace == "on"
+        return copy_outcomes(
+            self.store, source[0], target, source_run=source[1], draws=draws, tried=tried, with_texts=texts
+        )
 
 
 def with_stored_runs(plan: Plan, store: Callable[[], RunStore]) -> Plan:

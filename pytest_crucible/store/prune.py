@@ -122,7 +122,7 @@ _ARMS = f"SELECT id FROM arms WHERE experiment IN ({_EXPERIMENTS})"
 
 
 def _remove(connection: Connection, run: str) -> None:
-    for table in ("replies", "calls", "observations", "lost"):
+    for table in ("replies", "calls", "observations", "lost", *schema.unit_tables()):
         connection.execute(f"DELETE FROM {table} WHERE arm IN ({_ARMS})", run=run)
     for table in ("verdicts", "arms", "variants", "repeats"):
         connection.execute(f"DELETE FROM {table} WHERE experiment IN ({_EXPERIMENTS})", run=run)
@@ -181,10 +181,17 @@ _TEXTS = {
 """The columns with texts of samples, models and servers. Ids and names are joined by, and stay as they were first stored."""
 
 
+def _feature_texts() -> dict[Table, tuple[str, ...]]:
+    return {
+        table: tuple(column.name for column in table.columns if column.type in ("TEXT", "JSON"))
+        for table in schema.unit_tables().values()
+    }
+
+
 def redact_again(store: RunStore, run: str, hide: Callable[[str], str]) -> None:
     """Redact all texts of a run in one transaction. Raises StoreError."""
     with store.begin() as connection:
-        for table, columns in _TEXTS.items():
+        for table, columns in {**_TEXTS, **_feature_texts()}.items():
             _redact_columns(connection, table, columns, run, hide)
         for table in (schema.replies, schema.calls):
             for column in REFERENCES:

@@ -147,8 +147,8 @@ class RunStore:
         with self.begin() as connection:
             connection.insert(table, rows)
 
-    def writer(self) -> Writer:
-        """Return a background writer of outcomes; the caller closes it."""
+    def writer(self, *, stores_texts: bool = True) -> Writer:
+        """Return a background writer of outcomes; the caller closes it. See `CallRows` for `stores_texts`."""
         return Writer(
             self.database,
             self.location,
@@ -157,6 +157,7 @@ class RunStore:
             lambda: self.run_id,
             self.hide_id,
             self.written,
+            stores_texts=stores_texts,
         )
 
     # -- runs ---------------------------------------------------------------------------------------------------

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from pytest_crucible.features.row import Feature
 
-FEATURE = Feature("provenance")
+FEATURE = Feature("provenance", tables={"store_tables": "pytest_crucible.features.provenance.tables:TABLES"})
