@@ -42,7 +42,9 @@ def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = Non
     analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     inputs_by_node: dict[str, AnalysisInputs] = {}
     tables: dict[str, ScoreTable] = {}
-    inputs_of_run = load_inputs(store, run.id, alpha=run.alpha, strict=strict, interrupted=facts["status"] != "finished")
+    inputs_of_run = load_inputs(
+        store, run.id, alpha=run.alpha, strict=strict, interrupted=facts["status"] != "finished"
+    )
     for inputs in inputs_of_run if nodeids else ():
         if inputs.plan.nodeid in nodeids:
             inputs_by_node[inputs.plan.nodeid], tables[inputs.plan.nodeid] = inputs, score_table(inputs)
@@ -74,13 +76,13 @@ def _ask(
         rest=None if rest_inputs is None else score_table(rest_inputs),
         alpha=run.alpha / max(run.family_size, 1) if shared else run.alpha,
         family_size=max(run.family_size, 1),
-        rule=decide_with_others(
-            run.experiments, analysis, alpha=run.alpha, strict=strict, family_size=run.family_size
-        ),
+        rule=decide_with_others(run.experiments, analysis, alpha=run.alpha, strict=strict, family_size=run.family_size),
     )
     # Amended by a hook, decided by earlier rules, or from what is not in the store any more.
     if question.decide() != (verdict.state, verdict.proven):
-        return Asked(verdict, analysis, result, None, "the gate, asked again, decides it otherwise than its session did")
+        return Asked(
+            verdict, analysis, result, None, "the gate, asked again, decides it otherwise than its session did"
+        )
     return Asked(verdict, analysis, result, question)
 
 
