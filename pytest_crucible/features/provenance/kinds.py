@@ -16,6 +16,9 @@ UNCLOSED = "unclosed_tags"
 """The kind of what `trace.read` notes on <event> tags that are not closed."""
 STAGE_STARTED, STAGE_COMPLETED = "stage_started", "stage_completed"
 STAGES = (STAGE_STARTED, STAGE_COMPLETED)
+NOT_DECISIONS = frozenset({*STAGES, UNCLOSED})
+"""Kinds of what is recorded beside decisions."""
+AMBIGUITY_FLAGGED = "ambiguity_flagged"
 ALTERNATIVE_REJECTED, CONFIDENCE_UPDATED = "alternative_rejected", "confidence_updated"
 
 
@@ -36,7 +39,7 @@ KINDS: Mapping[str, Kind] = {
     ALTERNATIVE_REJECTED: Kind("reasoning", f"{_DECISION}; each decision with `over`, too"),
     "constraint_evaluated": Kind("reasoning", _DECISION),
     "pattern_applied": Kind("reasoning", _DECISION),
-    "ambiguity_flagged": Kind("reasoning", _DECISION),
+    AMBIGUITY_FLAGGED: Kind("reasoning", _DECISION),
     CONFIDENCE_UPDATED: Kind("reasoning", f"{_DECISION}; each decision with `revises` and a confidence, too"),
 }
 """The 26 kinds by name."""
