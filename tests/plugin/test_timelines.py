@@ -302,7 +302,7 @@ def test_a_wrong_value_of_trace_is_refused_in_one_sentence(served):
 
 
 @pytest.mark.parametrize(
-    ("asked", "sentence"),
+    ("arguments", "sentence"),
     [
         (("latest", "q033", None), "run {run} has no sample 'q033': did you mean 'q03'?"),
         (("latest", "q03", "stedy"), "run {run} has no arm 'stedy': did you mean 'steady'?"),
@@ -310,10 +310,10 @@ def test_a_wrong_value_of_trace_is_refused_in_one_sentence(served):
     ],
     ids=["sample", "arm", "run"],
 )
-def test_an_unknown_run_sample_or_arm_is_named_with_the_nearest(served, asked, sentence):
+def test_an_unknown_run_sample_or_arm_is_named_with_the_nearest(served, arguments, sentence):
     served.run("--crucible-adapter=steady")
     [run] = run_ids(served)
-    named, sample, arm = asked
+    named, sample, arm = arguments
 
     with pytest.raises(SpecError) as error:
         timelines(served, sample, named, arm=arm)
