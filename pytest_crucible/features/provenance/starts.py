@@ -14,6 +14,8 @@ from pytest_crucible.local_model.checkpoints import find_sampler_file
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.files import hash_file
 
+MOST_NAMES = 10
+"""Names that an error lists, where none is similar."""
 _HEX = re.compile(r"[0-9a-f]{4,64}", re.IGNORECASE)
 
 
@@ -58,12 +60,11 @@ def find_checkpoint(graph: Graph, named: str) -> Start:
         names = _names_of_weights(path)
         keys = tuple(each.key for each in candidates if names & _hashes(each))
         return Start(f"{named} ({' and '.join(sorted(names))})", keys)
-    names_of = (
-        each for each in candidates if named in (each.label, each.facts.get("weights"), each.facts.get("state"))
-    )
+    names_of = (each for each in candidates if named == each.label or named in _hashes(each))
     start = Start(f"checkpoint {named}", tuple(each.key for each in names_of))
     if not start.nodes and not _HEX.fullmatch(named):
-        hint = suggest(named, {each.label for each in candidates}, otherwise="correct its path or name")
+        labels = sorted({each.label for each in candidates})
+        hint = suggest(named, labels, otherwise=f"it has {', '.join(labels[:MOST_NAMES]) or 'none'}")
         raise SpecError(f"--checkpoint {named!r} is neither a path nor a checkpoint or adapter of this store: {hint}")
     start = start if start.nodes else _by_prefix(candidates, named.lower(), "checkpoint")
     return replace(start, nodes=tuple(dict.fromkeys((*start.nodes, *_own_weights(graph, start.nodes)))))

@@ -6,7 +6,9 @@ from pytest_crucible.features.provenance.lineage import arm_lineages
 from pytest_crucible.records import Ancestor, Arm
 
 V1 = Ancestor(weights="88f1", name="v1", recipe="r:v1", recipe_sha256="a0", files={"0c1e": "train.jsonl"})
-V2 = Ancestor(weights="5be0", name="v2", recipe="r:v2", recipe_sha256="c90d", files={"77aa": "more.jsonl"}, parent="88f1")
+V2 = Ancestor(
+    weights="5be0", name="v2", recipe="r:v2", recipe_sha256="c90d", files={"77aa": "more.jsonl"}, parent="88f1"
+)
 
 
 def arm(*ancestry: Ancestor, **trained_on: str) -> Arm:
