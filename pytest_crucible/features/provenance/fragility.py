@@ -87,7 +87,12 @@ def _fewest(question: Question, differs: Differs) -> Flip | None:
 def _has_room(question: Question, flip: Flip) -> bool:
     """Return whether a set of the candidate is smaller than each kind of its answers, so that none of the baseline can be smaller."""
     kinds = Counter(movable_answers(question, 0, flip.is_better).kinds)
-    return isinstance(question.measure, Contrast) and not question.measure.unpaired and min(kinds.values()) >= flip.answers and len(kinds) == 2
+    return (
+        isinstance(question.measure, Contrast)
+        and not question.measure.unpaired
+        and min(kinds.values()) >= flip.answers
+        and len(kinds) == 2
+    )
 
 
 def _fewest_moves(question: Question, moves: Moves, differs: Differs) -> Flip | None:
@@ -223,9 +228,7 @@ def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs) -> list
     return next(s for s in sets(fewest) if differs(question.decide([moves.answers[place] for place in s])))
 
 
-def _fewest_of_scores(
-    question: Question, moves: Moves, differs: Differs
-) -> tuple[Sequence[int] | None, bool]:
+def _fewest_of_scores(question: Question, moves: Moves, differs: Differs) -> tuple[Sequence[int] | None, bool]:
     """Return the places of few answers, and whether no fewer do: for few samples all sets are tried."""
 
     def changes(chosen: Sequence[int]) -> bool:
@@ -300,9 +303,7 @@ def _forget_lost(scores: Scores, samples: Flags) -> Scores:
             high=np.where(wide, units.values, units.high),
             lost=units.lost & ~wide,
         )
-    return replace(
-        scores, lost=scores.lost & ~samples, inapplicable=scores.inapplicable | gone, units=units, **ends
-    )
+    return replace(scores, lost=scores.lost & ~samples, inapplicable=scores.inapplicable | gone, units=units, **ends)
 
 
 def _count_lost(question: Question, lost: Flags, is_better: bool, decided: Decision) -> LostFlip | None:
@@ -313,7 +314,9 @@ def _count_lost(question: Question, lost: Flags, is_better: bool, decided: Decis
         left = lost.copy()
         left[order[:number]] = False
         evidence = question.weigh(_tables(question, left)[0])
-        decisions[number] = question.decide_as_if(evidence.best if is_better == _is_best_up(question) else evidence.worst)
+        decisions[number] = question.decide_as_if(
+            evidence.best if is_better == _is_best_up(question) else evidence.worst
+        )
         return decisions[number] != decided
 
     fewest = fewest_answers(changes, len(order))

@@ -106,9 +106,7 @@ def _shares(question: Question) -> Shares | str:
     if isinstance(measure, Contrast) and measure.unpaired:
         return "it is known of paired arms, and these have samples of their own"
     chosen = question.chosen
-    columns = [
-        prepare(measure, question.table.arm(measure, number), attributes, chosen) for number in question.numbers
-    ]
+    columns = [prepare(measure, question.table.arm(measure, number), attributes, chosen) for number in question.numbers]
     places = np.flatnonzero(chosen)
     # Linearised values are those of samples with unequal numbers of replies.
     if any(column.ends is not None or column.values.size != places.size for column in columns):

@@ -39,26 +39,28 @@ def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = Non
     facts = store.run(run.id)
     settings: Mapping[str, Any] = (facts["manifest"] or {}).get("settings") or {}
     strict = bool(settings.get("strict", False))
-    analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     inputs_by_node: dict[str, AnalysisInputs] = {}
     tables: dict[str, ScoreTable] = {}
-    inputs_of_run = load_inputs(store, run.id, alpha=run.alpha, strict=strict, interrupted=facts["status"] != "finished")
+    inputs_of_run = load_inputs(
+        store, run.id, alpha=run.alpha, strict=strict, interrupted=facts["status"] != "finished"
+    )
     for inputs in inputs_of_run if nodeids else ():
         if inputs.plan.nodeid in nodeids:
             inputs_by_node[inputs.plan.nodeid], tables[inputs.plan.nodeid] = inputs, score_table(inputs)
     for verdict in wanted:
-        analysis, inputs = analyses[verdict.nodeid], inputs_by_node.get(verdict.nodeid)
-        yield _ask(run, verdict, analysis, inputs, tables.get(verdict.nodeid), strict)
+        yield ask(run, verdict, inputs_by_node.get(verdict.nodeid), tables.get(verdict.nodeid), strict=strict)
 
 
-def _ask(
+def ask(
     run: Run,
     verdict: Verdict,
-    analysis: Analysis,
     inputs: AnalysisInputs | None,
     table: ScoreTable | None,
-    strict: bool,
+    *,
+    strict: bool = False,
 ) -> Asked:
+    """Return a verdict as a question; without one, with the reason why it cannot be decided again from these scores."""
+    analysis = next(analysis for analysis in run.experiments if analysis.plan.nodeid == verdict.nodeid)
     result = find_result(verdict, analysis)
     undefined = "its scores are not in the store" if inputs is None else _undefined(verdict, analysis, result, inputs)
     if undefined or result is None or inputs is None or table is None:
@@ -74,13 +76,13 @@ def _ask(
         rest=None if rest_inputs is None else score_table(rest_inputs),
         alpha=run.alpha / max(run.family_size, 1) if shared else run.alpha,
         family_size=max(run.family_size, 1),
-        rule=decide_with_others(
-            run.experiments, analysis, alpha=run.alpha, strict=strict, family_size=run.family_size
-        ),
+        rule=decide_with_others(run.experiments, analysis, alpha=run.alpha, strict=strict, family_size=run.family_size),
     )
     # Amended by a hook, decided by earlier rules, or from what is not in the store any more.
     if question.decide() != (verdict.state, verdict.proven):
-        return Asked(verdict, analysis, result, None, "the gate, asked again, decides it otherwise than its session did")
+        return Asked(
+            verdict, analysis, result, None, "the gate, asked again, decides it otherwise than its session did"
+        )
     return Asked(verdict, analysis, result, question)
 
 

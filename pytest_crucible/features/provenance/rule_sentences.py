@@ -28,11 +28,15 @@ def _target_rule(target: Target, alpha: float) -> str:
 def _comparison_rule(contrast: Contrast, candidate: str, alpha: float) -> str:
     limit, bounds = contrast.limit_text, f"one-sided bounds, alpha {alpha:g}"
     if contrast.alternative == "non-inferior":
-        return f"non-inferiority gate: met when {candidate} is worse by less than {limit}, missed when by more ({bounds})"
+        return (
+            f"non-inferiority gate: met when {candidate} is worse by less than {limit}, missed when by more ({bounds})"
+        )
     if contrast.alternative == "equivalent":
         return f"equivalence gate: met when the difference is below {limit} on both sides, missed when it is above it ({bounds})"
     if contrast.alternative == "superior" and contrast.margin is not None:
-        return f"superiority gate: met when {candidate} is better by more than {limit}, missed when it is not ({bounds})"
+        return (
+            f"superiority gate: met when {candidate} is better by more than {limit}, missed when it is not ({bounds})"
+        )
     worse = f"missed when the arms are not alike (alpha {alpha:g}) and {candidate}'s estimate is worse"
     if contrast.alternative == "superior":
         return f"superiority gate: met when {candidate} is proven better ({bounds}), {worse}"
@@ -46,7 +50,9 @@ def method_sentence(asked: Asked) -> str:
     result = asked.result
     if isinstance(result, TargetResult):
         groups = _groups(result.estimate.clusters)
-        bounds = "" if result.evidence.method in ("none", result.estimate.method) else f"; {result.evidence.method} (bounds)"
+        bounds = (
+            "" if result.evidence.method in ("none", result.estimate.method) else f"; {result.evidence.method} (bounds)"
+        )
         return f"{result.estimate.method}: {groups} (interval){bounds}"
     if isinstance(result, Comparison):
         arms = "arms with samples of their own" if result.contrast.unpaired else "arms paired by id"

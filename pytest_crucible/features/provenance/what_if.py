@@ -182,9 +182,7 @@ def _weigh_plain_mean(
         if not chosen.any() or not all(np.isfinite(arm.values).all() for arm in (first, second)):
             return BoundedValue(value=None)
         first, second = (first, second) if is_higher else (second, first)
-        return weigh_means(
-            first, second, alpha, by_test=contrast.margin is None, by_bounds=contrast.decided_by_bounds
-        )
+        return weigh_means(first, second, alpha, by_test=contrast.margin is None, by_bounds=contrast.decided_by_bounds)
 
     observed = worst = best = read(pairs, OBSERVED)
     if (np.any([lost_samples(metrics) for metrics in arms], axis=0) & applicable).any():
