@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pytest_crucible.datasets.strategies import from_strategy
     from pytest_crucible.features import cns3, cookbook, training
     from pytest_crucible.features.judges import judges
+    from pytest_crucible.features.provenance import trace
     from pytest_crucible.features.slices import fairness
     from pytest_crucible.metrics import Metric, NotApplicable, metric
     from pytest_crucible.records import Adapter, NoTwin, Reply, Request, Run, Sample, Twin, Verdict
@@ -61,6 +62,7 @@ _HOME = {
     "metrics": "metrics",
     "runs": "runs",
     "stats": "stats",
+    "trace": "features.provenance.trace",
     "training": "features.training",
 }
 
@@ -96,6 +98,7 @@ __all__ = [
     "metrics",
     "runs",
     "stats",
+    "trace",
     "training",
 ]
 

@@ -115,6 +115,14 @@ OPTIONS = (
         command_line=False,
         environment="CRUCIBLE_TINKER_BASE",
     ),
+    Option(
+        "trace",
+        "what is stored of calls: on (prompts and replies, and decisions) or off (their hashes, parameters and model names)",
+        "on",
+        key="string",
+        metavar="MODE",
+        choices=("on", "off"),
+    ),
     Option("otel", "export spans and metrics to OpenTelemetry", False, key="bool", flag=True),
 )
 

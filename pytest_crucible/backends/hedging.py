@@ -368,7 +368,9 @@ class Hedged(Wrapper):
         return permit
 
     async def _race(self, request: Request, first: Answer, permit: Permit, started: float, delay: float) -> Reply:
-        self._publish("hedge.fired", request, delay)
+        # The second request is sent next.
+        number = request.sent.count + 1
+        self._publish("hedge.fired", request, number, delay)
         second = asyncio.create_task(self._send_second(request, permit))
         try:
             winner = await _first_answer(first, second)
@@ -378,7 +380,7 @@ class Hedged(Wrapper):
         self._delay.learn(request, Latency(seconds, cut_off=winner is second), delay=delay, hedged=True)
         if winner is first:
             return reply
-        self._publish("hedge.won", request, delay)
+        self._publish("hedge.won", request, number, delay)
         return dataclasses.replace(reply, latency_s=seconds)
 
     async def _send_second(self, request: Request, permit: Permit) -> Reply:
@@ -390,8 +392,8 @@ class Hedged(Wrapper):
         permit.release(reply)
         return reply
 
-    def _publish(self, name: str, request: Request, delay: float) -> None:
-        self._emit(Event.about(name, request, facts={"delay_s": delay}))
+    def _publish(self, name: str, request: Request, number: int, delay: float) -> None:
+        self._emit(Event.about(name, request, number=number, facts={"delay_s": delay}))
 
 
 async def _first_answer(first: Answer, second: Answer) -> Answer:

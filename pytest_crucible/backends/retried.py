@@ -145,7 +145,7 @@ class Retried(Wrapper):
     async def _wait(self, request: Request, attempts: Attempts) -> None:
         seconds = attempts.wait_s()
         facts = {"kind": attempts.last.kind, "attempt": len(attempts), "wait_s": seconds}
-        self._emit(Event.about("request.retry", request, facts=facts))
+        self._emit(Event.about("request.retry", request, number=request.sent.count, facts=facts))
         with paused_clock():
             async with released_slot():
                 await asyncio.sleep(seconds)

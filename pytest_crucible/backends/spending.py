@@ -259,8 +259,9 @@ class Metered(Wrapper):
         """Raises Spent, before sending, if the budget is exhausted; BackendError for an invalid reply."""
         meter = self._meter
         reserved = await meter.reserve(request)
+        number = request.sent.add()
         if self._starts:
-            self._emit(Event.about("request.start", request))
+            self._emit(Event.about("request.start", request, number=number))
         started = time.perf_counter()
         try:
             reply = validate_reply(await self.inner.generate(request))
@@ -269,13 +270,14 @@ class Metered(Wrapper):
             if reserved is not None:
                 meter.settle(reserved, request, error)
             seconds, facts = time.perf_counter() - started, {"error": error_kind(error)}
-            self._emit(Event.about("request.stop", request, seconds=seconds, facts=facts))
+            self._emit(Event.about("request.stop", request, number=number, seconds=seconds, facts=facts))
             raise
         seconds = time.perf_counter() - started
         if reserved is not None:
             meter.settle(reserved, request, reply)
         cost = meter.cost(reply)
-        self._emit(Event.about("request.stop", request, seconds=seconds, facts=_usage_facts(reply, cost)))
+        facts = _usage_facts(reply, cost)
+        self._emit(Event.about("request.stop", request, number=number, seconds=seconds, facts=facts))
         return _complete(reply, seconds, cost)
 
 

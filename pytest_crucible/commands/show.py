@@ -66,10 +66,10 @@ def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> It
     for call in conversation.calls:
         if call.is_judge:
             yield f"{_INDENT}{call.member}{_about(call)}"
-            for message in _as_list(call.messages):
+            for message in _sent(call):
                 yield from _message(message)
         if not call.member:
-            messages = _as_list(call.messages)
+            messages = _sent(call)
             if several or call.parameters or call.paid_by is not None:
                 yield f"{_INDENT}call {call.call}{_about(call)}"
             # Each call sends the whole conversation again: only its new messages are printed.
@@ -81,6 +81,13 @@ def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> It
             if call.text is not None:
                 before = [*messages, {"role": "assistant", "content": call.text}]
         yield from _reply(call, reasoning)
+
+
+_NOT_RECORDED = "(not recorded)"
+
+
+def _sent(call: StoredCall) -> list[Any]:
+    return _as_list(_NOT_RECORDED if call.messages is None and not call.is_recorded else call.messages)
 
 
 def _about(call: StoredCall) -> str:
@@ -108,8 +115,11 @@ def _message(message: Mapping[str, Any]) -> Iterator[str]:
 
 def _reply(call: StoredCall, reasoning: bool) -> Iterator[str]:
     name = "assistant" if call.is_judge or not call.member else call.member
-    if call.text is None:
+    if not call.is_recorded and call.text is None:
+        yield from _block("reply", _NOT_RECORDED)
+    elif call.text is None:
         yield from _block("no reply", call.error or "cancelled")
+    if call.text is None:
         return
     if call.reasoning and reasoning:
         yield from _block("reasoning", call.reasoning)

@@ -1,6 +1,7 @@
 """The public names of `pytest_crucible.records`: the one list. `lazy_names` reads it at run time, type checkers as it stands."""
 
 from .arms import Adapter as Adapter
+from .arms import Ancestor as Ancestor
 from .arms import Arm as Arm
 from .arms import ArmTraining as ArmTraining
 from .arms import Lineage as Lineage

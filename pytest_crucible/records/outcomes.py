@@ -54,6 +54,18 @@ OpenStream: TypeAlias = Callable[[], Callable[[str], None]]
 """Called for each attempt at a reply; returns the function that receives the attempt's text, piece by piece."""
 
 
+@dataclass(slots=True)
+class SentRequests:
+    """Counts the requests of one call that were sent, over retries and hedges."""
+
+    count: int = 0
+
+    def add(self) -> int:
+        """Count one more, and return its number, from 1."""
+        self.count += 1
+        return self.count
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
     """One request to one backend."""
@@ -71,6 +83,12 @@ class Request:
     """Counts equal requests of the unit from 1: the same request sent twice is two draws."""
     member: str = ""
     """The member's adapter, for a request to a member of an ensemble."""
+    unit_call: int = 0
+    """Counts the calls of the unit from 1, as they are stored; 0 where they are not."""
+    scored_arm: str = ""
+    """The arm whose reply is scored, or checked, where `arm` is a judge."""
+    sent: SentRequests = field(default_factory=SentRequests, compare=False, repr=False)
+    """How often it was sent so far. Copies of a request share it, so that retries and hedges are counted together."""
     open_stream: OpenStream | None = field(default=None, compare=False, repr=False)
     """Set where the test reads the text as it comes. A backend that streams calls it, on the sampling loop. It has no plain form,
     and belongs to the call, not to what makes two requests equal."""
@@ -161,6 +179,15 @@ class ModelCall:
     """The key of the form of its messages, once that is known: it takes most of the time of storing a call."""
 
 
+FeatureRows: TypeAlias = dict[str, list[Mapping[str, Any]]]
+"""Rows of features' tables by the table's name, without the columns of the unit: arm, position and epoch."""
+
+
+def copy_rows(rows: FeatureRows) -> FeatureRows:
+    """Return the rows so far, to which nothing is added any more."""
+    return {table: list(many) for table, many in rows.items()}
+
+
 @dataclass(slots=True)
 class Outcome:
     """The result of one unit. At most one of failure, skipped and lost is set."""
@@ -177,6 +204,15 @@ class Outcome:
     """Calls in the order in which they were sent: first the test's, then those of the judges in its metrics."""
     sample: Sample | None = None
     """The unit's sample. A large dataset builds a new object at each access, so that this one is passed along."""
+    is_trial: bool = False
+    """Whether it is a query before the unit's own reply, as of a search for a text: its calls are not stored."""
+    feature_rows: FeatureRows = field(default_factory=dict)
+    """What features record about the unit while it is sent and scored."""
+
+    def detach(self) -> None:
+        """Keep what was recorded so far: a thread that is left behind must not add scores, calls or rows."""
+        self.scores, self.calls = dict(self.scores), list(self.calls)
+        self.feature_rows = copy_rows(self.feature_rows)
 
 
 # The reason of a metric that returned None without one.
@@ -307,13 +343,28 @@ class Event:
     arm: str = ""
     sample: str = ""
     repeat: int = 0
+    call: int = 0
+    """Counts the calls of the reply from 1; 0 for an event of no call."""
+    request: int = 0
+    """Counts the requests of the call from 1, over retries and hedges, of each member apart; 0 for an event of none of them."""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def about(
-        cls, name: str, request: Request, *, seconds: float | None = None, facts: Mapping[str, Any] | None = None
+        cls,
+        name: str,
+        request: Request,
+        *,
+        number: int = 0,
+        seconds: float | None = None,
+        facts: Mapping[str, Any] | None = None,
     ) -> Event:
-        """Return an event of a request that happens now."""
+        """Return an event of a call that happens now; `number` is that of its request."""
+        known = facts or {}
+        if request.member:
+            known = {"member": request.member, **known}
+        if request.scored_arm:
+            known = {"scored_arm": request.scored_arm, **known}
         return cls(
             name=name,
             at=time.time(),
@@ -322,7 +373,9 @@ class Event:
             arm=request.arm,
             sample=request.sample,
             repeat=request.repeat,
-            facts={"member": request.member, **(facts or {})} if request.member else facts or {},
+            call=request.unit_call,
+            request=number,
+            facts=known,
         )
 
 

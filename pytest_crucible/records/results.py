@@ -204,6 +204,12 @@ class StoredCall:
     error: str
     paid_by: str | None
     """The run that paid for a cached or copied reply: its id, empty if that is not known; None for this run."""
+    cached: bool | None = None
+    """Whether the reply was read from the reply cache; None where that is not known, or there is no reply."""
+    answered_by: Sequence[str] | None = None
+    """What the server says of itself, as in the table `calls`; None where it says nothing."""
+    is_recorded: bool = True
+    """False where messages or reply are stored as their hashes alone (--crucible-trace=off)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

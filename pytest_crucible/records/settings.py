@@ -72,6 +72,7 @@ class Settings:
     sample: str | None
     json: str | None
     report: tuple[str, ...]
+    trace: str
     otel: bool
     undecided: str
     memory: str

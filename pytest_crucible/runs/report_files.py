@@ -46,8 +46,11 @@ def check_writable(output: ReportFile) -> None:
 
 def write_report(output: ReportFile, run: Run) -> None:
     """Write the file, whole or not at all. Raises SpecError with the reason."""
-    rendered = output.render(run)
-    path = output.path
+    write_whole(output.path, output.render(run))
+
+
+def write_whole(path: Path, rendered: str | bytes) -> None:
+    """Write a file, whole or not at all. Raises SpecError with the reason."""
     # In the same folder: only within one file system does `replace` put the whole file in place at once.
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pytest_crucible.backends.deadlines import SampleSlot, set_slot
 from pytest_crucible.records import CUT_SHORT, Outcome, Unit
 from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.outcomes import copy_rows
 
 Work = Callable[[Outcome], Awaitable[Outcome]]
 
@@ -37,7 +38,14 @@ class Deadline:
     def lose(self, outcome: Outcome) -> Outcome:
         """Return the outcome of a unit that was cut off: a new one, because a thread may still write to the old one."""
         detail = f"the deadline of this run ({self.text}) has passed: continue with --crucible-resume"
-        return Outcome(outcome.unit, lost="deadline", detail=detail, calls=list(outcome.calls), sample=outcome.sample)
+        return Outcome(
+            outcome.unit,
+            lost="deadline",
+            detail=detail,
+            calls=list(outcome.calls),
+            sample=outcome.sample,
+            feature_rows=copy_rows(outcome.feature_rows),
+        )
 
 
 async def cut_off_by(deadline: Deadline | None, outcome: Outcome, work: Work) -> Outcome:

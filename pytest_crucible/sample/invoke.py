@@ -104,8 +104,7 @@ def _record_return(outcome: Outcome, returned: Any) -> Outcome:
 
 def _timed_out(outcome: Outcome, timeout_s: float | None, clock: SampleClock) -> Outcome:
     """Record a sample that exceeded its deadline: lost if its server has answered it nothing, else failed."""
-    # A thread that is left behind must not score or call any more.
-    outcome.scores, outcome.calls = dict(outcome.scores), list(outcome.calls)
+    outcome.detach()
     outcome.detail = f"no answer within {timeout_s or 0:g} s"
     if clock.server is None or clock.is_answered:
         outcome.failure = "timeout"

@@ -150,7 +150,7 @@ T = TypeVar("T")
 class Sampler:
     """Sends the requests of one unit to its arm, and records them."""
 
-    __slots__ = ("_arm", "_backend", "_calls", "_experiment", "_sent", "_streams", "_system", "_unit")
+    __slots__ = ("_arm", "_backend", "_calls", "_experiment", "_is_trial", "_sent", "_streams", "_system", "_unit")
 
     def __init__(
         self,
@@ -161,11 +161,16 @@ class Sampler:
         experiment: str = "",
         calls: list[ModelCall] | None = None,
         draw: int | str | None = None,
+        *,
+        is_trial: bool = False,
     ) -> None:
-        """`calls` receives a record of each call; `draw` is the repeat in the reply cache's key, if that differs."""
+        """`calls` receives a record of each call, which is not stored of a trial.
+
+        `draw` is the repeat in the reply cache's key, if that differs.
+        """
         self._backend, self._system, self._arm, self._experiment = backend, system_prompt(backend), arm, experiment
         self._unit = sample, repeat, draw
-        self._calls = [] if calls is None else calls
+        self._calls, self._is_trial = [] if calls is None else calls, is_trial
         self._sent: dict[int, int] = {}
         """How often each request was sent, by its hash: a list of messages may grow between two calls."""
         self._streams: list[ReplyStream] = []
@@ -213,6 +218,7 @@ class Sampler:
             experiment=self._experiment,
             arm=self._arm.name,
             call=call.request,
+            unit_call=0 if self._is_trial else len(self._calls),
             open_stream=open_stream,
         )
         try:

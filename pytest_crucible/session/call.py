@@ -111,7 +111,9 @@ class Call:
             # The reply to a twin is a draw of its own, even if its prompt is that of the sample.
             name = f"{self.experiment.plan.variant_name(twin)}: {name}{own_draw and f', {own_draw}'}"
         draw = None if name == repeat else name
-        sampler = Sampler(backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw)
+        sampler = Sampler(
+            backend, opened_arm.arm, sample, repeat, nodeid, outcome.calls, draw, is_trial=outcome.is_trial
+        )
         return sampler if self.experiment.is_async else BlockingSampler(sampler, self._loop.loop)
 
     async def __call__(self, unit: Unit) -> Outcome:
@@ -140,7 +142,9 @@ class Call:
         arguments = self.arguments(outcome, sample, draw)
         # A guard may query a judge while the sample is sent: its request belongs to this unit, and is cached there.
         sample_id = self.experiment.dataset.samples[outcome.unit.position].id
-        set_current_reply(self.experiment.plan.nodeid, sample_id, self.experiment.repeat(outcome.unit), outcome.calls)
+        plan, repeat = self.experiment.plan, self.experiment.repeat(outcome.unit)
+        arm = "" if outcome.is_trial else plan.arms[outcome.unit.arm].name
+        set_current_reply(plan.nodeid, sample_id, repeat, outcome.calls, feature_rows=outcome.feature_rows, arm=arm)
         timeout_s = self.experiment.timeout_s
         try:
             if self.experiment.is_async:
@@ -202,7 +206,10 @@ class ScoredUnits:
         experiment = self._experiment
         repeat, variant = experiment.repeat(outcome.unit), experiment.plan.variant_name(experiment.twin(outcome.unit))
         client = self._clients[outcome.unit.arm]
-        set_current_reply(experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client)
+        arm = experiment.plan.arms[outcome.unit.arm].name
+        set_current_reply(
+            experiment.plan.nodeid, sample.id, repeat, outcome.calls, variant, client, outcome.feature_rows, arm
+        )
         scores = await score_outcome(
             outcome,
             experiment.metrics_of(outcome.unit),

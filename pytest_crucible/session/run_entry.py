@@ -132,7 +132,10 @@ class ExperimentEntry:
         if source is None:
             return set()
         draws, tried = plan.draws(number), self.settings.resume
-        return copy_outcomes(self.store, source[0], target, source_run=source[1], draws=draws, tried=tried)
+        texts = self.settings.trace == "on"
+        return copy_outcomes(
+            self.store, source[0], target, source_run=source[1], draws=draws, tried=tried, with_texts=texts
+        )
 
 
 def with_stored_runs(plan: Plan, store: Callable[[], RunStore]) -> Plan:
@@ -157,7 +160,9 @@ def _with_run(arm: Arm, plan: Plan, store: RunStore) -> Arm:
             "measure the baseline again with --compare=ADAPTER"
         )
     candidate = stored.candidate
-    return replace(arm, stored_run=run, trainings=candidate.trainings, trained_on=candidate.trained_on)
+    return replace(
+        arm, stored_run=run, trainings=candidate.trainings, trained_on=candidate.trained_on, ancestry=candidate.ancestry
+    )
 
 
 def stored_units(stored: StoredExperiment) -> list[set[tuple[int, int]]]:

@@ -11,7 +11,7 @@ an arm's own calls      are compared with those of its stored replies, of a resu
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from pytest_crucible.backends.protocol import system_prompt
@@ -39,6 +39,8 @@ class PaidCalls(NamedTuple):
 
 
 ArmUnits = dict[Unit, PaidCalls]
+FEW_KINDS = 8
+"""Different calls of an arm, with all of which those of a reply are compared at once."""
 
 
 def open_stored_calls(
@@ -86,11 +88,13 @@ class StoredCalls:
         """By arm and run: names of what differs between samples."""
         self._suspected: dict[tuple[int, str], set[str]] = {}
         """By arm and run: names that one unit is sent again for, to see whether they have changed."""
-        # Of the candidate and a baseline alone: two baselines are not compared.
-        pairs = ((ours, theirs) for arm in range(1, len(stored)) for ours, theirs in ((0, arm), (arm, 0)))
+        self._few_kinds = [_few_kinds(kinds) for kinds in self._kinds]
+        self._opposite = [range(1, len(stored)), *[(0,)] * (len(stored) - 1)]
+        """By arm: those that it is compared with. Two baselines are not compared."""
+        pairs = ((ours, theirs) for ours, opposite in enumerate(self._opposite) for theirs in opposite)
         self._usual = {pair: self._usual_differences(*pair) for pair in pairs}
-        self._alike: set[tuple[int, int, str, tuple[str, ...], tuple[str, ...]]] = set()
-        """Parameters of two arms, with the run of the stored one, that have no undeclared difference: those of nearly all units."""
+        self._alike: dict[tuple[int, int, SentCalls], bool] = {}
+        """By our arm, theirs and our calls: whether these differ from none of their stored ones, as those of most tests."""
         self._awaited: ArmUnits = {}
         """Units that are sent again, with what was sent before."""
         self.sent_again: dict[int, SentAgain] = {}
@@ -102,7 +106,7 @@ class StoredCalls:
         # Also stored replies with each other: the candidate's may be of one run, and a baseline's of another.
         for units in (*own, dict(stored[0])):
             for unit, paid in units.items():
-                self._compare_with_others(unit, paid)
+                self._compare_with_others(unit, *paid)
 
     def add(self, outcome: Outcome) -> list[Unit]:
         """Compare what an outcome has sent with stored calls; return the units whose stored replies are not used any more.
@@ -114,9 +118,10 @@ class StoredCalls:
         sent = self._reader.read(outcome, with_messages=self._with_messages)
         if sent is None:
             return []
-        self._compare_with_own(outcome.unit, sent)
-        self._compare_with_others(outcome.unit, PaidCalls(sent, ""), outcome)
-        return self.pop_removed()
+        if self._awaited or self._stored[outcome.unit.arm]:
+            self._compare_with_own(outcome.unit, sent)
+        self._compare_with_others(outcome.unit, sent, "", outcome)
+        return self.pop_removed() if self.removed else []
 
     def pop_removed(self) -> list[Unit]:
         """Return the units that were removed since the last call."""
@@ -178,32 +183,41 @@ class StoredCalls:
 
     # -- two arms -----------------------------------------------------------------------------------------------
 
-    def _compare_with_others(self, unit: Unit, ours: PaidCalls, outcome: Outcome | None = None) -> None:
+    def _compare_with_others(self, unit: Unit, ours: SentCalls, run: str, outcome: Outcome | None = None) -> None:
         """Compare the candidate's unit with the baselines' stored ones, and a baseline's with the candidate's.
 
-        `outcome` is that of the unit, if it is not stored.
+        `run` has paid for the unit's calls; `outcome` is that of the unit, if it is not stored.
         """
-        for arm, units in enumerate(self._stored):
-            if not units or arm == unit.arm or 0 not in (arm, unit.arm):
+        for arm in self._opposite[unit.arm]:
+            if self._differs_from_none(unit.arm, arm, ours):
                 continue
-            for other in self._counterparts(unit, arm):
-                theirs = units.get(other)
+            units = self._stored[arm]
+            for other in self._counterparts(unit, arm) if units else ():
                 # Two units of one run differ in what the test has sent then to the one arm, and not to the other.
-                if theirs is None or theirs.run == ours.run:
+                if (paid := units.get(other)) is None or paid.run == run:
                     continue
-                if ours.sent == theirs.sent and self._systems[arm] == self._systems[unit.arm]:
-                    continue
-                pair = unit.arm, arm, theirs.run, ours.sent.settings, theirs.sent.settings
-                if ours.sent.messages == theirs.sent.messages and pair in self._alike:
-                    continue
-                sent = self._as_sent_to(arm, unit, ours.sent, theirs.sent, outcome)
-                differences = self._comparison(unit.arm, arm).differences(sent, theirs.sent)
-                if differences.keys() - self._usual[unit.arm, arm].get(theirs.run, set()):
+                sent = self._as_sent_to(arm, unit, ours, paid.sent, outcome)
+                if differences := self._unusual_differences(unit.arm, arm, sent, paid):
                     self._check_sendable(arm, differences)
                     self._remove(other)
                     self._count(arm, differences)
-                elif sent is ours.sent:
-                    self._alike.add(pair)
+
+    def _differs_from_none(self, ours: int, theirs: int, sent: SentCalls) -> bool:
+        """Return whether calls of an arm are known to differ from none of the stored ones of another arm.
+
+        Looking up the stored unit of each reply would take longer than all else.
+        """
+        kinds, key = self._few_kinds[theirs], (ours, theirs, sent)
+        if not kinds or self._systems[ours] != self._systems[theirs]:
+            return False
+        if key not in self._alike:
+            self._alike[key] = not any(self._unusual_differences(ours, theirs, sent, kind) for kind in kinds)
+        return self._alike[key]
+
+    def _unusual_differences(self, ours: int, theirs: int, sent: SentCalls, paid: PaidCalls) -> Differences:
+        """Return in what calls differ from stored ones of another arm, if that is more than what stored ones differ in."""
+        differences = self._comparison(ours, theirs).differences(sent, paid.sent)
+        return differences if differences.keys() - self._usual[ours, theirs].get(paid.run, set()) else {}
 
     def _counterparts(self, unit: Unit, arm: int) -> Iterator[Unit]:
         """Yield the units of another arm with the same sample, variant, round and repeat. Trainings share them."""
@@ -289,6 +303,12 @@ def _kinds_by_run(units: ArmUnits) -> dict[str, set[SentCalls]]:
     for sent, run in units.values():
         kinds.setdefault(run, set()).add(sent)
     return kinds
+
+
+def _few_kinds(kinds: Mapping[str, set[SentCalls]]) -> list[PaidCalls]:
+    """Return the different calls of all runs, if they are few; else nothing."""
+    paid = [PaidCalls(sent, run) for run, of_run in kinds.items() for sent in of_run]
+    return paid if len(paid) <= FEW_KINDS else []
 
 
 def _has_old_value(sent: SentCalls, differences: Differences, before: SentCalls) -> bool:

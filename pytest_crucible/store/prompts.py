@@ -40,8 +40,12 @@ def _hash_prompts(
     prompts: dict[int, list[int]] = {}
     for position, place, form, member in zip(calls.positions, calls.repeats, calls.forms, calls.members, strict=True):
         if not member and first.setdefault(position, place) == place:
-            hashed = prompt_hash(None if form is None else forms.get(form), *samples[position])
-            prompts.setdefault(position, []).append(hashed)
+            # Of a run without texts of calls, its key alone is known: equal forms of one sample are equal prompts.
+            is_known = form is None or form in forms
+            prompt = (
+                prompt_hash(forms.get(form or 0), *samples[position]) if is_known else hash((form, samples[position]))
+            )
+            prompts.setdefault(position, []).append(prompt)
     return {position: tuple(hashes) for position, hashes in prompts.items()}
 
 

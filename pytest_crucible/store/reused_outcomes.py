@@ -55,24 +55,37 @@ def earlier_arm(store: RunStore, experiment: int, number: int, *, run: str) -> t
 
 
 def copy_outcomes(
-    store: RunStore, source: int, target: int, *, source_run: str, draws: Draws, tried: bool = False
+    store: RunStore,
+    source: int,
+    target: int,
+    *,
+    source_run: str,
+    draws: Draws,
+    tried: bool = False,
+    with_texts: bool = True,
 ) -> set[tuple[int, int]]:
     """Copy an arm's outcomes to a new arm, so that every run is complete by itself. Return the (position, repeat) copied.
 
     `draws` are the replies of the new arm: a repeat is copied to the same number in the same training and round. Lost units
     are not copied: they are requested again. With `tried`, those of a complete experiment that a server never answered are
-    copied, too: they would hang for ever.
+    copied, too: they would hang for ever. `with_texts` is False where calls are stored without texts.
     """
     # One transaction: a process that is killed leaves an arm with all of its copies or none.
     with store.begin() as connection:
         numbers = _copied_repeats(connection, source, draws)
         tried = tried and _is_complete(connection, source)
         for table in (schema.replies, schema.observations, schema.lost):
-            _copy(connection, table, source, target, numbers, tried=tried)
-        _copy_calls(connection, source, target, numbers)
+            with connection.changing(table, "arm = :arm", arm=target):
+                _copy(connection, table, source, target, numbers, tried=tried)
+        with connection.changing(schema.calls, "arm = :arm", arm=target):
+            _copy_calls(connection, source, target, numbers, with_texts=with_texts)
+        for table in schema.unit_tables().values():
+            with connection.changing(table, "arm = :arm", arm=target):
+                _copy_feature_rows(connection, table, source, target, numbers)
         done = set(connection.execute(_UNITS, arm=target))
         statement = "UPDATE arms SET reused_from = :run, reused_answers = :answers WHERE id = :target"
-        connection.execute(statement, target=target, run=source_run, answers=len(done))
+        with connection.changing(schema.arms, "id = :arm", arm=target):
+            connection.execute(statement, target=target, run=source_run, answers=len(done))
         return done | set(connection.execute(_TRIED_UNITS, arm=target))
 
 
@@ -198,12 +211,19 @@ def _copy(
     connection.execute(statement, source=source, target=target, repeats=list(numbers))
 
 
-def _copy_calls(connection: Connection, source: int, target: int, numbers: Mapping[int, int]) -> None:
+_TEXTS = ("text", "reasoning", "reasoning_id")
+"""Columns with the texts of calls. A long text keeps the reference that is its hash."""
+
+
+def _copy_calls(
+    connection: Connection, source: int, target: int, numbers: Mapping[int, int], *, with_texts: bool
+) -> None:
     """Copy the calls of replies, unless the copy has some.
 
     Calls of a lost unit are left: most are run again, and their calls count from 1 then.
     """
-    others = ", ".join(name for name in schema.calls.names if name not in ("arm", "epoch", "paid_by"))
+    left_out = ("arm", "epoch", "paid_by", *(() if with_texts else _TEXTS))
+    others = ", ".join(name for name in schema.calls.names if name not in left_out)
     statement = f"""
         INSERT INTO calls (arm, epoch, {others}, paid_by)
         SELECT :target, {_renumber_sql(numbers)}, {others}, COALESCE(
@@ -213,6 +233,21 @@ def _copy_calls(connection: Connection, source: int, target: int, numbers: Mappi
         WHERE arm = :source AND epoch IN (:repeats)
         AND EXISTS (SELECT 1 FROM replies WHERE arm = calls.arm AND position = calls.position AND epoch = calls.epoch)
         AND NOT EXISTS (SELECT 1 FROM calls WHERE arm = :target)
+    """
+    connection.execute(statement, source=source, target=target, repeats=list(numbers))
+
+
+def _copy_feature_rows(
+    connection: Connection, table: Table, source: int, target: int, numbers: Mapping[int, int]
+) -> None:
+    """Copy the rows of a feature about units with a reply, unless the copy has some."""
+    others = ", ".join(name for name in table.names if name not in ("arm", "epoch"))
+    statement = f"""
+        INSERT INTO {table.name} (arm, epoch, {others})
+        SELECT :target, {_renumber_sql(numbers)}, {others} FROM {table.name} AS source
+        WHERE arm = :source AND epoch IN (:repeats)
+        AND EXISTS (SELECT 1 FROM replies WHERE arm = source.arm AND position = source.position AND epoch = source.epoch)
+        AND NOT EXISTS (SELECT 1 FROM {table.name} WHERE arm = :target)
     """
     connection.execute(statement, source=source, target=target, repeats=list(numbers))
 

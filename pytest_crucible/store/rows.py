@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any
 
-from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Variant
+from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Unit, Variant
+from pytest_crucible.records.outcomes import FeatureRows
 from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
+from pytest_crucible.store import schema
+from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
     SHORTEST_REFERENCE,
     form_key,
@@ -20,6 +24,7 @@ from pytest_crucible.store.texts import (
     sample_texts,
     sanitize_text,
     text_form,
+    text_id,
 )
 
 MOST_FORMS = 100_000
@@ -33,9 +38,12 @@ StoredUnit = tuple[int, Outcome, Sample]
 class CallRows:
     """Turns the calls of units into rows of the tables `calls` and `messages`. It remembers which forms were written."""
 
-    def __init__(self, hide: Callable[[str], str], run: Callable[[], str]) -> None:
-        """`hide` redacts texts before they are stored; `run` returns the id of this run."""
-        self._hide = hide
+    def __init__(self, hide: Callable[[str], str], run: Callable[[], str], *, stores_texts: bool = True) -> None:
+        """`hide` redacts texts before they are stored; `run` returns the id of this run.
+
+        Without `stores_texts`, messages, replies and reasoning of calls are stored as their hashes alone (--crucible-trace=off).
+        """
+        self._hide, self._stores_texts = hide, stores_texts
         self._run = run
         self._forms: set[int] = set()
         self._answerers: dict[tuple[str, ...], list[str] | None] = {}
@@ -82,18 +90,18 @@ class CallRows:
             if len(self._forms) >= MOST_FORMS:
                 self._forms.clear()
             self._forms.add(key)
-            forms.append({"id": key, "body": pack_form(form)})
+            if self._stores_texts:
+                forms.append({"id": key, "body": pack_form(form)})
         return key
 
     def _reply(self, reply: Reply | None, scored: str | None) -> Row:
         """Return the columns about a reply. A text that the table `replies` has is not stored again."""
         if reply is None:
-            return dict.fromkeys(_OF_A_REPLY) | {"is_scored": False}
+            return {**dict.fromkeys(_OF_A_REPLY), **self._texts(None, ""), "is_scored": False}
         is_scored = reply.text == scored
         return {
-            "text": None if is_scored else self._text(reply.text),
+            **self._texts(None if is_scored else self._text(reply.text), reply.reasoning),
             "is_scored": is_scored,
-            "reasoning_id": self._text(reply.reasoning) if reply.reasoning else None,
             # In the text as it is stored, which may be shorter than the reply's: only where there is a block is it worth the time.
             "think": reasoning_length(self._text(reply.text)) if reasoning_length(reply.text) else None,
             "paid_by": reply.paid_by if reply.cached and reply.paid_by != self._run() else None,
@@ -101,6 +109,12 @@ class CallRows:
             "cached": reply.cached,
             "as_before": reply.as_before,
         }
+
+    def _texts(self, text: str | None, reasoning: str) -> Row:
+        """Return the columns with the texts of a reply, or with the hash of its text."""
+        if self._stores_texts:
+            return {"text": text, "reasoning_id": self._text(reasoning) if reasoning else None}
+        return {"text": None, "text_id": None if text is None else text_id(text), "reasoning_id": None}
 
     def _answerer(self, reply: Reply) -> list[str] | None:
         """Return what the server says of itself. Most replies have the same, so that it is redacted once."""
@@ -115,8 +129,8 @@ class CallRows:
         return sanitize_text(self._hide(text)) if text else ""
 
 
-_OF_A_REPLY = ("text", "reasoning_id", "think", "paid_by", "answered_by", "cached", "as_before")
-"""Columns of a call that are null where it has no reply, beside `is_scored`."""
+_OF_A_REPLY = ("think", "paid_by", "answered_by", "cached", "as_before")
+"""Columns of a call that are null where it has no reply, beside those of its texts."""
 
 
 class KnownTexts:
@@ -163,6 +177,26 @@ def call_form(call: ModelCall, texts: KnownTexts, system: str) -> str | None:
     return form_of(messages, texts.texts())
 
 
+FeatureUnit = tuple[int, Unit, FeatureRows]
+"""Key of the arm, unit, and the rows of features about it."""
+
+
+def feature_rows(units: Iterable[FeatureUnit], hide: Callable[[str], str]) -> dict[Table, list[Row]]:
+    """Return the redacted rows of features' tables about some units, by table. `hide` redacts texts."""
+    tables, rows = schema.unit_tables(), defaultdict[Table, list[Row]](list)
+
+    def clean(text: str) -> str:
+        return sanitize_text(hide(text))
+
+    for arm, unit, by_table in units:
+        place = {"arm": arm, "position": unit.position, "epoch": unit.repeat}
+        for name, many in by_table.items():
+            rows[tables[name]] += [
+                place | {column: redact(value, clean) for column, value in values.items()} for values in many
+            ]
+    return rows
+
+
 Redacted = dict[tuple[tuple[str, Any], ...], Any]
 AMOUNTS = ("input_tokens", "output_tokens", "first_token_s", "cost_usd")
 NOT_STORED = frozenset({"request.start", "sample.start", "sample.stop", "experiment.start", "experiment.stop"})
@@ -201,6 +235,8 @@ def _event_row(
         "at": event.at,
         "seconds": event.seconds,
         "error": None if error is None else sanitize_text(hide(str(error))),
+        "call": event.call or None,
+        "request": event.request or None,
     }
     for name in AMOUNTS:
         amount = row[name] = facts.pop(name, None)

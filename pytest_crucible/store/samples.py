@@ -270,6 +270,7 @@ def _calls(
     query = f"""
         SELECT
             calls.call, request, member, calls.messages, parameters, is_scored, reasoning, think, error, paid_by,
+            calls.text_id, cached, answered_by,
             {stored_text("calls")} AS text,
             {referred_text("calls.reasoning_id")} AS thoughts,
             messages.body,
@@ -293,20 +294,34 @@ def _of_unit(rows: Sequence[Row], sample: Mapping[str, Any]) -> Iterator[StoredC
     texts = sample_texts(sample["input"], sample["metadata"] or {})
     for row in rows:
         text = row["scored"] if row["is_scored"] else row["text"]
+        messages, is_known = _messages(row, sample["input"], texts)
         yield StoredCall(
             call=row["call"],
             request=row["request"],
             member=row["member"],
-            messages=sample["input"] if row["messages"] is None else messages_of(unpack_form(row["body"]), texts),
+            messages=messages,
             parameters=from_json(row["parameters"]),
             text=text,
             reasoning=_reasoning(row, text),
             think=row["think"] or 0,
             error=row["error"] or "",
             paid_by=row["paid_by"],
+            cached=None if row["cached"] is None else bool(row["cached"]),
+            answered_by=from_json(row["answered_by"]),
+            is_recorded=is_known and (text is not None or row["text_id"] is None),
         )
         if not row["member"] and text is not None and len(text) >= SHORTEST_REFERENCE:
             texts[f"r{row['call']}"] = text_form(text)
+
+
+def _messages(row: Row, input: Any, texts: Mapping[str, str]) -> tuple[Any, bool]:
+    """Return the messages of a call as they were sent, and True; None and False where they, or replies in them, are not stored."""
+    if row["messages"] is None:
+        return input, True
+    try:
+        return (None, False) if row["body"] is None else (messages_of(unpack_form(row["body"]), texts), True)
+    except KeyError:
+        return None, False
 
 
 def first_prompts(

@@ -32,6 +32,8 @@ runs = Table(
         Column("exit_status", "INTEGER"),
         # Everything else that the run depended on.
         Column("manifest", "JSON"),
+        # The store's format when the run was entered; of runs of formats before 11, the one that was upgraded.
+        Column("format", "INTEGER"),
     ),
 )
 
@@ -153,7 +155,7 @@ repeats = Table(
 )
 
 
-_UNIT_COLUMNS = (
+UNIT_COLUMNS = (
     Column("arm", "INTEGER", key=True, references="arms"),
     Column("position", "INTEGER", key=True),
     Column("epoch", "INTEGER", key=True),
@@ -173,7 +175,7 @@ texts = Table(
 replies = Table(
     "replies",
     (
-        *_UNIT_COLUMNS,
+        *UNIT_COLUMNS,
         # Null where `text_id` refers to it.
         Column("text", "TEXT"),
         Column("input_tokens", "INTEGER"),
@@ -204,7 +206,7 @@ messages = Table(
 calls = Table(
     "calls",
     (
-        *_UNIT_COLUMNS,
+        *UNIT_COLUMNS,
         # From 1, in the order of sending.
         Column("call", "INTEGER", key=True),
         # The member of an ensemble; empty for the arm's own reply.
@@ -241,7 +243,7 @@ calls = Table(
 observations = Table(
     "observations",
     (
-        *_UNIT_COLUMNS,
+        *UNIT_COLUMNS,
         Column("metric", "VARCHAR(200)", key=True),
         # Null: the metric does not apply.
         Column("value", "FLOAT"),
@@ -255,7 +257,7 @@ observations = Table(
 lost = Table(
     "lost",
     (
-        *_UNIT_COLUMNS,
+        *UNIT_COLUMNS,
         # Empty: the whole reply.
         Column("metric", "VARCHAR(200)", key=True),
         Column("reason", "VARCHAR(16)", required=True),
@@ -324,6 +326,9 @@ events = Table(
         Column("cost_usd", "FLOAT"),
         # All other facts; null without any.
         Column("facts", "JSON"),
+        # The call of the unit, as in `calls`, and the request of this call or of its member; null for events of none.
+        Column("call", "INTEGER"),
+        Column("request", "INTEGER"),
     ),
     indexes=(("ix_events_run", "run"),),
 )
@@ -379,6 +384,7 @@ ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
     ((variants, "name"), (variants, "sha256"), twins),
     (store_key, (tags, "why")),
     ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
+    ((events, "call"), (events, "request"), (runs, "format")),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 
@@ -402,3 +408,9 @@ def all_tables() -> Mapping[str, Table]:
 def feature_tables() -> list[Table]:
     """Return the tables of features."""
     return [table for _, table in load_rows("store_tables")]
+
+
+def unit_tables() -> dict[str, Table]:
+    """Return the tables of features whose rows are about units, by name: `Outcome.feature_rows` has theirs."""
+    unit = tuple(column.name for column in UNIT_COLUMNS)
+    return {table.name: table for table in feature_tables() if table.key[: len(unit)] == unit}

@@ -24,11 +24,13 @@ class CallReader:
         self._hide = hide
         self.own = [own_settings(arm, hide) for arm in arms]
         """The parameters of each arm's adapter, as canonical JSON."""
+        self._unchanged = [SentCalls(None, (settings,)) for settings in self.own]
+        """By arm: the call that most tests send, of the sample's input at the adapter's parameters."""
         self._known: dict[str, str] = {}
 
     def read(self, outcome: Outcome, *, with_messages: bool = True) -> SentCalls | None:
         """Return the calls of an outcome; None if it has sent nothing."""
-        own, sample = self.own[outcome.unit.arm], outcome.sample
+        arm, sample = outcome.unit.arm, outcome.sample
         calls = [call for call in outcome.calls if not call.judge]
         if not calls or sample is None:
             return None
@@ -36,11 +38,10 @@ class CallReader:
         key = None
         if with_messages and (first.text is not sample.input or first.system):
             key = first.form_key = self.messages(first, sample, first.system)
-        # As dict.fromkeys, for the usual single call.
-        settings = (
-            {self._settings(call, own): None for call in calls} if len(calls) > 1 else (self._settings(first, own),)
-        )
-        return SentCalls(key, tuple(settings))
+        if key is None and len(calls) == 1 and not first.settings:
+            return self._unchanged[arm]
+        own = self.own[arm]
+        return SentCalls(key, tuple(dict.fromkeys(self._settings(call, own) for call in calls)))
 
     def messages(self, call: ModelCall, sample: Sample, system: str) -> int | None:
         """Return the key of a call's messages as they would be stored after a system prompt."""

@@ -27,14 +27,15 @@ from pytest_crucible.store.table import Table
 
 Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 """A table, whether rows replace those with the same key, and the rows."""
-_TABLES = {
-    table.name: table
-    for table in (
+
+
+def _written_tables() -> dict[str, Table]:
+    """Return the tables that a writer writes, and no other, by name."""
+    tables = (
         *(schema.texts, schema.replies, schema.messages, schema.calls, schema.observations, schema.lost),
         *(schema.events, schema.reply_cache, schema.known_adapters),
     )
-}
-"""The tables that a writer writes, and no other."""
+    return {**{table.name: table for table in tables}, **schema.unit_tables()}
 
 
 def write_spill_file(location: str, key: bytes, run: str, rows: Iterable[Rows]) -> Path | None:
@@ -69,9 +70,9 @@ def _take(database: Database, key: bytes, location: str, path: Path, original: P
     try:
         with explain_errors(redact_location(location)), database.begin() as connection:
             head, *lines = _read_signed(path, key)
-            is_ours = _knows(connection, json.loads(head)["run"])
+            is_ours, tables = _knows(connection, json.loads(head)["run"]), _written_tables()
             for name, overwrite, many in map(json.loads, lines) if is_ours else ():
-                if (table := _TABLES.get(name)) is None:
+                if (table := tables.get(name)) is None:
                     raise ValueError(f"table {name!r} is not one that waits in files")
                 connection.insert(table, [_with_bytes(table, row) for row in many], over=overwrite)
     except BaseException as error:

@@ -15,11 +15,12 @@ from typing import Any
 
 from pytest_crucible.records import Emit, Event, Lost, Observation, Outcome
 from pytest_crucible.records.errors import StoreError
+from pytest_crucible.records.outcomes import copy_rows
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, Database
 from pytest_crucible.store.opening import explain_errors
-from pytest_crucible.store.rows import NOT_STORED, CallRows, StoredUnit, event_rows
+from pytest_crucible.store.rows import NOT_STORED, CallRows, FeatureUnit, StoredUnit, event_rows, feature_rows
 from pytest_crucible.store.spill_file import Rows
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import refer_to_texts, sanitize_text
@@ -51,6 +52,8 @@ class _Batch:
     """With the run of each. The thread turns them into rows, so that the sampling loop does not wait for it."""
     calls: list[StoredUnit] = field(default_factory=list)
     """Units with the calls that they made, likewise."""
+    feature_rows: list[FeatureUnit] = field(default_factory=list)
+    """Units with the rows of features about them, likewise."""
     removed: list[Row] = field(default_factory=list)
     """Places of copied units, whose rows are deleted before others are written."""
     count: int = 0
@@ -86,15 +89,19 @@ class Writer:
         run: Callable[[], str] = str,
         hide_id: Callable[[str], str] = str,
         written: WrittenRows | None = None,
+        *,
+        stores_texts: bool = True,
     ) -> None:
         """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run.
 
-        `written` receives the rows that are committed.
+        `written` receives the rows that are committed; `stores_texts` is that of `CallRows`; without it no rows of
+        features about units are stored either.
         """
         self._database = database
         self._hide, self._hide_id = hide, hide_id
         self._keep = keep
-        self._calls = CallRows(hide, run)
+        self._calls = CallRows(hide, run, stores_texts=stores_texts)
+        self._stores_texts = stores_texts
         self._location = location
         self._written = written or WrittenRows()
         self._waiting, self._in_hand = _Batch(), _Batch()
@@ -125,6 +132,8 @@ class Writer:
             # Its messages refer to the sample.
             if outcome.calls and outcome.sample is not None:
                 self._waiting.calls.append((arm, outcome, outcome.sample))
+            if outcome.feature_rows and self._stores_texts:
+                self._waiting.feature_rows.append((arm, outcome.unit, copy_rows(outcome.feature_rows)))
             self._count_added(1 + len(observations))
         self._raise_failure()
 
@@ -239,6 +248,8 @@ class Writer:
             batch.rows[schema.events] = event_rows(batch.events, self._hide, self._hide_id)
         if batch.calls:
             batch.rows[schema.calls], batch.rows[schema.messages] = self._calls.rows(batch.calls)
+        if batch.feature_rows:
+            batch.rows.update(feature_rows(batch.feature_rows, self._hide))
 
     def _left(self, batch: _Batch, error: Exception) -> str:
         """Return where the rows are now. Rows that any database would refuse are not kept: the next run could not enter them."""
@@ -272,16 +283,19 @@ def _write(database: Database, batch: _Batch) -> bool:
 
 def _remove_units(connection: Connection, units: list[Row]) -> None:
     """Delete all rows of some units, and count them no longer as copied."""
-    for table in (schema.replies, schema.observations, schema.lost, schema.calls):
-        of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
-        connection.execute_many(f"DELETE FROM {table.name} WHERE {of_unit}", units)
+    of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
     count_one_less = """
         UPDATE arms SET
             reused_answers = reused_answers - 1,
             reused_from = CASE WHEN reused_answers > 1 THEN reused_from END
         WHERE id = :arm
     """
-    connection.execute_many(count_one_less, units)
+    for unit in units:
+        for table in (schema.replies, schema.observations, schema.lost, schema.calls, *schema.unit_tables().values()):
+            with connection.changing(table, of_unit, **unit):
+                connection.execute(f"DELETE FROM {table.name} WHERE {of_unit}", **unit)
+        with connection.changing(schema.arms, "id = :arm", arm=unit["arm"]):
+            connection.execute(count_one_less, arm=unit["arm"])
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:

@@ -313,5 +313,5 @@ class Limited(Wrapper):
         waited = asyncio.get_running_loop().time() - started
         self._limiter.record_wait(waited)
         if waited > NOTICED_S:
-            self._emit(Event.about("limiter.wait", request, seconds=waited))
+            self._emit(Event.about("limiter.wait", request, number=request.sent.count + 1, seconds=waited))
         return permit

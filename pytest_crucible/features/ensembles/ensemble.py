@@ -29,6 +29,7 @@ from pytest_crucible.metrics.normalisers import NORMALISERS, Normaliser
 from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, Spent, Uncached, describe_type
 from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.outcomes import SentRequests
 
 
 class Ensemble:
@@ -273,7 +274,9 @@ class Poll:
         self.queried.add(position)
         # The request's parameters win: they are what the test asks for.
         parameters = {**member.parameters, **self.request.parameters}
-        request = replace(self.request, parameters=parameters, member=member.name, open_stream=None)
+        request = replace(
+            self.request, parameters=parameters, member=member.name, open_stream=None, sent=SentRequests()
+        )
         started = loop.time()
         try:
             reply = await member.backend.generate(request)

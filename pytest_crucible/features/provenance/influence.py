@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.analyse.scores import Flags, Floats
+from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.analyse.statistics import prepare, row_of
 from pytest_crucible.features.provenance.fragility import is_counted, movable_answers, undefined_reason
 from pytest_crucible.features.provenance.verdict_facts import Influence, SampleWeight

@@ -213,7 +213,7 @@ class Searching:
         async def query(text: str) -> float | None:
             nonlocal number
             number += 1
-            trial = Outcome(outcome.unit)
+            trial = Outcome(outcome.unit, is_trial=True)
             sent = replace(sample, input=with_text(sample.input, text))
             await call.run(trial, sent, f"query {number}")
             _raise_cut_short(trial)
@@ -299,7 +299,7 @@ class Certifying:
         text, trials = find_text(sample.input) or "", []
 
         async def reply_to(number: int) -> Outcome:
-            trial = Outcome(outcome.unit)
+            trial = Outcome(outcome.unit, is_trial=True)
             shortened = delete_words(text, self.draw.rng(sample.id, number), self.smoothing.noise)
             sent = replace(sample, input=with_text(sample.input, shortened))
             await call.run(trial, sent, f"deletion {number}")

@@ -162,22 +162,33 @@ def equal_texts_by_chance(inputs: CheckInputs, columns: ArmColumns, agreement: A
     long_texts = inputs.section.stored.long_texts(
         {key for k in positions if isinstance(key := agreement.equal[k], bytes)}
     )
-    replies = [text_of(agreement.equal[k], long_texts) for k in positions]
-    words = sum(count_free_words(replies, list(_sources(inputs, columns, positions))))
+    replies = {k: text_of(agreement.equal[k], long_texts) for k in positions}
+    words = sum(count_free_words(list(replies.values()), list(_sources(inputs, columns, replies))))
     return math.exp(-WORD_DIFFERS * words)
 
 
-def _sources(inputs: CheckInputs, columns: ArmColumns, positions: Sequence[int]) -> Iterator[str]:
-    """Yield all that a good reply may copy: the sample with its expected value, and the first and last prompt about it."""
+def _sources(inputs: CheckInputs, columns: ArmColumns, replies: Mapping[int, str]) -> Iterator[str]:
+    """Yield all that a good reply may copy: the sample with its expected value, and the first and last prompt about it.
+
+    `replies` are by position.
+    """
+    positions = list(replies)
     stored, calls, chosen = inputs.section.stored, columns.calls, frozenset(positions)
     rows = [row for row in columns.own_calls if calls.repeats[row] == 0 and calls.positions[row] in chosen]
     # The last prompt may refer to replies, and is left out then; documents are often in the first.
     prompts = [
         stored.first_prompts({calls.positions[row]: calls.forms[row] for row in of}) for of in (rows[::-1], rows)
     ]
-    samples = stored.samples(positions)
+    samples, rewritten = (
+        stored.samples(positions),
+        {calls.positions[row] for row in rows if calls.forms[row] is not None},
+    )
     for k in positions:
         sample = samples.get(k)
+        # Of a prompt that is not stored (--crucible-trace=off) any word may come: none is free.
+        if k in rewritten and not any(k in of for of in prompts):
+            yield replies[k]
+            continue
         fields = () if sample is None else (sample.input, sample.expected, sample.metadata)
         yield " ".join(_texts([fields, *(of[k][0] for of in prompts if k in of)]))
 

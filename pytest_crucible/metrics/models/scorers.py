@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextvars import ContextVar
+from contextvars import ContextVar, Token
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pytest_crucible.records import JUDGE, ModelCall, Reply, Request
 from pytest_crucible.records.errors import BackendError
+from pytest_crucible.records.outcomes import FeatureRows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -69,6 +70,10 @@ class ScoredReply(NamedTuple):
     """The variant that the reply is to; empty for the original sample."""
     client: Any = None
     """The SDK's SamplingClient of the arm, for metrics that measure the model itself; None if it is not a Tinker model."""
+    feature_rows: FeatureRows | None = None
+    """Receives rows of features' tables, which are stored with the reply."""
+    arm: str = ""
+    """The arm that has replied; empty where the requests are not stored."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable
@@ -81,9 +86,21 @@ def set_current_reply(
     calls: list[ModelCall] | None = None,
     variant: str = "",
     client: Any = None,
+    feature_rows: FeatureRows | None = None,
+    arm: str = "",
 ) -> None:
-    """Set the sample and repeat whose reply this task scores from now on, and the list that its requests are added to."""
-    _CURRENT.set(ScoredReply(experiment, sample, repeat, calls, variant, client))
+    """Set the sample and repeat whose reply this task scores from now on, and what its requests and rows are added to."""
+    set_scored_reply(ScoredReply(experiment, sample, repeat, calls, variant, client, feature_rows, arm))
+
+
+def set_scored_reply(reply: ScoredReply) -> Token[ScoredReply]:
+    """Set the reply to which this task or thread belongs from now on; return the token that `reset_scored_reply` takes."""
+    return _CURRENT.set(reply)
+
+
+def reset_scored_reply(token: Token[ScoredReply]) -> None:
+    """Set the reply to which this task or thread belonged before."""
+    _CURRENT.reset(token)
 
 
 def current_reply() -> ScoredReply:
@@ -152,6 +169,9 @@ class Judge:
             experiment=target.experiment,
             arm=self._arm,
             call=vote,
+            # The call that is recorded next.
+            unit_call=len(target.calls) + 1 if target.arm and target.calls is not None else 0,
+            scored_arm=target.arm,
         )
 
     def _record(self, request: Request) -> ModelCall:

@@ -4,7 +4,7 @@ The interval of a mean with several independent sources of random variation, by 
 Half-width^2 = sum of (t_i se_i)^2, with the t quantile of each source's own degrees of freedom (Banerjee 1960, Sankhya
 22:357; 1961, Sankhya A 23:359). Its error rate is at most alpha for any sizes of the sources, since the distribution
 function of a squared normal variable is concave. Satterthwaite's degrees of freedom for the sum reach 7.9 % at a nominal
-5 %, and 2.8 % at 0.5 %, where a source has three levels (docs/decisions/0021 has the table).
+5 %, and 2.8 % at 0.5 %, where a source has three levels (docs/decisions/0021).
 
 One-sided bounds of a mean over random factors whose levels need not be normal: Gaffke's bound for each factor.
 A prompt in ten that breaks is not seen among three, and a t quantile does not count it: with 3 to 10 levels such bounds err in

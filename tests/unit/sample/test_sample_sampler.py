@@ -37,6 +37,7 @@ def test_a_request_has_its_sample_repeat_and_arm():
         parameters=ARM.parameters,
         experiment="test_sums.py::test_sums",
         arm=ARM.name,
+        unit_call=1,
     )
 
 

@@ -1,0 +1,1 @@
+"""Files of graphs and timelines, each format by the ending of its name."""

@@ -1,0 +1,88 @@
+"""The lines of `crucible trace`: each timeline below its heading, its steps numbered, with their times and texts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible.features.provenance.step_texts import step_texts
+from pytest_crucible.features.provenance.timeline import Step, Timeline
+from pytest_crucible.features.provenance.timeline_text import (
+    CALLS,
+    find_start,
+    heading,
+    step_text,
+    time_text,
+)
+from pytest_crucible.report.printable import printable, printable_cell
+from pytest_crucible.stats.number_format import quantity
+
+_NUMBER, _TIME, _NAME = 3, 10, 10
+_INDENT = " " * (_NUMBER + 2 + _TIME + 2)
+# Characters of a text that are shown where the terminal is narrow.
+_SHORTEST = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TextLayout:
+    """The room for texts on the terminal."""
+
+    width: int
+    """Columns of the terminal."""
+    is_whole: bool = False
+    """Whether texts are shown whole, on as many lines as they have."""
+
+
+def trace_lines(timelines: Sequence[Timeline], layout: TextLayout) -> Iterator[str]:
+    """Yield the lines of timelines, with an empty one between them."""
+    for place, timeline in enumerate(timelines):
+        yield from ([""] if place else [])
+        yield heading(timeline)
+        yield from filter(None, [timeline.unknown])
+        yield from _step_lines(timeline, layout)
+
+
+def _step_lines(timeline: Timeline, layout: TextLayout) -> Iterator[str]:
+    start = find_start(timeline.steps)
+    call: int | None = None
+    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline), strict=True), start=1):
+        yield f"{number:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {_title(step, call)}"
+        call = step.call
+        for name, value in texts:
+            yield from _text_lines(name, value, layout)
+
+
+def _title(step: Step, call: int | None) -> str:
+    """Return a step's title; of one within a call with the call, where the line above belongs to another."""
+    title = printable_cell(step_text(step))
+    if step.call is None or step.kind in CALLS:
+        return title
+    return f"  {title}" + ("" if step.call == call else f" (call {step.call})")
+
+
+def _text_lines(name: str, value: Any, layout: TextLayout) -> Iterator[str]:
+    """Yield a text behind its name: whole, or one line of it with its length."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    head = f"{_INDENT}{printable_cell(name):<{_NAME}} "
+    if layout.is_whole:
+        first, *more = text.splitlines() or [""]
+        yield f"{head}{first}"
+        yield from (f"{' ' * len(head)}{line}" for line in more)
+    else:
+        yield f"{head}{_cut(text, max(_SHORTEST, layout.width - len(head)))}"
+
+
+def _cut(text: str, room: int) -> str:
+    """Return a text on one line, cut with its length where it is longer than `room`.
+
+    >>> _cut("one\\ntwo", 20), _cut("a" * 100, 40)
+    ('one two', 'aaaaaaaaaaaaaaaaaaaaaa... (100 characters)')
+    """
+    # No more than a few lines of a text of 1 MB are read.
+    line = printable(" ".join(text[: 4 * room].split()), 5 * room)
+    if len(line) <= room and len(text) <= 4 * room:
+        return line
+    length = f"... ({quantity(len(text), 'character')})"
+    return f"{line[: room - len(length)]}{length}"

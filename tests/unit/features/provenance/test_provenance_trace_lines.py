@@ -1,0 +1,82 @@
+"""The lines of `crucible trace`."""
+
+from __future__ import annotations
+
+from timeline_builders import QUESTION, SYSTEM, a_call, a_decision, a_long_story, a_timeline
+
+from pytest_crucible.features.provenance.timeline import Step
+from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
+
+WIDE = TextLayout(width=100)
+
+
+def test_a_reply_is_followed_from_its_call_to_its_score():
+    assert list(trace_lines([a_long_story()], WIDE)) == [
+        "test_qa, sample q17, v2",
+        "  1              call 1: 2 messages",
+        "                 system     You are a calculator.",
+        "                 user       What is 1 + 1?",
+        "                 parameters temperature=0.7",
+        "  2    +0.250 s    waited 0.25 s for its turn",
+        "  3    +0.750 s    request: 429 after 0.5 s",
+        "  4    +0.750 s    sent again in 1 s, after 429",
+        "  5    +2.000 s    request: stop after 0.25 s",
+        "                 reply      2",
+        "  6              decision: binary search",
+        "  7              says: decision: I am sure",
+        "  8              exact_match = True",
+        "  9              f1 = 0.5",
+        " 10              answered",
+    ]
+
+
+def test_long_texts_are_cut_with_their_length_and_shown_whole_if_asked():
+    timeline = a_timeline(a_call("one\ntwo " + "x" * 500, prompt=(QUESTION,)))
+
+    cut = list(trace_lines([timeline], WIDE))
+    whole = list(trace_lines([timeline], TextLayout(width=100, is_whole=True)))
+
+    assert cut[-1].startswith("                 reply      one two xxx")
+    assert cut[-1].endswith("x... (508 characters)")
+    assert len(cut[-1]) == 100
+    assert whole[-2:] == ["                 reply      one", f"{' ' * 28}two {'x' * 500}"]
+
+
+def test_messages_that_were_sent_before_are_counted():
+    reply = {"role": "assistant", "content": "2"}
+    second = a_call("3", call=2, prompt=(SYSTEM, QUESTION, reply, {"role": "user", "content": "Sure?"}))
+
+    lines = list(trace_lines([a_timeline(a_call(), second)], WIDE))
+
+    assert [line.strip() for line in lines[-6:]] == [
+        "2              call 2: 4 messages",
+        "(2 messages as before)",
+        "assistant  2",
+        "user       Sure?",
+        "parameters temperature=0.7",
+        "reply      3",
+    ]
+
+
+def test_steps_of_calls_at_one_time_name_their_call():
+    steps = [a_call(), a_call(call=2)]
+    steps += [Step(kind="request", title=f"request {call}", call=call) for call in (1, 2, 2)]
+
+    lines = [line for line in trace_lines([a_timeline(*steps)], WIDE) if "request" in line]
+
+    assert [line.partition("request")[2] for line in lines] == [" 1 (call 1)", " 2 (call 2)", " 2"]
+
+
+def test_an_unknown_reply_shows_why_and_the_text_that_was_scored():
+    end = Step(kind="end", title="answered", facts={"reply": "4"})
+    timeline = a_timeline(end, repeat=1, unknown="run 3f2a was imported from Inspect: its calls are unknown")
+
+    assert list(trace_lines([timeline, a_timeline(a_decision("x"))], WIDE)) == [
+        "test_qa, sample q17, v2, repeat 2",
+        "run 3f2a was imported from Inspect: its calls are unknown",
+        "  1              answered",
+        "                 scored     4",
+        "",
+        "test_qa, sample q17, v2",
+        "  1              decision: x",
+    ]
