@@ -308,14 +308,19 @@ def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
 
 def render_view(view: View) -> str:
     """Return a page of a view that belongs to no run."""
-    style = (HERE / "page.css").read_text(encoding="utf-8")
-    template = _environment().get_template("view.html.j2")
-    return template.render(view=view, style=Markup(style), style_hash=_hash(style), marks=MARKS, many=False)
+    return render_page(HERE / "view.html.j2", view=view, marks=MARKS, many=False)
 
 
-def _environment() -> Environment:
+def render_page(template: Path, *, more_style: str = "", **values: Any) -> str:
+    """Return a page of a template with the style of reports, and more. The template may use those of reports."""
+    style = (HERE / "page.css").read_text(encoding="utf-8") + more_style
+    page = _environment(template.parent).get_template(template.name)
+    return page.render(style=Markup(style), style_hash=_hash(style), **values)
+
+
+def _environment(folder: Path = HERE) -> Environment:
     environment = Environment(
-        loader=FileSystemLoader(HERE),
+        loader=FileSystemLoader([folder, HERE]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -108,13 +108,13 @@ def _excerpts(run: Run) -> Iterator[tuple[str, list[str]]]:
         for title, excerpt in section_excerpts(analysis):
             head = f"{owner}{code(printable(excerpt.sample, AN_ID))}: {plain(excerpt.reason)}"
             texts = (("question", excerpt.input), ("expected", excerpt.expected), ("reply", excerpt.text))
-            quoted = [line for name, text in texts if text or name == "reply" for line in _named_text(name, text)]
+            quoted = [line for name, text in texts if text or name == "reply" for line in quoted_text(name, text)]
             yield title, [head, "", *quoted]
 
 
-def _named_text(name: str, text: str) -> Iterator[str]:
+def quoted_text(name: str, text: str, most: int = A_REPLY) -> Iterator[str]:
     """Yield a text as a code block below its name, in a fence that nothing in the text can close."""
-    block = printable(text, A_REPLY)
+    block = printable(text, most)
     fence = "`" * (1 + max((len(ticks) for ticks in re.findall("`+", block)), default=2))
     yield from (f"{name}:", "", f"{fence}text", block, fence, "")
 

@@ -283,16 +283,19 @@ def _write(database: Database, batch: _Batch) -> bool:
 
 def _remove_units(connection: Connection, units: list[Row]) -> None:
     """Delete all rows of some units, and count them no longer as copied."""
-    for table in (schema.replies, schema.observations, schema.lost, schema.calls, *schema.unit_tables().values()):
-        of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
-        connection.execute_many(f"DELETE FROM {table.name} WHERE {of_unit}", units)
+    of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
     count_one_less = """
         UPDATE arms SET
             reused_answers = reused_answers - 1,
             reused_from = CASE WHEN reused_answers > 1 THEN reused_from END
         WHERE id = :arm
     """
-    connection.execute_many(count_one_less, units)
+    for unit in units:
+        for table in (schema.replies, schema.observations, schema.lost, schema.calls, *schema.unit_tables().values()):
+            with connection.changing(table, of_unit, **unit):
+                connection.execute(f"DELETE FROM {table.name} WHERE {of_unit}", **unit)
+        with connection.changing(schema.arms, "id = :arm", arm=unit["arm"]):
+            connection.execute(count_one_less, arm=unit["arm"])
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:

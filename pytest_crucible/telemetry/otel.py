@@ -1,13 +1,10 @@
 """OpenTelemetry, as the user has configured it: neither a provider nor an exporter is ours.
 
-Names follow the semantic conventions for generative AI; names that the conventions lack begin with `crucible.`.
-https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-spans/
 https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-metrics/
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar, Token
 from dataclasses import dataclass, field
@@ -16,6 +13,13 @@ from typing import Any
 
 from pytest_crucible.records import Event
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.telemetry.attributes import (
+    SCOPE,
+    flatten,
+    request_attributes,
+    response_attributes,
+    unit_attributes,
+)
 from pytest_crucible.telemetry.listeners import redact_event
 
 try:
@@ -26,86 +30,6 @@ except ModuleNotFoundError as error:
     raise SpecError(
         'crucible_otel needs OpenTelemetry, which is not installed: pip install "pytest-crucible[otel]"'
     ) from error
-
-OPERATION = "chat"
-_PARAMETERS = {
-    "temperature": "gen_ai.request.temperature",
-    "top_p": "gen_ai.request.top_p",
-    "top_k": "gen_ai.request.top_k",
-    "max_tokens": "gen_ai.request.max_tokens",
-    "seed": "gen_ai.request.seed",
-    "stop": "gen_ai.request.stop_sequences",
-    "n": "gen_ai.request.choice.count",
-    "frequency_penalty": "gen_ai.request.frequency_penalty",
-    "presence_penalty": "gen_ai.request.presence_penalty",
-}
-_RESPONSE = {
-    "model": "gen_ai.response.model",
-    "input_tokens": "gen_ai.usage.input_tokens",
-    "output_tokens": "gen_ai.usage.output_tokens",
-    "first_token_s": "gen_ai.response.time_to_first_chunk",
-    "cost_usd": "crucible.cost_usd",
-}
-
-
-def unit_attributes(event: Event) -> dict[str, str | int]:
-    return {
-        "crucible.experiment": event.experiment,
-        "crucible.arm": event.arm,
-        "crucible.sample": event.sample,
-        "crucible.repeat": event.repeat,
-    }
-
-
-def request_attributes(event: Event) -> dict[str, Any]:
-    """Return the attributes of an arm's requests, from the facts of a `sample.start` event: `adapter` and `parameters`.
-
-    >>> start = Event(name="sample.start", at=0.0, arm="v2", facts={"adapter": "openai:v2", "parameters": {"top_p": 0.9}})
-    >>> sorted(request_attributes(start).items())[1:]
-    [('gen_ai.provider.name', 'openai'), ('gen_ai.request.model', 'v2'), ('gen_ai.request.top_p', 0.9)]
-    """
-    provider, _, name = str(event.facts.get("adapter", "")).partition(":")
-    parameters = event.facts.get("parameters") or {}
-    sampling = {_PARAMETERS[key]: value for key, value in parameters.items() if key in _PARAMETERS}
-    return {
-        "gen_ai.operation.name": OPERATION,
-        "gen_ai.provider.name": provider or "unknown",
-        "gen_ai.request.model": name or event.arm,
-        **flatten(sampling),
-    }
-
-
-def response_attributes(event: Event) -> dict[str, Any]:
-    """Return the attributes of a reply, from the facts of a `request.stop` event.
-
-    >>> response_attributes(Event(name="request.stop", at=0.0, facts={"finish": "stop", "output_tokens": 3}))
-    {'gen_ai.usage.output_tokens': 3, 'gen_ai.response.finish_reasons': ('stop',)}
-    """
-    facts = event.facts
-    attributes = {name: facts[key] for key, name in _RESPONSE.items() if facts.get(key) not in (None, "")}
-    if facts.get("finish"):
-        attributes["gen_ai.response.finish_reasons"] = (str(facts["finish"]),)
-    if facts.get("error") is not None:
-        attributes["error.type"] = str(facts["error"])
-    return attributes
-
-
-def flatten(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return facts as attributes: None is left out, and values that an attribute cannot hold become JSON.
-
-    >>> flatten({"a": 1, "b": None, "c": ["x", "y"], "d": {"e": 2}})
-    {'a': 1, 'c': ('x', 'y'), 'd': '{"e": 2}'}
-    """
-    return {name: _value(value) for name, value in facts.items() if value is not None}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, bool | int | float | str):
-        return value
-    if isinstance(value, list | tuple) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    return json.dumps(value, default=repr)
-
 
 # The bucket boundaries that the conventions recommend, for seconds and for tokens.
 _SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
@@ -297,9 +221,6 @@ def _nanoseconds(event: Event) -> int:
     return round(event.at * 1e9)
 
 
-NAME = "pytest_crucible"
-
-
 class OpenTelemetry:
     """A listener that creates spans and metrics of a run."""
 
@@ -313,8 +234,8 @@ class OpenTelemetry:
             )
         self._hide = hide
         own = version("pytest-crucible")
-        self._spans = Spans(run, trace.get_tracer(NAME, own))
-        self._instruments = Instruments(metrics.get_meter(NAME, own))
+        self._spans = Spans(run, trace.get_tracer(SCOPE, own))
+        self._instruments = Instruments(metrics.get_meter(SCOPE, own))
 
     def __call__(self, event: Event) -> None:
         event = redact_event(event, self._hide)

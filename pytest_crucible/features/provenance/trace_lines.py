@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from pytest_crucible.features.provenance.step_texts import step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import (
     CALLS,
-    call_ends,
     find_start,
     heading,
     step_text,
@@ -45,21 +45,13 @@ def trace_lines(timelines: Sequence[Timeline], layout: TextLayout) -> Iterator[s
 
 
 def _step_lines(timeline: Timeline, layout: TextLayout) -> Iterator[str]:
-    start, ends = find_start(timeline.steps), call_ends(timeline.steps)
-    before: list[Any] = []
+    start = find_start(timeline.steps)
     call: int | None = None
-    for place, step in enumerate(timeline.steps):
-        yield f"{place + 1:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {_title(step, call)}"
+    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline), strict=True), start=1):
+        yield f"{number:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {_title(step, call)}"
         call = step.call
-        if step.kind in CALLS:
-            messages = _as_messages(step.facts.get("prompt"))
-            yield from _prompt_lines(messages, before, layout)
-            before = messages if step.kind == "call" else before
-            parameters = {**timeline.parameters, **(step.facts.get("parameters") or {})}
-            yield from _named_text("parameters", _pairs(parameters), layout)
-        if place in ends:
-            yield from _reply_lines(ends[place], layout)
-    yield from _scored_reply(timeline.steps, layout)
+        for name, value in texts:
+            yield from _text_lines(name, value, layout)
 
 
 def _title(step: Step, call: int | None) -> str:
@@ -70,52 +62,10 @@ def _title(step: Step, call: int | None) -> str:
     return f"  {title}" + ("" if step.call == call else f" (call {step.call})")
 
 
-def _pairs(parameters: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in parameters.items())
-
-
-def _as_messages(prompt: Any) -> list[Any]:
-    if isinstance(prompt, list) and all(isinstance(message, Mapping) for message in prompt):
-        return prompt
-    return [] if prompt is None else [{"role": "prompt", "content": prompt}]
-
-
-def _prompt_lines(messages: Sequence[Any], before: Sequence[Any], layout: TextLayout) -> Iterator[str]:
-    """Yield the messages that were not sent before: each call sends the whole conversation again."""
-    repeated = len(before) if before and messages[: len(before)] == before else 0
-    if repeated:
-        yield from _named_text("", f"({quantity(repeated, 'message')} as before)", layout)
-    for message in messages[repeated:]:
-        rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-        content = message.get("content")
-        if content is not None or not rest:
-            yield from _named_text(str(message.get("role", "message")), content, layout)
-        if rest:
-            yield from _named_text("", rest, layout)
-
-
-def _reply_lines(call: Step, layout: TextLayout) -> Iterator[str]:
-    yield from _named_text("reasoning", call.facts.get("reasoning") or "", layout)
-    if call.facts.get("reply") is None:
-        yield from _named_text("no reply", call.facts.get("error") or "", layout)
-    else:
-        yield from _named_text("reply", call.facts["reply"] or "(empty)", layout)
-
-
-def _scored_reply(steps: Sequence[Step], layout: TextLayout) -> Iterator[str]:
-    """Yield the text that was scored, where it is the reply of no call: one that the test made, or of an unknown call."""
-    replies = [step.facts.get("reply") for step in steps if step.kind in CALLS]
-    for step in steps:
-        if step.kind == "end" and step.facts.get("reply") and step.facts["reply"] not in replies:
-            yield from _named_text("scored", step.facts["reply"], layout)
-
-
-def _named_text(name: str, value: Any, layout: TextLayout) -> Iterator[str]:
-    """Yield a text behind its name: whole, or one line of it with its length. Nothing for an empty text."""
+def _text_lines(name: str, value: Any, layout: TextLayout) -> Iterator[str]:
+    """Yield a text behind its name: whole, or one line of it with its length."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     head = f"{_INDENT}{printable_cell(name):<{_NAME}} "
-    if not text:
-        return
     if layout.is_whole:
         first, *more = text.splitlines() or [""]
         yield f"{head}{first}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -9,12 +10,13 @@ from typing import Any
 
 import click
 
-from pytest_crucible.exports import write_csv, write_jsonl
+from pytest_crucible.exports import escape_surrogates, write_csv, write_jsonl
 from pytest_crucible.features.provenance.exports.rows import graph_rows, step_rows
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.records import ExportTable
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.runs.report_files import write_whole
@@ -23,22 +25,27 @@ Render = Callable[[Any, str], str | bytes]
 """Returns the content of a file from a graph or timelines, and the style of a diagram."""
 STYLES = ("flowchart", "sequence", "timeline", "graph")
 MERMAID = ".mmd"
+_FOLDER = "pytest_crucible.features.provenance.exports"
 
 
-# The formats are imported for the files that are written: a command without `-o` needs none.
-def _draw_graph(graph: Graph, style: str) -> str:
-    from pytest_crucible.features.provenance.exports.mermaid_graphs import draw_graph
-
-    return draw_graph(graph, style)
+def _diagram(reference: str) -> Render:
+    return lambda content, style: load_object(f"{_FOLDER}.{reference}")(content, style)
 
 
-def _draw_timelines(timelines: Sequence[Timeline], style: str) -> str:
-    from pytest_crucible.features.provenance.exports.mermaid_timelines import draw_timelines
-
-    return draw_timelines(timelines, style)
+def _page(reference: str) -> Render:
+    return lambda content, style: load_object(f"{_FOLDER}.{reference}")(content)
 
 
-def _as_rows(to_table: Callable[[Any], ExportTable], write: Callable[[ExportTable, Any], int]) -> Render:
+def _document(reference: str) -> Render:
+    def render(content: Any, style: str) -> str:
+        # Readers in other languages refuse JSON with a lone surrogate.
+        document = redact(load_object(f"{_FOLDER}.{reference}")(content), escape_surrogates)
+        return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+
+    return render
+
+
+def _rows(to_table: Callable[[Any], ExportTable], write: Callable[[ExportTable, Any], int]) -> Render:
     def render(content: Any, style: str) -> bytes:
         file = BytesIO()
         write(to_table(content), file)
@@ -47,17 +54,26 @@ def _as_rows(to_table: Callable[[Any], ExportTable], write: Callable[[ExportTabl
     return render
 
 
+# The formats are named, and imported for the files that are written: a command without `-o` needs none.
 GRAPHS: Mapping[str, Render] = {
-    MERMAID: _draw_graph,
-    ".jsonl": _as_rows(graph_rows, write_jsonl),
-    ".csv": _as_rows(graph_rows, write_csv),
+    MERMAID: _diagram("mermaid_graphs:draw_graph"),
+    ".prov.json": _document("prov:prov_document"),
+    ".html": _page("pages:graph_html"),
+    ".md": _page("pages:graph_markdown"),
+    ".jsonl": _rows(graph_rows, write_jsonl),
+    ".csv": _rows(graph_rows, write_csv),
 }
 """Ending of a file's name -> the format of a graph."""
 TIMELINES: Mapping[str, Render] = {
-    MERMAID: _draw_timelines,
-    ".jsonl": _as_rows(step_rows, write_jsonl),
-    ".csv": _as_rows(step_rows, write_csv),
+    MERMAID: _diagram("mermaid_timelines:draw_timelines"),
+    ".otlp.json": _document("otlp:otlp_document"),
+    ".chrome.json": _document("chrome:chrome_document"),
+    ".html": _page("pages:timelines_html"),
+    ".md": _page("pages:timelines_markdown"),
+    ".jsonl": _rows(step_rows, write_jsonl),
+    ".csv": _rows(step_rows, write_csv),
 }
+"""Ending of a file's name -> the format of timelines."""
 
 
 def _file_options(formats: Mapping[str, Render]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -14,7 +14,11 @@ MOST_CHARACTERS, MOST_ARROWS = 50_000, 500
 A_LABEL = 80
 # All that Mermaid, HTML or Markdown could take for syntax. An underscore or a hyphen within a word is none, and neither is a
 # full stop, unless it makes a list of the line: `1. a`.
-_SYNTAX = re.compile(r"(?<!\w)[_-]|_(?!\w)|\.(?=\s|$)|[^\w\s.,/=-]|[ﬂß]")
+_SYNTAX = re.compile(r"(?<!\w)[_-]|_(?!\w)|\.(?=\s|$)|[^\w\s.,/=-]")
+# How Mermaid writes an entity while it parses: it would take these for one that it has written itself.
+_PLACEHOLDERS = (("ﬂ°", "fl°"), ("¶ß", "¶ss"))
+# Words that begin a line of a timeline which is not an event.
+_LINES = re.compile(r"title|section|acc", re.IGNORECASE)
 
 
 def mermaid_text(text: str, most: int = A_LABEL) -> str:
@@ -26,6 +30,8 @@ def mermaid_text(text: str, most: int = A_LABEL) -> str:
     # Cut before it is escaped: a text of 1 MB is not read to its end.
     line = " ".join(printable_cell(text[: most + 1]).split())
     cut = line if len(line) <= most else f"{line[: most - 1]}…"
+    for placeholder, replacement in _PLACEHOLDERS:
+        cut = cut.replace(placeholder, replacement)
     # Mermaid knows `#NUMBER;` in all texts, and replaces it after it has parsed them.
     return _SYNTAX.sub(lambda match: match[0] if match[0] == "…" else f"#{ord(match[0])};", cut) or "#32;"
 
@@ -111,5 +117,10 @@ def render_timeline(sections: Iterable[tuple[str, Sequence[tuple[str, str]]]], *
     lines = ["timeline", f"  title {mermaid_text(title)}"]
     for name, events in sections:
         lines.append(f"  section {mermaid_text(name)}")
-        lines += [f"    {mermaid_text(time)} : {mermaid_text(event)}" for time, event in events]
+        lines += [f"    {_period(time)} : {mermaid_text(event)}" for time, event in events]
     return "\n".join(lines) + "\n"
+
+
+def _period(time: str) -> str:
+    text = mermaid_text(time)
+    return f"#{ord(text[0])};{text[1:]}" if _LINES.match(text) else text

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 from pytest_crucible.features.provenance.exports.folding import fold_alike, in_layers
@@ -17,24 +18,23 @@ from pytest_crucible.features.provenance.exports.mermaid import (
 )
 from pytest_crucible.features.provenance.graph import Graph
 
-# Nodes of one type that a picture shows one by one.
-FEW = 8
+# Nodes of one type that a picture shows one by one, and nodes that can be read in one picture.
+FEW, MOST_NODES = 8, 100
 
 
 def draw_graph(graph: Graph, style: str) -> str:
-    """Return a diagram of this style. Nodes that are alike are one box where there are many; in `graph` only where it must be.
+    """Return a diagram of this style. Nodes that are alike are one box in a large graph, or where Mermaid would draw nothing.
 
-    That is where Mermaid would draw nothing else, because of its own limits.
+    The style `graph` shows each node as long as Mermaid can.
     """
-    drawn = [graph] if style == "graph" else []
-    drawn += [fold_alike(graph, few) for few in (FEW, 1, 0)]
-    texts = (STYLES[style](each) for each in drawn if len(each.relations) <= MOST_ARROWS)
-    # The last has one box for each type of nodes.
-    return next((text for text in texts if len(text) <= MOST_CHARACTERS), STYLES[style](drawn[-1]))
+    texts = (STYLES[style](drawn) for drawn in folded(graph, math.inf if style == "graph" else MOST_NODES))
+    return next((text for text in texts if len(text) <= MOST_CHARACTERS), "") or STYLES[style](fold_alike(graph, 0))
 
 
-def _arrows(graph: Graph) -> list[Arrow]:
-    return [Arrow(each.source, each.target, each.kind) for each in graph.relations]
+def folded(graph: Graph, most: float) -> Iterator[Graph]:
+    """Yield a graph, and then with ever more nodes as one, where it has at most so many nodes and Mermaid draws its relations."""
+    drawn = (graph, *(fold_alike(graph, few) for few in (FEW, 1, 0)))
+    return (each for each in drawn if len(each.nodes) <= most and len(each.relations) <= MOST_ARROWS)
 
 
 def _boxes_and_arrows(graph: Graph, direction: str, word: str) -> str:

@@ -1,0 +1,147 @@
+"""Graphs and timelines as pages: HTML and Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, folded
+from pytest_crucible.features.provenance.exports.picture import STYLE, draw_picture
+from pytest_crucible.features.provenance.graph import Graph
+from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
+from pytest_crucible.features.provenance.timeline import Timeline
+from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text
+from pytest_crucible.records import Row, Table, View
+from pytest_crucible.report.html import A_TEXT, MARKS, render_page, text_of
+from pytest_crucible.report.markdown import markdown_table, plain, quoted_text
+from pytest_crucible.stats.number_format import quantity
+
+_HERE = Path(__file__).parent
+# Nodes and relations in a page; a larger table is not read, and other formats have all.
+MOST_ROWS = 2_000
+# Texts that a reader looks for first; the others open at a click.
+_OPENED = ("user", "prompt", "reply", "no reply", "scored")
+_STEPS = """
+.steps { list-style-position: outside; padding-left: 2.5rem; } .steps li { border-bottom: 1px solid var(--line); padding: .2rem 0; }
+.steps li::marker, .time { color: var(--soft); font-size: .85rem; } .steps p { margin: .2rem 0; }
+.steps .claim { border-left: 3px dashed var(--undecided); padding-left: .75rem; }
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOnPage:
+    """A step with its texts, as a page shows it."""
+
+    kind: str
+    time: str
+    title: str
+    is_claim: bool
+    texts: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimelineOnPage:
+    """A timeline as a page shows it."""
+
+    heading: str
+    unknown: str
+    steps: tuple[StepOnPage, ...]
+
+
+def timelines_html(timelines: Sequence[Timeline]) -> str:
+    """Return a page with the steps of each timeline; texts open at a click, without a script."""
+    return render_page(
+        _HERE / "trace.html.j2",
+        more_style=_STEPS,
+        title=_title(timelines),
+        timelines=[_timeline_on_page(timeline) for timeline in timelines],
+        opened=_OPENED,
+    )
+
+
+def _title(timelines: Sequence[Timeline]) -> str:
+    return f"Trace of {timelines[0].sample} in run {timelines[0].run}" if timelines else "Trace"
+
+
+def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
+    start, texts = find_start(timeline.steps), step_texts(timeline)
+    steps = tuple(
+        StepOnPage(
+            kind=step.kind,
+            time=time_text(step, start),
+            title=step.title,
+            is_claim=step.is_claim,
+            texts=tuple((name, text_of(value)) for name, value in own),
+        )
+        for step, own in zip(timeline.steps, texts, strict=True)
+    )
+    return TimelineOnPage(heading=heading(timeline), unknown=timeline.unknown, steps=steps)
+
+
+def timelines_markdown(timelines: Sequence[Timeline]) -> str:
+    """Return the steps of each timeline as numbered lines, with their texts in code blocks."""
+    return "\n".join(line for timeline in timelines for line in _markdown_lines(timeline))
+
+
+def _markdown_lines(timeline: Timeline) -> Iterator[str]:
+    start = find_start(timeline.steps)
+    yield from (f"## {plain(heading(timeline))}", "")
+    if timeline.unknown:
+        yield from (plain(timeline.unknown), "")
+    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline), strict=True), start=1):
+        marker = f"{number}. "
+        yield marker + plain(f"{time_text(step, start)} {step_text(step)}")
+        # What belongs to an item of a list is indented as far as its text.
+        yield from (f"{' ' * len(marker)}{line}".rstrip() for text in texts for line in _quote(text))
+    yield ""
+
+
+def _quote(text: NamedText) -> Iterator[str]:
+    name, value = text
+    if not name:
+        yield plain(str(value))
+        return
+    quoted = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    for line in quoted_text(plain(name), quoted, A_TEXT):
+        yield from line.split("\n")
+
+
+def graph_html(graph: Graph) -> str:
+    """Return a page with a picture of the graph, and tables of its nodes and relations."""
+    picture = draw_picture(next(folded(graph, MOST_NODES), graph))
+    return render_page(
+        _HERE / "graph.html.j2", more_style=STYLE, view=_graph_view(graph), picture=picture, marks=MARKS, many=False
+    )
+
+
+def graph_markdown(graph: Graph) -> str:
+    """Return a Mermaid diagram of the graph, which GitHub draws, and tables of its nodes and relations."""
+    view = _graph_view(graph)
+    lines = [f"# {plain(view.title)}", "", "```mermaid", draw_graph(graph, "flowchart").rstrip(), "```", ""]
+    for table in view.tables:
+        lines += [f"## {plain(table.title)}", "", *markdown_table(table, many=False), "", plain(table.note), ""]
+    return "\n".join(lines)
+
+
+def _graph_view(graph: Graph) -> View:
+    nodes = [Row(cells=(node.label, node.type, _facts(node.facts))) for node in graph.nodes.values()]
+    labels = {key: node.label for key, node in graph.nodes.items()}
+    relations = [Row(cells=(labels[each.source], each.kind, labels[each.target])) for each in graph.relations]
+    tables = (
+        _table("Entities and activities", ("name", "type", "facts"), nodes),
+        _table("Relations", ("from", "relation", "to"), relations),
+    )
+    return View(title="Provenance", tables=tables)
+
+
+def _table(title: str, heads: tuple[str, ...], rows: Sequence[Row]) -> Table:
+    left = len(rows) - MOST_ROWS
+    note = f"{quantity(left, 'more row')}, which .jsonl and .csv have." if left > 0 else ""
+    return Table(title=title, heads=heads, rows=tuple(rows[:MOST_ROWS]), note=note)
+
+
+def _facts(facts: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {'unknown' if value is None else value}" for name, value in facts.items())

@@ -1,0 +1,73 @@
+"""The texts of a timeline's steps: prompts, parameters, reasoning and replies, each where it belongs in the order of time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from pytest_crucible.features.provenance.timeline import Step, Timeline
+from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends
+from pytest_crucible.stats.number_format import quantity
+
+
+class NamedText(NamedTuple):
+    """A text of a step. Its name is empty for a remark about others."""
+
+    name: str
+    value: Any
+    """A text, or plain data."""
+
+
+def step_texts(timeline: Timeline) -> list[list[NamedText]]:
+    """Return the texts of each step: of a call its prompt and parameters, of the last step of the call its reply."""
+    ends = call_ends(timeline.steps)
+    replies = [step.facts.get("reply") for step in timeline.steps if step.kind in CALLS]
+    texts: list[list[NamedText]] = []
+    before: list[Any] = []
+    for place, step in enumerate(timeline.steps):
+        texts.append(own := [])
+        if step.kind in CALLS:
+            messages = _as_messages(step.facts.get("prompt"))
+            own += [*_prompt(messages, before), *_parameters(timeline, step)]
+            before = messages if step.kind == "call" else before
+        elif step.kind == "end" and step.facts.get("reply") and step.facts["reply"] not in replies:
+            # The reply of no call: the test made it, or its call is not known.
+            own.append(NamedText("scored", step.facts["reply"]))
+        if place in ends:
+            own += _reply(ends[place])
+    return texts
+
+
+def _as_messages(prompt: Any) -> list[Any]:
+    if isinstance(prompt, list) and all(isinstance(message, Mapping) for message in prompt):
+        return prompt
+    return [] if prompt is None else [{"role": "prompt", "content": prompt}]
+
+
+def _prompt(messages: Sequence[Any], before: Sequence[Any]) -> Iterator[NamedText]:
+    """Yield the messages that were not sent before: each call sends the whole conversation again."""
+    repeated = len(before) if before and messages[: len(before)] == before else 0
+    if repeated:
+        yield NamedText("", f"({quantity(repeated, 'message')} as before)")
+    for message in messages[repeated:]:
+        rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+        content, role = message.get("content"), str(message.get("role", "message"))
+        if content is not None or not rest:
+            yield NamedText(role, content)
+        if rest:
+            yield NamedText(role, rest)
+
+
+def _parameters(timeline: Timeline, step: Step) -> Iterator[NamedText]:
+    parameters = {**timeline.parameters, **(step.facts.get("parameters") or {})}
+    if parameters:
+        yield NamedText("parameters", ", ".join(f"{name}={value}" for name, value in parameters.items()))
+
+
+def _reply(call: Step) -> Iterator[NamedText]:
+    if call.facts.get("reasoning"):
+        yield NamedText("reasoning", call.facts["reasoning"])
+    if call.facts.get("reply") is not None:
+        yield NamedText("reply", call.facts["reply"] or "(empty)")
+    elif call.facts.get("error"):
+        yield NamedText("no reply", call.facts["error"])
