@@ -11,7 +11,6 @@ from pytest_crucible.features.provenance.step_texts import step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import (
     CALLS,
-    call_ends,
     find_start,
     heading,
     step_text,

@@ -28,7 +28,10 @@ def draw_picture(graph: Graph) -> str:
     width = max((len(layer) for layer in layers), default=0) * (_WIDTH + _GAP)
     height = len(layers) * (_HEIGHT + _BETWEEN)
     places = {
-        node.key: ((width - len(layer) * (_WIDTH + _GAP)) / 2 + column * (_WIDTH + _GAP), row * (_HEIGHT + _BETWEEN) + 1)
+        node.key: (
+            (width - len(layer) * (_WIDTH + _GAP)) / 2 + column * (_WIDTH + _GAP),
+            row * (_HEIGHT + _BETWEEN) + 1,
+        )
         for row, layer in enumerate(layers)
         for column, node in enumerate(layer)
     }
@@ -40,7 +43,9 @@ def draw_picture(graph: Graph) -> str:
 
 def _tip() -> ElementTree.Element:
     path = element("path", d="M0 0L8 4L0 8z")
-    marker = element("marker", path, id="tip", viewBox="0 0 8 8", refX=8, refY=4, markerWidth=8, markerHeight=8, orient="auto")
+    marker = element(
+        "marker", path, id="tip", viewBox="0 0 8 8", refX=8, refY=4, markerWidth=8, markerHeight=8, orient="auto"
+    )
     return element("defs", marker)
 
 
