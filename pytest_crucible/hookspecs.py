@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict, View
     from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
-    from pytest_crucible.runs.provenance import PlanComparison, ReproductionCheck
+    from pytest_crucible.runs.provenance import Dependent, PlanComparison, ReproductionCheck, Suspects
     from pytest_crucible.runs.run_analysis import RunAnalysis
     from pytest_crucible.sections import Section
     from pytest_crucible.session.collect import ExperimentCollection
@@ -282,6 +282,11 @@ def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
 @hookspec
 def pytest_crucible_kept_runs(store: RunStore) -> Iterable[str]:  # type: ignore[empty-body]  # a hook has none
     """Return the runs that `crucible gc` must keep."""
+
+
+@hookspec
+def pytest_crucible_dependents(store: RunStore, suspects: Suspects) -> Iterable[Dependent]:  # type: ignore[empty-body]  # a hook has none
+    """Return what the feature keeps in a run store that depends on the suspects, for `crucible why --file`."""
 
 
 @hookspec

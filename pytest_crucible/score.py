@@ -105,7 +105,9 @@ async def score_outcome(
     passed = passed and all(metric.name != "passed" for metric in metrics)
     observations, lost = own_scores(outcome, passed=passed)
     reply = outcome.reply
-    if reply is None or outcome.lost or outcome.skipped or outcome.failure:
+    if outcome.failure:
+        metrics, reply, further = [each for each in metrics if each.scores_failures], reply or Reply(text=""), ()
+    if reply is None or outcome.lost or outcome.skipped:
         return observations, lost
     reply = scored_reply(reply, reasoning)
     try:

@@ -12,7 +12,7 @@ from typing import Any
 from pytest_crucible.backends import Backend, KnowsItsSamples
 from pytest_crucible.backends.protocol import find_innermost
 from pytest_crucible.backends.stack import OuterWrapper
-from pytest_crucible.records import Adapter, Arm, Dataset, Role, TrainingResult
+from pytest_crucible.records import Adapter, Ancestor, Arm, Dataset, Role, TrainingResult
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.secret_settings import is_secret
 from pytest_crucible.records.serialize import canonical
@@ -88,6 +88,7 @@ def describe_arm(
         step=getattr(backend, "step", None),
         members=members,
         trained_on=trained_on,
+        ancestry=getattr(backend, "ancestry", ()),
         variables=adapter.variables,
         settings=model_settings(adapter.options),
         without_effect=getattr(backend, "without_effect", ""),
@@ -186,6 +187,14 @@ def _hash_file(adapter: Adapter, name: str, path: Path) -> str:
             f"adapter {adapter.name!r} has trained_on = {[name]!r}, and {str(path)!r} cannot be read "
             f"({error.strerror or error}): correct the path, or remove it"
         ) from error
+
+
+def join_ancestries(arms: Iterable[Arm]) -> tuple[Ancestor, ...]:
+    """Return the trainings behind the weights of several arms, each once."""
+    joined: list[Ancestor] = []
+    for arm in arms:
+        joined += (ancestor for ancestor in arm.ancestry if ancestor not in joined)
+    return tuple(joined)
 
 
 # -- recorded replies and the samples of a dataset ---------------------------------------------------------------------------------

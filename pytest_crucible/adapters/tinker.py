@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.adapter_kind import Weights, check_options
 from pytest_crucible.adapters.context import AdapterContext
-from pytest_crucible.records import Adapter
+from pytest_crucible.records import Adapter, Ancestor, Lineage
 from pytest_crucible.records.errors import Refused, SpecError
 
 if TYPE_CHECKING:
@@ -58,10 +58,18 @@ def open_tinker(adapter: Adapter, context: AdapterContext) -> Backend:
         training=None if lineage is None else lineage.result,
         step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
+        ancestry=_ancestry(model_path, lineage),
         check=service.check,
         queue=queue,
         hide=tinker.hide,
     )
+
+
+def _ancestry(model_path: str | None, lineage: Lineage | None) -> tuple[Ancestor, ...]:
+    """Return the trainings behind a checkpoint of a service; of one that no recipe has made, its path alone."""
+    if lineage is not None:
+        return lineage.ancestry
+    return () if model_path is None else (Ancestor(weights=model_path),)
 
 
 def _check_parameters(adapter: Adapter) -> None:

@@ -148,6 +148,22 @@ def compare(
     )
 
 
+def weigh_evidence(
+    contrast: Contrast, arms: Arms, attributes: SampleAttributes, *, alpha: float, family_size: int
+) -> Evidence:
+    """Return the evidence for a comparison as `compare` has it, without what it plans and shows beside it."""
+    ours, theirs = arms
+    attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, attributes.monte_carlo.seed))
+    pairs, applicable = paired_samples(contrast, ours, theirs)
+    difference = compare_pair(contrast, arms, attributes, pairs, OBSERVED, alpha)
+    observed = worst = best = _bounded_value(difference)
+    if ((lost_samples(ours) | lost_samples(theirs)) & applicable).any():
+        worst, best = _bounds_with_lost(contrast, arms, attributes, applicable, alpha)
+    return Evidence(
+        observed=observed, worst=worst, best=best, method=difference.bounds_method if difference else "none"
+    )
+
+
 def _bounds_with_lost(
     contrast: Contrast, arms: Arms, attributes: SampleAttributes, applicable: Flags, alpha: float
 ) -> tuple[BoundedValue, BoundedValue]:

@@ -152,20 +152,15 @@ def evaluate_target(
     """Return a target's estimate, its one-sided bounds, and the same with the lost samples at either extreme."""
     row = row_of(target)
     scored = scored_samples(metrics, alone=row.of_slices)
-    applicable = ~inapplicable_samples(metrics, alone=row.of_slices)
     prepared = prepare(target, metrics, attributes, scored)
-    observed, method, note = _bound_target(target, metrics, attributes, scored, "observed", alpha)
-    worst = best = observed
-    if lost_samples(metrics).any():
-        worst, *_ = _bound_target(target, metrics, attributes, applicable, "low", alpha)
-        best, *_ = _bound_target(target, metrics, attributes, applicable, "high", alpha)
+    evidence, note = weigh_target(target, metrics, attributes, alpha=alpha)
     # An equality has no proof, and the formulas for sample sizes take samples for independent and the only noise.
     is_plain = not attributes.random_factors and attributes.look_alpha is None
     has_size = is_plain and attributes.clusters is None and target.relation != "==" and metrics[0].scores.pair is None
     return TargetResult(
         target=target,
         estimate=estimate(target, metrics, arm, attributes, level=1 - alpha),
-        evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
+        evidence=evidence,
         needed=row.samples_to_prove(prepared, target.value, alpha) if has_size else None,
         note=prepared.problem or row.no_proof(target, metrics[0].facts) or note or prepared.note,
         # Without a scored value an inferred kind is only a default, by which nothing is impossible.
@@ -176,6 +171,20 @@ def evaluate_target(
             else ""
         ),
     )
+
+
+def weigh_target(
+    target: Target, metrics: Sequence[ScoredMetric], attributes: SampleAttributes, *, alpha: float
+) -> tuple[Evidence, str]:
+    """Return the evidence for a target, and a note if a random factor leaves no bounds."""
+    alone = row_of(target).of_slices
+    scored, applicable = scored_samples(metrics, alone=alone), ~inapplicable_samples(metrics, alone=alone)
+    observed, method, note = _bound_target(target, metrics, attributes, scored, "observed", alpha)
+    worst = best = observed
+    if lost_samples(metrics).any():
+        worst, *_ = _bound_target(target, metrics, attributes, applicable, "low", alpha)
+        best, *_ = _bound_target(target, metrics, attributes, applicable, "high", alpha)
+    return Evidence(observed=observed, worst=worst, best=best, method=method), note
 
 
 def _bound_target(

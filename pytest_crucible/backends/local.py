@@ -23,12 +23,13 @@ from typing import Any
 
 from pytest_crucible.backends.lineages import read_lineage
 from pytest_crucible.backends.protocol import CHOICES, read_stops, score_choices
-from pytest_crucible.local_model.checkpoints import Adapter, load_sampler
+from pytest_crucible.local_model.checkpoints import Adapter, find_sampler_file, load_sampler
 from pytest_crucible.local_model.engine import PACKAGED, Engine, Sampler
 from pytest_crucible.local_model.sampling import SamplingParams, TextPieces
 from pytest_crucible.local_model.tokens import render_prompt
-from pytest_crucible.records import Reply, Request, TrainingResult
+from pytest_crucible.records import Ancestor, Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, describe_type
+from pytest_crucible.records.files import hash_file
 
 CHUNK = 32
 GATHER_S = 0.002
@@ -149,14 +150,17 @@ class LocalBackend:
         training: TrainingResult | None = None,
         step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
+        ancestry: tuple[Ancestor, ...] = (),
         without_effect: str = "",
     ) -> None:
         """`step` is one that the recipe kept before its end; `trained_on` are the files of the training, SHA-256 -> name.
+        `ancestry` are the trainings behind the weights.
 
         `without_effect` is why the weights change no reply of the base, if they do not.
         """
         self.without_effect = without_effect
         self.identity, self.training, self.step, self.trained_on = identity, training, step, trained_on or {}
+        self.ancestry = ancestry
         self._sampler, self._name = sampler, name
 
     async def generate(self, request: Request) -> Reply:
@@ -231,6 +235,7 @@ def load_local(engine: Engine, checkpoint: Path | None, *, name: str) -> LocalBa
         training=None if lineage is None else lineage.result,
         step=None if lineage is None else lineage.step,
         trained_on=None if lineage is None else lineage.training_files,
+        ancestry=(Ancestor(weights=hash_file(find_sampler_file(checkpoint))),) if lineage is None else lineage.ancestry,
         without_effect="one factor of each of its LoRA pairs is 0" if adapter.changes_nothing else "",
     )
 

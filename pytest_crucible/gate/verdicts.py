@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
@@ -186,9 +186,7 @@ def decide_verdicts(
     analyses: Sequence[Analysis], *, alpha: float, strict: bool, family_size: int
 ) -> tuple[Verdict, ...]:
     """Return a verdict for each target, each deciding comparison and each deciding claim. `analyses` are adjusted."""
-    families = _Families(
-        _Family(_family_p_values(analyses), family_size), _Family(_family_proofs(analyses), family_size), alpha
-    )
+    families = _families_of(analyses, alpha, family_size)
     verdicts: list[Verdict] = []
     for analysis in analyses:
         # Until the last stage only a proof decides: the estimate of the whole is not known yet.
@@ -205,6 +203,29 @@ def decide_verdicts(
         of_analysis += claim_verdicts(analysis, withheld_reason(analysis), alpha=alpha)
         verdicts += leave_open(analysis, _add_remarks(analysis, of_analysis))
     return tuple(verdicts)
+
+
+def decide_with_others(
+    analyses: Sequence[Analysis], analysis: Analysis, *, alpha: float, strict: bool, family_size: int
+) -> Callable[[TargetResult | Comparison], Decision]:
+    """Return what decides a target or a comparison of an analysis with other evidence, and all other p-values as they are."""
+    families = _families_of(analyses, alpha, family_size)
+
+    def decide(result: TargetResult | Comparison) -> Decision:
+        if isinstance(result, TargetResult):
+            verdict = _target_verdict(analysis, result, strict or bool(analysis.ended))
+        else:
+            verdict = hold_proven(analysis, result, _comparison_verdict(analysis, result, families))
+        [settled] = leave_open(analysis, [verdict])
+        return settled.state, settled.proven
+
+    return decide
+
+
+def _families_of(analyses: Sequence[Analysis], alpha: float, family_size: int) -> _Families:
+    return _Families(
+        _Family(_family_p_values(analyses), family_size), _Family(_family_proofs(analyses), family_size), alpha
+    )
 
 
 def _add_remarks(analysis: Analysis, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:

@@ -24,6 +24,7 @@ from pytest_crucible.measures.row import (
     counted_clusters,
     no_bounds,
     no_data,
+    smallest_p_value,
 )
 from pytest_crucible.measures.values import (
     clip_value,
@@ -146,10 +147,8 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
     """Return first minus second, pair by pair. None without pairs, and where a lost value without bounds could be anything."""
     if not len(first.values) or not all(np.isfinite(arm.values).all() for arm in (first, second)):
         return None
-    pair = first.values, without_rounding(first.values, second.values, first.bounds)
-    shape = joint_shape(first, second)
-    arms = declare_pairs(*pair, **shape, reach=first.largest_change)
-    difference = _compare(replace(arms, keys=first.keys, monte_carlo=first.monte_carlo), first, alpha)
+    arms = _pair_means(first, second)
+    difference = _compare(arms, first, alpha)
     span = difference.span
     return replace(
         difference,
@@ -157,10 +156,42 @@ def compare_means(first: Prepared, second: Prepared, alpha: float) -> Difference
         if _is_paired_binary(first, second)
         else None,
         # Gaffke's bound decides a margin only of values that are bounded.
-        samples_past_limit=partial(_samples_past_limit, pair[0] - pair[1], (-span, span), shape["clusters"])
+        samples_past_limit=partial(
+            _samples_past_limit, arms.candidate.values - arms.baseline.values, (-span, span), first.clusters
+        )
         if difference.bounds_method == "gaffke"
         else None,
     )
+
+
+def _pair_means(first: Prepared, second: Prepared) -> Arms:
+    pair = first.values, without_rounding(first.values, second.values, first.bounds)
+    arms = declare_pairs(*pair, **joint_shape(first, second), reach=first.largest_change)
+    return replace(arms, keys=first.keys, monte_carlo=first.monte_carlo)
+
+
+def weigh_means(first: Prepared, second: Prepared, alpha: float, *, by_test: bool, by_bounds: bool) -> BoundedValue:
+    """Return what decides about first minus second as `compare_means` has it: the test, the one-sided bounds, or both."""
+    # They need scipy, which a session without a comparison does not load.
+    from pytest_crucible.stats.comparing import bound_declared_arms, significance_of_arms
+
+    arms = _pair_means(first, second)
+    value, span = arms.pairs.mean, largest_change(first)
+    reading = BoundedValue(value=0.0 if is_tiny_mean(value, first.bounds) else value)
+    if by_test:
+        test = significance_of_arms(arms, alpha)
+        tiny = reading.value != value
+        reading = replace(
+            reading,
+            p_value=1.0 if tiny and test.p_value is not None else test.p_value,
+            proof_p=1.0 if tiny and test.proof_p is not None else test.proof_p,
+            smallest_p=smallest_p_value(test.alikeness, test.method, len(first.values)),
+        )
+    if not by_bounds:
+        return reading
+    bounds = bound_declared_arms(arms, alpha)
+    lower, upper = (clip_value(bound, (-span, span)) for bound in (bounds.low, bounds.high))
+    return replace(reading, lower=lower, upper=upper)
 
 
 def compare_unpaired_means(first: Prepared, second: Prepared, alpha: float) -> Difference:

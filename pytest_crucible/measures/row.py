@@ -157,10 +157,15 @@ class Difference:
     @property
     def smallest_p(self) -> float | None:
         """The smallest `p_value` that so many samples or groups can have; None if its test has no such limit."""
-        if self.alikeness is not None:
-            return self.alikeness.smallest
-        # Of yes-or-no pairs: all of them changed, and in one direction.
-        return 2.0 / 2.0 ** min(self.n, 1000) if self.method == EXACT_PAIRS else None
+        return smallest_p_value(self.alikeness, self.method, self.n)
+
+
+def smallest_p_value(alikeness: Alikeness | None, method: str, n: int) -> float | None:
+    """Return the smallest p-value that a test of n samples can have; None if it has no such limit."""
+    if alikeness is not None:
+        return alikeness.smallest
+    # Of yes-or-no pairs: all of them changed, and in one direction.
+    return 2.0 / 2.0 ** min(n, 1000) if method == EXACT_PAIRS else None
 
 
 class CrossedUnits(NamedTuple):

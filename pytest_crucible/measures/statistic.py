@@ -82,6 +82,8 @@ class Statistic:
     the samples that this metric applies to."""
     over_slices: bool = False
     """It is one mean over the slices of a field: its name needs `by`, and which of them count alike, as in `by task, macro`."""
+    may_omit_last: bool = False
+    """The last of its metrics may be left out, and is then the only yes-or-no metric of the experiment."""
     takes_more: bool = False
     """It takes any number of metrics, each as the first."""
     of_replies: bool = False

@@ -178,6 +178,7 @@ _ROWS = (
         name="ece",
         title="calibration error",
         takes=("confidence", "accuracy"),
+        may_omit_last=True,
         example="ece(confidence, accuracy) <= 0.05",
         prepare=_lazy("calibration", "prepare"),
         estimate=_lazy("calibration", "estimate"),

@@ -39,6 +39,8 @@ class Metric:
     """Metrics that are recorded along with it without being requested."""
     fitted_on: tuple[str, ...] = ()
     """Ids of samples that the metric was fitted on: each verdict is decided again without them."""
+    scores_failures: bool = False
+    """It also scores a reply whose test has failed, which would otherwise get the worst value."""
     check: Callable[[Sequence[Sample]], str] | None = None
     """Returns why the metric cannot score the samples of an experiment, before any request; empty if it can."""
 

@@ -17,9 +17,9 @@ worst(accuracy by topic) >= 0.60    the worst mean of a slice
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from pytest_crucible.measures.statistic import Statistic
 from pytest_crucible.measures.table import MEAN, STATISTICS
@@ -28,6 +28,9 @@ from pytest_crucible.plan.variants import term_metric
 from pytest_crucible.records import Contrast, DecisionRule, Measure, MetricFacts, Target
 from pytest_crucible.records.errors import SpecError, describe_type, suggest
 from pytest_crucible.records.measures import check_amount
+from pytest_crucible.stats.number_format import quantity
+
+Claim = TypeVar("Claim", Target, Contrast)
 
 
 def parse_target(text: str, *, decide: DecisionRule | None = None) -> Target:
@@ -109,7 +112,8 @@ def _measure_fields(value: Value, what: str) -> dict[str, Any]:
         raise SpecError(f"{what} cannot be read: {BY_SAMPLE}(...) {_BY_SAMPLE_EXAMPLE}")
     if row.by_field and value.by is None:
         raise SpecError(f"{what} does not name the slices: add a field of the samples, as in {row.example!r}")
-    if len(value.terms) != len(row.takes) and not row.takes_more:
+    missing = len(row.takes) - len(value.terms)
+    if missing and not (row.takes_more or (row.may_omit_last and missing == 1)):
         raise SpecError(
             f"{what} gives {row.spelling}(...) {_metric_count(len(value.terms))}, and it takes {_metric_count(len(row.takes))}: "
             f"write {row.example!r}"
@@ -270,6 +274,33 @@ def _claim_text(margin: Any, alternative: str | None) -> str:
     return f"alternative={alternative!r}" if margin is None else f"margin={margin!r}"
 
 
+def with_last_metrics(measures: Iterable[Claim], metrics: Sequence[MetricFacts]) -> tuple[Claim, ...]:
+    """Return targets or comparisons with the metric that `ece(confidence)` leaves out. Raises SpecError if it is not clear."""
+    return tuple(
+        replace(measure, further=(_only_binary(measure, metrics),)) if _omits_last(measure) else measure
+        for measure in measures
+    )
+
+
+def _omits_last(measure: Measure) -> bool:
+    row = STATISTICS[measure.statistic]
+    return row.may_omit_last and len(measure.metrics) < len(row.takes)
+
+
+def _only_binary(measure: Measure, metrics: Sequence[MetricFacts]) -> str:
+    others = [facts for facts in metrics if facts.name not in measure.metrics and facts.direction == "higher"]
+    # The kind of a suite's own metric may be known from its values only.
+    names = [facts.name for facts in others if facts.kind in ("binary", None)]
+    if len(names) == 1:
+        return names[0]
+    takes = STATISTICS[measure.statistic].takes
+    example = f"{measure.statistic}({measure.metric}, {(*names, 'passed')[0]})"
+    raise SpecError(
+        f"{measure.expression} does not name its {takes[-1]}, and the experiment has "
+        f"{quantity(len(names), 'yes-or-no metric')}: write for example {example}"
+    )
+
+
 def with_declarations(contrasts: Iterable[Contrast], metrics: Iterable[MetricFacts]) -> tuple[Contrast, ...]:
     """Return comparisons with the relevant differences that their metrics declare, and `mean(...)` only where it differs.
 
@@ -277,7 +308,8 @@ def with_declarations(contrasts: Iterable[Contrast], metrics: Iterable[MetricFac
     another value. `mean(accuracy)` is `accuracy`; of an amount, whose name alone means the ratio of geometric means, it stays.
     """
     declared = {facts.name: facts for facts in metrics}
-    resolved = (_without_needless_mean(contrast, declared.get(term_metric(contrast.metric))) for contrast in contrasts)
+    named = with_last_metrics(contrasts, tuple(declared.values()))
+    resolved = (_without_needless_mean(contrast, declared.get(term_metric(contrast.metric))) for contrast in named)
     return tuple(dict.fromkeys(_with_relevance(contrast, declared.get(contrast.metric)) for contrast in resolved))
 
 

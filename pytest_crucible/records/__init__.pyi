@@ -1,6 +1,7 @@
 """The public names of `pytest_crucible.records`: the one list. `lazy_names` reads it at run time, type checkers as it stands."""
 
 from .arms import Adapter as Adapter
+from .arms import Ancestor as Ancestor
 from .arms import Arm as Arm
 from .arms import ArmTraining as ArmTraining
 from .arms import Lineage as Lineage
@@ -50,7 +51,6 @@ from .outcomes import Outcome as Outcome
 from .outcomes import Reply as Reply
 from .outcomes import Request as Request
 from .outcomes import ScoreColumns as ScoreColumns
-from .outcomes import SentRequests as SentRequests
 from .outcomes import Unit as Unit
 from .plan import FACTORS as FACTORS
 from .plan import FEWEST_LEVELS as FEWEST_LEVELS

@@ -33,6 +33,26 @@ WEIGHTS = (".safetensors", ".gguf")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Ancestor:
+    """A training behind the weights of an arm. What is not known is None."""
+
+    weights: str | None
+    """SHA-256 of the file with the weights, or their path on a service."""
+    name: str | None = None
+    """The adapter's name in the configuration when it was trained."""
+    recipe: str | None = None
+    recipe_sha256: str | None = None
+    files: Mapping[str, str] | None = None
+    """SHA-256 -> name of each file that its recipe has read or declared, without weights."""
+    step: int | None = None
+    """The step of weights that a recipe has kept before its end; None for the last one."""
+    state: str | None = None
+    """Path of the state on a service from which training can continue."""
+    parent: str | None = None
+    """SHA-256 of the weights that it started from, or the path of a state or weights on a service; None: the base."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Lineage:
     """The lineage of a trained adapter: everything that determined its weights, and the course of its training."""
 
@@ -76,6 +96,25 @@ class Lineage:
     """True where a stand-in was trained under another model's name."""
     inherited: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 -> name of each file that the trainings before this one have read or declared."""
+    ancestors: tuple[Ancestor, ...] = ()
+    """The trainings before this one, as far as they are known, the last one first."""
+
+    @property
+    def ancestry(self) -> tuple[Ancestor, ...]:
+        """This training and those before it, the last one first."""
+        own = Ancestor(
+            weights=self.checkpoint or self.adapter_sha256 or None,
+            name=self.adapter or None,
+            recipe=self.recipe,
+            recipe_sha256=self.recipe_sha256,
+            files=_without_weights(
+                {sha256: name for names in (self.declared, self.data) for name, sha256 in names.items()}
+            ),
+            step=self.step,
+            state=self.state or None,
+            parent=self.parent,
+        )
+        return (own, *self.ancestors)
 
     @property
     def training_files(self) -> dict[str, str]:
@@ -84,8 +123,11 @@ class Lineage:
         Without weights that the recipe read, such as those of the adapter that it started from: they have no rows.
         """
         own = {sha256: name for names in (self.declared, self.data) for name, sha256 in names.items()}
-        files = {**self.inherited, **own}
-        return {sha256: name for sha256, name in files.items() if not name.endswith(WEIGHTS)}
+        return _without_weights({**self.inherited, **own})
+
+
+def _without_weights(files: Mapping[str, str]) -> dict[str, str]:
+    return {sha256: name for sha256, name in files.items() if not name.endswith(WEIGHTS)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,6 +185,8 @@ class Arm:
     """The trainings that answer each sample in turn, where its adapter has `seeds`; empty for one model."""
     trained_on: Mapping[str, str] = field(default_factory=dict)
     """SHA-256 -> name of each file that it was trained on, as far as that is known or declared."""
+    ancestry: tuple[Ancestor, ...] = ()
+    """The trainings behind its weights, those of its members or trainings one after the other; empty for a base."""
     variables: Mapping[str, Any] = field(default_factory=dict)
     """The adapter's variables, as they were written. They are part of the identity."""
     settings: Mapping[str, Any] = field(default_factory=dict)

@@ -54,14 +54,11 @@ OpenStream: TypeAlias = Callable[[], Callable[[str], None]]
 """Called for each attempt at a reply; returns the function that receives the attempt's text, piece by piece."""
 
 
+@dataclass(slots=True)
 class SentRequests:
     """Counts the requests of one call that were sent, over retries and hedges."""
 
-    # Written out: one is made for each call, and a dataclass takes three times as long.
-    __slots__ = ("count",)
-
-    def __init__(self) -> None:
-        self.count = 0
+    count: int = 0
 
     def add(self) -> int:
         """Count one more, and return its number, from 1."""

@@ -43,7 +43,7 @@ from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
 from pytest_crucible.runs.provenance import utc_now
-from pytest_crucible.runs.run_analysis import alpha_at_end, begin_analysis, complete_samples
+from pytest_crucible.runs.run_analysis import RunAnalysis, alpha_at_end, begin_analysis, complete_samples
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
 from pytest_crucible.sections.run import add_views, compute_sections
@@ -110,11 +110,7 @@ def analyse_run(
     whole = begin_analysis(store, run, extensions, alpha=alpha, strict=strict, at=at)
 
     def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
-        for stored in load_experiments(store, run):
-            stored = _with_look_share(stored, look_share)
-            inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
-            for cut in whole.cuts:
-                inputs = cut(inputs, stored)
+        for inputs, stored in _cut_inputs(whole, interrupted=interrupted, look_share=look_share):
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
     analyses, family_size = analyse_together(
@@ -123,6 +119,25 @@ def analyse_run(
     keys = {plan.nodeid: key for key, plan, _ in store.experiments(run)}
     by_key = {keys[analysis.plan.nodeid]: analysis for analysis in analyses}
     return {key: _with_reasons(store, key, analysis) for key, analysis in by_key.items()}, family_size
+
+
+def load_inputs(
+    store: RunStore, run: str, *, alpha: float, strict: bool, interrupted: bool
+) -> Iterator[AnalysisInputs]:
+    """Yield the inputs of the analysis of each experiment that began, with the samples that count; without pools."""
+    whole = begin_analysis(store, run, installed_extensions(), alpha=alpha, strict=strict)
+    return (inputs for inputs, _ in _cut_inputs(whole, interrupted=interrupted))
+
+
+def _cut_inputs(
+    whole: RunAnalysis, *, interrupted: bool, look_share: float = 1.0
+) -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
+    for stored in load_experiments(whole.store, whole.run):
+        stored = _with_look_share(stored, look_share)
+        inputs = analysis_inputs(stored, stored.finished or (stored.plan.by_item and not interrupted))
+        for cut in whole.cuts:
+            inputs = cut(inputs, stored)
+        yield inputs, stored
 
 
 def _with_look_share(stored: StoredExperiment, share: float) -> StoredExperiment:

@@ -24,7 +24,7 @@ from pytest_crucible.plan.design import (
     plan_metrics,
     without_unfounded_claim,
 )
-from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations
+from pytest_crucible.plan.targets import contrast_of_unnamed, with_declarations, with_last_metrics
 from pytest_crucible.records import (
     Arm,
     Contrast,
@@ -228,7 +228,8 @@ class ImportedTask:
         samples = _samples(task)
         facts, assumed = metric_facts(task.arms, wishes.declared)
         contrasts_of_task = _contrasts(wishes.contrasts, task, facts) if len(task.arms) > 1 else []
-        targets = tuple(target for target in wishes.targets if set(target.metrics) <= {fact.name for fact in facts})
+        named = (target for target in wishes.targets if set(target.metrics) <= {fact.name for fact in facts})
+        targets = with_last_metrics(named, facts)
         plan_metrics(facts, targets, contrasts_of_task, open_metrics=False)
         check_expected(targets, contrasts_of_task, samples)
         # The table of comparisons reports it for those without a verdict.

@@ -236,6 +236,33 @@ def _plan_detail(plan: Plan, now: Plan | None) -> str:
     return ", ".join(_changes(plan, now)) or f"{same}{details}"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suspects:
+    """What may have been made from wrong data: everything in a run store that depends on a file, a checkpoint or a commit."""
+
+    hashes: frozenset[str]
+    """SHA-256 of files and weights; of weights on a service, their path."""
+    identities: frozenset[str]
+    """Of adapters."""
+    runs: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependent:
+    """What a feature keeps that depends on suspects, such as a registered version."""
+
+    kind: str
+    """`registered version`."""
+    name: str
+    """`claims@4`."""
+    state: str
+    """`production`."""
+    because: str
+    """`its adapter is v2`, or `run 3f2a is the proof of its promotion`."""
+    depends_on: str
+    """One of the hashes, identities or runs of the suspects."""
+
+
 @dataclass(frozen=True)
 class PlanComparison:
     """The differences between a stored plan and that of today, as a feature finds them."""

@@ -24,7 +24,7 @@ from pytest_crucible.plan.design import (
     plan_terms,
 )
 from pytest_crucible.plan.fingerprint import fingerprint
-from pytest_crucible.plan.targets import with_declarations
+from pytest_crucible.plan.targets import with_declarations, with_last_metrics
 from pytest_crucible.plan.variants import VariantNames, check_members, own_names, plan_variants, sample_variants
 from pytest_crucible.records import Dataset, Exclusion, Measure, MetricFacts, Plan, Sample
 from pytest_crucible.records.errors import SpecError
@@ -206,7 +206,8 @@ def make_plan(
     **facts: Any,
 ) -> Plan:
     """Return a plan with the item's targets and comparisons. Raises SpecError for those that cannot be computed."""
-    quality_targets, contrasts = targets(item), with_declarations(comparisons(item), declared)
+    quality_targets = with_last_metrics(targets(item), declared)
+    contrasts = with_declarations(comparisons(item), declared)
     _check_statistics(item, (*quality_targets, *contrasts))
     metrics = plan_metrics(
         declared, quality_targets, contrasts, open_metrics=open_metrics, further=further, variants=names

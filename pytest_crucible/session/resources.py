@@ -112,7 +112,7 @@ class Resources:
             # Paths count from pytest's root directory, wherever pytest is started.
             location = where if "://" in where else str(self._config.rootpath / where)
             try:
-                return RunStore(location, hide, hide.hide_keys)
+                return RunStore(location, hide, hide.hide_keys, self._config.pluginmanager.is_blocked)
             except StoreError as error:
                 self._unusable = error
         raise self._unusable

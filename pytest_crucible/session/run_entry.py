@@ -160,7 +160,9 @@ def _with_run(arm: Arm, plan: Plan, store: RunStore) -> Arm:
             "measure the baseline again with --compare=ADAPTER"
         )
     candidate = stored.candidate
-    return replace(arm, stored_run=run, trainings=candidate.trainings, trained_on=candidate.trained_on)
+    return replace(
+        arm, stored_run=run, trainings=candidate.trainings, trained_on=candidate.trained_on, ancestry=candidate.ancestry
+    )
 
 
 def stored_units(stored: StoredExperiment) -> list[set[tuple[int, int]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from dataclasses import replace
@@ -181,6 +182,18 @@ def compare_declared_arms(
         note=note,
         assumptions=comparison_assumptions(arms, estimand, repeats),
     )
+
+
+def significance_of_arms(arms: Arms, alpha: float) -> Significance:
+    """Return the two-sided test of `compare_declared_arms` and the p-value of its bounds, without anything beside them."""
+    answer, _ = apply_method(choose_row("compare", arms, "difference"), arms, "two-sided", alpha)
+    p_of_side = choose_row("margin", arms, "difference").p_value
+    proof_p = answer.proof_p
+    if answer.interval is None and p_of_side is not None:
+        # Too few values for a bound.
+        with contextlib.suppress(NotEnoughData):
+            proof_p = _proof_p_value(p_of_side, arms, "two-sided")
+    return replace(answer, p_value=_above_0(answer.p_value), proof_p=_above_0(proof_p))
 
 
 def _arms(

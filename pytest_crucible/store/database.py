@@ -18,6 +18,7 @@ from operator import itemgetter
 from types import ModuleType, NoneType
 from typing import Any, Protocol
 
+from pytest_crucible.store.row_changes import CommitListener, RowChange, change_of, commit_together
 from pytest_crucible.store.table import Table
 
 Row = Mapping[str, Any]
@@ -63,6 +64,8 @@ class Database:
         self.is_sqlite = driver is sqlite3
         self.redact: Callable[[Any], Any] = _keep_values
         """Returns the values of each execution as they are sent."""
+        self.listeners: list[CommitListener] = []
+        """Enter rows of their own in each transaction, for the rows that it changes."""
         self._open = open_connection
         self._idle: list[Any] = []
 
@@ -120,6 +123,8 @@ class Connection:
     def __init__(self, database: Database, raw: Any) -> None:
         self.database, self.raw = database, raw
         self.is_sqlite = database.is_sqlite
+        self._changes: list[RowChange] | None = None
+        """What the transaction has changed so far, for listeners; None outside of one, or without listeners."""
 
     def execute(self, sql: str, /, **values: Any) -> Cursor:
         """Execute a statement with its values."""
@@ -168,6 +173,8 @@ class Connection:
         if not rows:
             return 0
         columns = self._columns_to_store(table, rows)
+        if self._changes is not None:
+            self._number(table, columns, len(rows))
         names, values = tuple(columns), [*zip(*columns.values(), strict=True)]
         # psycopg sends many rows at once by itself.
         size = ROWS_PER_STATEMENT if self.is_sqlite else 1
@@ -178,7 +185,53 @@ class Connection:
             inserted += self._execute_redacted(_insert(table, names, over, size), many)
         if rest := values[whole if size > 1 else 0 :]:
             inserted += self._execute_redacted(_insert(table, names, over, 1), rest)
+        if self._changes is not None and inserted and not over:
+            self._changes += self._inserted(table, columns, len(rows), inserted)
         return inserted
+
+    def _number(self, table: Table, columns: dict[str, Sequence[Any]], rows: int) -> None:
+        """Give new rows the numbers that the database would assign, so that their keys are known."""
+        [key, *others] = table.key
+        if not others and key not in columns and table.column(key).numbered:
+            if self.is_sqlite:
+                first = 1 + (self.scalar(f"SELECT MAX({key}) FROM {table.name}") or 0)
+                columns[key] = range(first, first + rows)
+            else:
+                sequence = f"pg_get_serial_sequence('{table.name}', '{key}')"
+                numbers = self.scalars(f"SELECT nextval({sequence}) FROM generate_series(1, :rows)", rows=rows)
+                columns[key] = list(numbers)
+
+    def _inserted(
+        self, table: Table, columns: Mapping[str, Sequence[Any]], rows: int, inserted: int
+    ) -> Iterator[RowChange]:
+        """Yield the change that an insertion made: of rows that were there already, it is what the database has."""
+        if inserted == rows:
+            yield RowChange(table, rows, columns)
+            return
+        keys = zip(*(columns[name] for name in table.key), strict=True)
+        query = f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {_where(table.key)}"
+        stored = [self.first(query, **dict(zip(table.key, key, strict=True))) for key in keys]
+        yield change_of(table, [row for row in stored if row is not None])
+
+    @contextlib.contextmanager
+    def changing(self, table: Table, where: str, /, **values: Any) -> Iterator[None]:
+        """Record, for listeners, what statements within do to the rows of a table that meet a condition."""
+        if self._changes is None:
+            yield
+            return
+        # Another process must not change a row between this query and the statement.
+        lock = "" if self.is_sqlite else " FOR UPDATE"
+        query = f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {where}"
+        before = dict.fromkeys(self.execute(query + lock, **values))
+        yield
+        after = dict.fromkeys(self.execute(query, **values))
+        removed, added = [row for row in before if row not in after], [row for row in after if row not in before]
+        self._changes += [change_of(table, rows, is_removed=rows is removed) for rows in (removed, added) if rows]
+
+    def forget(self, table: Table, key: str) -> None:
+        """Let listeners remove what belongs to a run, a dataset or a variant that is deleted as a whole."""
+        for listener in self.database.listeners:
+            listener.forget(self, table, key)
 
     def _columns_to_store(self, table: Table, rows: Sequence[Row]) -> dict[str, Sequence[Any]]:
         """Return the redacted columns of rows by name, without those that have no value: NULL is what a row has without one.
@@ -216,20 +269,36 @@ class Connection:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit what is executed within, or nothing of it."""
-        if not self.is_sqlite:
-            with self.raw.transaction():
+        self._changes = [] if self.database.listeners else None
+        try:
+            with self._transaction():
                 yield
+        finally:
+            self._changes = None
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
+        if not self.is_sqlite:
+            with contextlib.ExitStack() as until_committed, self.raw.transaction():
+                yield
+                until_committed.enter_context(self._with_listeners())
             return
         # A transaction that begins by reading could no longer write once another process has written.
         self.raw.execute("BEGIN IMMEDIATE")
         try:
             yield
-            self.raw.execute("COMMIT")
+            with self._with_listeners():
+                self.raw.execute("COMMIT")
         except BaseException:
             # SQLite has rolled back by itself after some errors.
             if self.raw.in_transaction:
                 self.raw.execute("ROLLBACK")
             raise
+
+    def _with_listeners(self) -> contextlib.AbstractContextManager[None]:
+        """Return a context in which to commit what the listeners enter for the changes so far."""
+        changes, self._changes = self._changes, None
+        return commit_together(self, self.database.listeners, changes) if changes else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def stream(self, sql: str, /, **values: Any) -> Iterator[Cursor]:
@@ -282,6 +351,10 @@ def _encode_all(values: Sequence[Any]) -> list[Any]:
     objects = {id(value): value for value in values}
     texts = {key: None if value is None else _encode(value) for key, value in objects.items()}
     return [texts[id(value)] for value in values]
+
+
+def _where(names: Sequence[str]) -> str:
+    return " AND ".join(f"{name} = :{name}" for name in names)
 
 
 def driver_errors() -> tuple[type[Exception], ...]:

@@ -22,8 +22,9 @@ def add_decision(store: RunStore, run: str, subject: str, number: int, body: Map
 
 def set_decision(store: RunStore, run: str, subject: str, number: int, body: Mapping[str, Any]) -> None:
     """Replace the body of a decision that is stored, such as a sign of life. Raises StoreError."""
-    statement = "UPDATE decisions SET body = :body WHERE run = :run AND subject = :subject AND number = :number"
-    store.execute(statement, run=run, subject=subject, number=number, body=json.dumps(dict(body)))
+    of, replaced = {"run": run, "subject": subject, "number": number}, json.dumps(dict(body))
+    where = "run = :run AND subject = :subject AND number = :number"
+    store.update(decisions, "body = :body", where, **of, body=replaced)
 
 
 def load_decisions(store: RunStore, run: str, subject: str) -> dict[int, dict[str, Any]]:

@@ -34,6 +34,7 @@ def upgrade(connection: Connection) -> None:
         for addition in additions:
             _add(connection, addition)
     _create_missing(connection, schema.feature_tables())
+    connection.execute("UPDATE runs SET format = :version WHERE format IS NULL", version=version)
     connection.execute("UPDATE store_format SET version = :version", version=max(version, FORMAT))
 
 

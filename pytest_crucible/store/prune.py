@@ -128,6 +128,7 @@ def _remove(connection: Connection, run: str) -> None:
         connection.execute(f"DELETE FROM {table} WHERE experiment IN ({_EXPERIMENTS})", run=run)
     for table in ("events", "decisions", "experiments"):
         connection.execute(f"DELETE FROM {table} WHERE run = :run", run=run)
+    connection.forget(schema.runs, run)
     connection.execute("DELETE FROM runs WHERE id = :run", run=run)
 
 
@@ -137,8 +138,11 @@ def _remove_datasets(connection: Connection) -> None:
     stored = set(connection.scalars("SELECT DISTINCT dataset FROM samples"))
     for dataset in stored - used:
         connection.execute("DELETE FROM samples WHERE dataset = :dataset", dataset=dataset)
-    named = "SELECT sha256 FROM variants WHERE sha256 IS NOT NULL"
-    connection.execute(f"DELETE FROM twins WHERE variant NOT IN ({named})")
+        connection.forget(schema.samples, dataset)
+    named = set(connection.scalars("SELECT sha256 FROM variants WHERE sha256 IS NOT NULL"))
+    for variant in set(connection.scalars("SELECT DISTINCT variant FROM twins")) - named:
+        connection.execute("DELETE FROM twins WHERE variant = :variant", variant=variant)
+        connection.forget(schema.twins, variant)
 
 
 def _dataset(connection: Connection) -> str:
@@ -192,12 +196,13 @@ def redact_again(store: RunStore, run: str, hide: Callable[[str], str]) -> None:
     """Redact all texts of a run in one transaction. Raises StoreError."""
     with store.begin() as connection:
         for table, columns in {**_TEXTS, **_feature_texts()}.items():
-            _redact_columns(connection, table, columns, run, hide)
-        for table in (schema.replies, schema.calls):
-            for column in REFERENCES:
-                if column in table.names:
-                    _redact_texts(connection, table.name, column, run, hide)
-        _redact_messages(connection, run, hide)
+            with connection.changing(table, _of_run(connection, table), run=run):
+                _redact_columns(connection, table, columns, run, hide)
+                for column in REFERENCES:
+                    if table in _REFERRING and column in table.names:
+                        _redact_texts(connection, table.name, column, run, hide)
+        with connection.changing(schema.calls, _OF_ARMS, run=run):
+            _redact_messages(connection, run, hide)
         _remove_cached(connection, run, hide)
         remove_messages(connection)
         remove_texts(connection)

@@ -75,13 +75,17 @@ def copy_outcomes(
         numbers = _copied_repeats(connection, source, draws)
         tried = tried and _is_complete(connection, source)
         for table in (schema.replies, schema.observations, schema.lost):
-            _copy(connection, table, source, target, numbers, tried=tried)
-        _copy_calls(connection, source, target, numbers, with_texts=with_texts)
+            with connection.changing(table, "arm = :arm", arm=target):
+                _copy(connection, table, source, target, numbers, tried=tried)
+        with connection.changing(schema.calls, "arm = :arm", arm=target):
+            _copy_calls(connection, source, target, numbers, with_texts=with_texts)
         for table in schema.unit_tables().values():
-            _copy_feature_rows(connection, table, source, target, numbers)
+            with connection.changing(table, "arm = :arm", arm=target):
+                _copy_feature_rows(connection, table, source, target, numbers)
         done = set(connection.execute(_UNITS, arm=target))
         statement = "UPDATE arms SET reused_from = :run, reused_answers = :answers WHERE id = :target"
-        connection.execute(statement, target=target, run=source_run, answers=len(done))
+        with connection.changing(schema.arms, "id = :arm", arm=target):
+            connection.execute(statement, target=target, run=source_run, answers=len(done))
         return done | set(connection.execute(_TRIED_UNITS, arm=target))
 
 

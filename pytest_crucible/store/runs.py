@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.features import load_rows
 from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
 from pytest_crucible.records.errors import SpecError, closest_name, suggest
 from pytest_crucible.records.redaction import redact
@@ -81,8 +82,12 @@ class RunStore:
         location: str,
         hide: Callable[[str], str] | None = None,
         hide_keys: Callable[[str], str] | None = None,
+        is_left_out: Callable[[str], bool] = lambda plugin: False,
     ) -> None:
-        """`hide` redacts each text before it is stored, `hide_keys` names and ids too: without them, what the process knows."""
+        """`hide` redacts each text before it is stored, `hide_keys` names and ids too: without them, what the process knows.
+
+        `is_left_out` returns whether the feature with this plugin name is left out.
+        """
         self.location = redact_location(location)
         self.hide = hide or process_hider()
         self.redact_once = RedactOnce(self.hide)
@@ -90,6 +95,9 @@ class RunStore:
         self.database = open_database(location)
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
         self.database.redact = redactor.redact_values
+        self.database.listeners = [
+            listen() for feature, listen in load_rows("commit_listeners") if not is_left_out(feature.plugin_name)
+        ]
         self.written = WrittenRows(redactor.redact)
         try:
             with explain_errors(self.location):
@@ -147,6 +155,11 @@ class RunStore:
         with self.begin() as connection:
             connection.insert(table, rows)
 
+    def update(self, table: Table, assignments: str, where: str, /, **values: Any) -> None:
+        """Change the rows of a table that meet a condition, and let listeners know."""
+        with self.begin() as connection, connection.changing(table, where, **values):
+            connection.execute(f"UPDATE {table.name} SET {assignments} WHERE {where}", **values)
+
     def writer(self, *, stores_texts: bool = True) -> Writer:
         """Return a background writer of outcomes; the caller closes it. See `CallRows` for `stores_texts`."""
         return Writer(
@@ -165,7 +178,9 @@ class RunStore:
     def begin_run(self, run: str, **facts: Any) -> None:
         """Enter a run, once: under xdist every worker calls this, and the first call counts."""
         self.run_id = run
-        self.insert(schema.runs, [{"id": run, "status": "running", **redact(facts, self.hide)}])
+        self.insert(
+            schema.runs, [{"id": run, "status": "running", "format": schema.FORMAT, **redact(facts, self.hide)}]
+        )
 
     def end_run(self, run: str, *, finished: str, status: str) -> None:
         statement = "UPDATE runs SET finished = :finished, status = :status WHERE id = :run"
@@ -197,13 +212,15 @@ class RunStore:
     def replace_plan(self, run: str, plan: Plan) -> None:
         """Update the plan of an experiment, when the winner of its sweep or its next trial is known."""
         of = {"run": run, "nodeid": plan.nodeid}
-        statement = "UPDATE experiments SET plan = :plan, finished = :finished WHERE run = :run AND nodeid = :nodeid"
-        self.execute(statement, **of, plan=json.dumps(redact(to_plain(plan), self.hide)), finished=False)
+        changed = {"plan": json.dumps(redact(to_plain(plan), self.hide)), "finished": False}
+        self.update(
+            schema.experiments, "plan = :plan, finished = :finished", "run = :run AND nodeid = :nodeid", **of, **changed
+        )
         unanswered = """
-            DELETE FROM arms WHERE fingerprint = ''
-            AND experiment = (SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid)
+            fingerprint = '' AND experiment = (SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid)
         """
-        self.execute(unanswered, **of)
+        with self.begin() as connection, connection.changing(schema.arms, unanswered, **of):
+            connection.execute(f"DELETE FROM arms WHERE {unanswered}", **of)
 
     def enter_unanswered(self, run: str, plan: Plan, samples: Sequence[Sample]) -> None:
         """Enter an experiment with arms that no request is sent for, so that its verdicts are undecided."""
@@ -252,22 +269,24 @@ class RunStore:
 
     def add_requests(self, run: str, nodeid: str, arm: str, *, requests: int, hits: int, since: float | None) -> None:
         """Add to an arm's counts of requests to the reply cache and of hits: several workers may each add their part."""
-        statement = """
-            UPDATE arms SET
-                requests = COALESCE(requests, 0) + :requests,
-                cache_hits = COALESCE(cache_hits, 0) + :hits,
-                cache_since = CASE WHEN cache_since < :since THEN cache_since ELSE COALESCE(:since, cache_since) END
-            WHERE experiment = (SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid)
+        more = """
+            requests = COALESCE(requests, 0) + :requests,
+            cache_hits = COALESCE(cache_hits, 0) + :hits,
+            cache_since = CASE WHEN cache_since < :since THEN cache_since ELSE COALESCE(:since, cache_since) END
+        """
+        where = """
+            experiment = (SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid)
             AND name = :arm AND variant IS NULL
         """
-        self.execute(statement, run=run, nodeid=nodeid, arm=arm, requests=requests, hits=hits, since=since)
+        of = {"run": run, "nodeid": nodeid, "arm": arm}
+        self.update(schema.arms, more, where, **of, requests=requests, hits=hits, since=since)
 
     def has_arms(self, experiment: int) -> bool:
         """Return whether the experiment began. One that was skipped, or whose fixtures failed, has a plan and no arms."""
         return bool(self.scalar("SELECT COUNT(*) FROM arms WHERE experiment = :experiment", experiment=experiment))
 
     def finish_experiment(self, experiment: int) -> None:
-        self.execute("UPDATE experiments SET finished = :true WHERE id = :experiment", experiment=experiment, true=True)
+        self.update(schema.experiments, "finished = :true", "id = :experiment", experiment=experiment, true=True)
 
     def experiments(self, run: str) -> list[tuple[int, Plan, bool]]:
         """Return (key, plan, whether every sample was run) of each experiment of a run, as they were entered.
@@ -284,8 +303,8 @@ class RunStore:
 
     def set_kinds(self, experiment: int, kinds: Mapping[str, str]) -> None:
         """Store the kinds of the experiment's metrics."""
-        statement = "UPDATE experiments SET kinds = :kinds WHERE id = :experiment"
-        self.execute(statement, experiment=experiment, kinds=json.dumps(dict(kinds)))
+        kept = json.dumps(dict(kinds))
+        self.update(schema.experiments, "kinds = :kinds", "id = :experiment", experiment=experiment, kinds=kept)
 
     def known_kinds(self, plan: Plan, before: int) -> dict[str, str]:
         """Return the kinds of the metrics in the experiment's latest earlier run; empty if metrics or test changed."""
@@ -358,7 +377,9 @@ class RunStore:
         lacking = has_metadata and not self.scalar(f"{stored} AND metadata IS NOT NULL", dataset=dataset)
         if self.scalar(stored, dataset=dataset) == len(samples) and not lacking:
             return
-        with self.begin() as connection:
+        with self.begin() as connection, contextlib.ExitStack() as replacing:
+            if lacking:
+                replacing.enter_context(connection.changing(schema.samples, "dataset = :dataset", dataset=dataset))
             for part in _parts(samples):
                 rows = [self._sample_row(dataset, position, sample) for position, sample in part]
                 connection.insert(schema.samples, rows, over=lacking)

@@ -32,6 +32,8 @@ runs = Table(
         Column("exit_status", "INTEGER"),
         # Everything else that the run depended on.
         Column("manifest", "JSON"),
+        # The store's format when the run was entered; of runs of formats before 11, the one that was upgraded.
+        Column("format", "INTEGER"),
     ),
 )
 
@@ -382,7 +384,7 @@ ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
     ((variants, "name"), (variants, "sha256"), twins),
     (store_key, (tags, "why")),
     ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
-    ((events, "call"), (events, "request")),
+    ((events, "call"), (events, "request"), (runs, "format")),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 

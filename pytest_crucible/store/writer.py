@@ -94,12 +94,14 @@ class Writer:
     ) -> None:
         """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run.
 
-        `written` receives the rows that are committed; `stores_texts` is that of `CallRows`.
+        `written` receives the rows that are committed; `stores_texts` is that of `CallRows`; without it no rows of
+        features about units are stored either.
         """
         self._database = database
         self._hide, self._hide_id = hide, hide_id
         self._keep = keep
         self._calls = CallRows(hide, run, stores_texts=stores_texts)
+        self._stores_texts = stores_texts
         self._location = location
         self._written = written or WrittenRows()
         self._waiting, self._in_hand = _Batch(), _Batch()
@@ -130,7 +132,7 @@ class Writer:
             # Its messages refer to the sample.
             if outcome.calls and outcome.sample is not None:
                 self._waiting.calls.append((arm, outcome, outcome.sample))
-            if outcome.feature_rows:
+            if outcome.feature_rows and self._stores_texts:
                 self._waiting.feature_rows.append((arm, outcome.unit, copy_rows(outcome.feature_rows)))
             self._count_added(1 + len(observations))
         self._raise_failure()
@@ -281,16 +283,19 @@ def _write(database: Database, batch: _Batch) -> bool:
 
 def _remove_units(connection: Connection, units: list[Row]) -> None:
     """Delete all rows of some units, and count them no longer as copied."""
-    for table in (schema.replies, schema.observations, schema.lost, schema.calls, *schema.unit_tables().values()):
-        of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
-        connection.execute_many(f"DELETE FROM {table.name} WHERE {of_unit}", units)
+    of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
     count_one_less = """
         UPDATE arms SET
             reused_answers = reused_answers - 1,
             reused_from = CASE WHEN reused_answers > 1 THEN reused_from END
         WHERE id = :arm
     """
-    connection.execute_many(count_one_less, units)
+    for unit in units:
+        for table in (schema.replies, schema.observations, schema.lost, schema.calls, *schema.unit_tables().values()):
+            with connection.changing(table, of_unit, **unit):
+                connection.execute(f"DELETE FROM {table.name} WHERE {of_unit}", **unit)
+        with connection.changing(schema.arms, "id = :arm", arm=unit["arm"]):
+            connection.execute(count_one_less, arm=unit["arm"])
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
 from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions
+from pytest_crucible.features.provenance.load_timeline import load_timelines
 from pytest_crucible.store.runs import RunStore
 
 TEST = """
@@ -44,3 +49,152 @@ def test_decisions_are_stored_with_their_sample(suite, run):
         first, second = chain.decisions[1:3]
         assert (first.over, first.because, first.confidence, first.is_claim) == (("guess",), "small", 0.8, False)
         assert (second.because, second.confidence, second.revises) == (f"of {chain.sample}", None, 2)
+
+
+def test_decisions_are_steps_of_a_timeline(suite):
+    suite.test(TEST)
+    suite.run("--crucible-adapter=v1").assert_outcomes(passed=2)
+
+    with closing(RunStore(str(suite.path / ".crucible" / "crucible.db"))) as store:
+        (timeline,) = load_timelines(store, "latest", "q03")
+
+    steps = [step for step in timeline.steps if step.kind in ("decision", "stage")]
+    assert [step.title for step in steps] == [
+        "stage choose: started",
+        "hypothesis_formed: count (confidence 0.8)",
+        "decision: add, instead of decision 2",
+        "stage choose: completed",
+    ]
+    assert steps[-1].seconds is not None
+    assert steps[2].facts["because"] == "of q03"
+
+
+CALIBRATED = """
+    import pytest
+    from pytest_crucible import trace
+
+    @pytest.mark.crucible(
+        dataset="questions.jsonl",
+        metrics=["exact_match", "stated_confidence", "decision_count", "revision_count", "ambiguity_count"],
+    )
+    @pytest.mark.quality_target("ece(stated_confidence) <= 0.50")
+    async def test_sums(sample, sampler):
+        number = int(sample.id[1:])
+        trace.decision("unclear", kind="ambiguity_flagged", confidence=0.3)
+        first = trace.decision("add", confidence=0.8)
+        if number % 2:
+            trace.decision("count", revises=first, confidence=0.9)
+        assert number != 4
+        reply = await sampler.generate(sample.input)
+        return trace.read(reply)
+"""
+
+
+def test_metrics_of_decisions_are_named_in_marks(suite):
+    suite.test(CALIBRATED)
+
+    result = suite.run("--crucible-adapter=v1")
+
+    # 0.8 is stated for the even numbers, of which 5 of 10 are right: 4 fails after it has stated its confidence. 0.9 is stated
+    # for the others, of which 6 of 10 are right.
+    result.stdout.fnmatch_lines(["ece(stated_confidence) <= 0.50  0.300 *  20     0  met"])
+    for name, value in (("decision_count", 2.5), ("revision_count", 0.5), ("ambiguity_count", 1)):
+        assert stored_mean(suite, name) == value
+
+
+def stored_mean(suite: Any, metric: str) -> float:
+    with closing(sqlite3.connect(suite.path / ".crucible" / "crucible.db")) as database:
+        (mean,) = database.execute("SELECT AVG(value) FROM observations WHERE metric = ?", [metric]).fetchone()
+    return mean
+
+
+def test_a_confidence_without_one_metric_to_compare_it_with_is_refused(suite):
+    suite.test(CALIBRATED.replace('"exact_match"', '"exact_match", "contains_expected"'))
+
+    result = suite.run("--crucible-adapter=v1")
+
+    suite.refuses(
+        result,
+        "*ece(stated_confidence) does not name its accuracy, and the experiment has 2 yes-or-no metrics: write for example "
+        "ece(stated_confidence, exact_match)",
+    )
+
+
+CONCURRENT = """
+    import asyncio
+    import threading
+    from concurrent.futures import ThreadPoolExecutor
+
+    import pytest
+    from pytest_crucible import metrics, metric, trace
+
+    pool = ThreadPoolExecutor(3)
+
+    def note(where, sample):
+        with trace.step(where):
+            trace.decision(sample.id, because=where)
+
+    async def note_in_task(sample):
+        await asyncio.sleep(0.001 * (int(sample.id[1:]) % 3))
+        note("task", sample)
+
+    async def note_everywhere(sample):
+        thread = threading.Thread(target=note, args=("thread", sample))
+        thread.start()
+        await asyncio.gather(note_in_task(sample), asyncio.create_task(note_in_task(sample)))
+        await asyncio.to_thread(note, "to_thread", sample)
+        await asyncio.wrap_future(pool.submit(note, "pool", sample))
+        await asyncio.get_running_loop().run_in_executor(pool, note, "executor", sample)
+        await asyncio.to_thread(thread.join)
+
+    @metric
+    async def noted(reply, sample):
+        await asyncio.sleep(0)
+        note("metric", sample)
+        await asyncio.gather(note_in_task(sample))
+        return True
+
+    @pytest.mark.crucible(dataset=[{"id": f"s{k}", "input": str(k)} for k in range(256)], metrics=[noted])
+    @pytest.mark.quality_target("noted >= 0.5")
+    async def test_tasks(sample, sampler):
+        await note_everywhere(sample)
+        return await sampler.generate(sample.input)
+
+    @pytest.mark.crucible(dataset=[{"id": f"s{k}", "input": str(k)} for k in range(64)], metrics=[noted])
+    @pytest.mark.quality_target("noted >= 0.5")
+    def test_threads(sample, sampler):
+        note("test", sample)
+        list(pool.map(note, ["map", "map"], [sample, sample]))
+        thread = threading.Timer(0.001, note, ["timer", sample])
+        thread.start()
+        thread.join()
+        return sampler.generate(sample.input)
+"""
+
+
+def test_64_concurrent_samples_record_nothing_for_another_one(suite, run):
+    suite.script("def answer(request):\n    return request.input\n")
+    suite.test(CONCURRENT)
+
+    run("--crucible-adapter=scripted", "--crucible-concurrency=64").assert_outcomes(passed=4)
+
+    chains = load_chains(suite)
+    assert len(chains) == 256 + 64
+    for chain in chains:
+        decisions = [decision for decision in chain.decisions if decision.kind == "decision"]
+        assert {decision.decision for decision in decisions} == {chain.sample}
+        assert [decision.number for decision in chain.decisions] == [*range(1, 1 + len(chain.decisions))]
+        assert all(decision.stage == decision.because for decision in decisions)
+        places = Counter(decision.because for decision in decisions)
+        if chain.experiment.endswith("test_tasks"):
+            assert places == {"thread": 1, "task": 3, "to_thread": 1, "pool": 1, "executor": 1, "metric": 1}
+        else:
+            assert places == {"test": 1, "map": 2, "timer": 1, "metric": 1, "task": 1}
+
+
+def test_what_carries_decisions_into_threads_is_restored(suite):
+    before = threading.Thread.start, ThreadPoolExecutor.submit
+    suite.test(TEST)
+    suite.run("--crucible-adapter=v1").assert_outcomes(passed=2)
+
+    assert (threading.Thread.start, ThreadPoolExecutor.submit) == before

@@ -94,7 +94,9 @@ def test_early_looks_take_comparisons_in_slices_and_no_extremes(loans):
     refused = loans.run(*BOTH, "--crucible-stop")
 
     assert refused.ret == 4
-    refused.stderr.fnmatch_lines(["*means, rates, pass^k and pass@k, but not 'gap(exact_match by sex)': ask for a rate*"])
+    refused.stderr.fnmatch_lines(
+        ["*means, rates, pass^k and pass@k, but not 'gap(exact_match by sex)': ask for a rate*"]
+    )
     assert not loans.calls()
     without = [line for line in TEST.splitlines() if "quality_target" not in line]
     loans.test("\n".join(without).replace('"gap(exact_match by sex)", ', "").replace("by topic", "by sex"))

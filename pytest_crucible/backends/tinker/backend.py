@@ -15,7 +15,7 @@ from pytest_crucible.backends.context import QueueState
 from pytest_crucible.backends.deadlines import return_time
 from pytest_crucible.backends.protocol import CHOICES, derived_seed, score_choices
 from pytest_crucible.backends.tinker.health import is_too_long, translate_error
-from pytest_crucible.records import Reply, Request, TrainingResult
+from pytest_crucible.records import Ancestor, Reply, Request, TrainingResult
 from pytest_crucible.records.errors import BackendError, Refused, describe_type
 
 _MEDIA = frozenset({"image", "image_url", "input_image", "audio", "input_audio", "video", "video_url", "file"})
@@ -96,6 +96,7 @@ class TinkerBackend:
         training: TrainingResult | None = None,
         step: int | None = None,
         trained_on: Mapping[str, str] | None = None,
+        ancestry: tuple[Ancestor, ...] = (),
         simulated: bool = False,
         check: Callable[[float], None] = lambda waited_s: None,
         queue: QueueState | None = None,
@@ -110,7 +111,7 @@ class TinkerBackend:
         """
         self.identity, self.server, self.model = identity, server, model
         self.training, self.step, self.simulated = training, step, simulated
-        self.trained_on = trained_on or {}
+        self.trained_on, self.ancestry = trained_on or {}, ancestry
         self._client, self._tokenizer, self._seed, self._context = client, tokenizer, seed, context
         self._check, self._queue = check, queue or QueueState()
         self._hide = hide

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener, open_wrappers
-from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm, find_training_files
+from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm, find_training_files, join_ancestries
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_outside
 from pytest_crucible.records import Adapter, Role
@@ -25,6 +26,7 @@ def open_ensemble(adapter: Adapter, role: Role, opener: PartOpener) -> OpenedArm
     files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
     files |= find_training_files(adapter, backend, context.root)
     arm = describe_arm(adapter, role, backend, root=context.root, members=names, trained_on=files, outer=outer)
+    arm = replace(arm, ancestry=join_ancestries(member.arm for member in members))
     return OpenedArm(arm, wrap_outside(backend, outer), members, adapter=adapter)
 
 

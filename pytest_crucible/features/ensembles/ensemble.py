@@ -26,9 +26,10 @@ from pytest_crucible.features.ensembles.votes import (
     user_vote,
 )
 from pytest_crucible.metrics.normalisers import NORMALISERS, Normaliser
-from pytest_crucible.records import Emit, Event, Reply, Request, SentRequests
+from pytest_crucible.records import Emit, Event, Reply, Request
 from pytest_crucible.records.errors import BackendError, Refused, SpecError, Spent, Uncached, describe_type
 from pytest_crucible.records.function_source import sources
+from pytest_crucible.records.outcomes import SentRequests
 
 
 class Ensemble:

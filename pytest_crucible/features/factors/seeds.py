@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener, find_preparation
-from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.adapters.opened_arm import OpenedArm, join_ancestries
 from pytest_crucible.records import Adapter, Arm, ArmTraining, Role
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.plan import FEWEST_LEVELS
@@ -61,6 +61,7 @@ def describe_trainings(adapter: Adapter, role: Role, opened: Sequence[OpenedArm]
         identity=hashlib.sha256(identities.encode()).hexdigest(),
         training=None,
         trainings=trainings,
+        ancestry=join_ancestries(training.arm for training in opened),
         trained_on={sha256: name for training in opened for sha256, name in training.arm.trained_on.items()},
     )
 

@@ -4,4 +4,10 @@ from __future__ import annotations
 
 from pytest_crucible.features.row import Feature
 
-FEATURE = Feature("provenance", tables={"store_tables": "pytest_crucible.features.provenance.tables:TABLES"})
+FEATURE = Feature(
+    "provenance",
+    tables={
+        "store_tables": "pytest_crucible.features.provenance.tables:TABLES",
+        "commit_listeners": "pytest_crucible.features.provenance.seals:LISTENERS",
+    },
+)

@@ -5,24 +5,20 @@ Observations and replies are groups with counts: a million of them are a few nod
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
-from pytest_crucible.features.provenance.made_from import (
-    add_adapter,
-    add_commit,
-    add_imported_files,
-    add_metrics,
-    add_suite,
-)
-from pytest_crucible.features.provenance.reply_origins import ReplyOrigin, reply_origins
+from pytest_crucible.features.provenance.made_from import add_adapter, add_metrics, add_suite
+from pytest_crucible.features.provenance.reply_nodes import ArmRows, add_replies, failures, lost_reasons
 from pytest_crucible.records import Analysis, Comparison, Plan, Run, TargetResult, Verdict
 from pytest_crucible.records.measures import Measure
 from pytest_crucible.records.serialize import pick
 from pytest_crucible.records.statistics import interval_ends
+from pytest_crucible.report.verdicts import find_claim
+from pytest_crucible.stats.interval import Interval
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
 
@@ -30,11 +26,13 @@ from pytest_crucible.store.runs import RunStore
 def build_graph(store: RunStore, run: Run, verdicts: Iterable[Verdict]) -> Graph:
     """Return the graph of what these verdicts of the run are made of. Raises StoreError."""
     draft = GraphDraft()
-    analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     keys = {plan.nodeid: key for key, plan, _ in store.experiments(run.id)}
+    experiments = {
+        analysis.plan.nodeid: _Experiment(store, run, analysis, keys[analysis.plan.nodeid], draft)
+        for analysis in run.experiments
+    }
     for verdict in verdicts:
-        experiment = _Experiment(store, run, analyses[verdict.nodeid], keys[verdict.nodeid], draft)
-        experiment.add_verdict(verdict)
+        experiments[verdict.nodeid].add_verdict(verdict)
     return draft.build()
 
 
@@ -47,12 +45,15 @@ class _Experiment:
     analysis: Analysis
     key: int
     draft: GraphDraft
+    replies: dict[ArmRows, list[str]] = field(default_factory=dict)
+    """The keys of reply nodes: every metric of an arm has the same ones."""
 
     @property
     def plan(self) -> Plan:
         return self.analysis.plan
 
     def add_verdict(self, verdict: Verdict) -> None:
+        """Add a verdict, with all that it is made of."""
         draft, name = self.draft, f"{verdict.nodeid}::{verdict.subject}"
         facts = pick(verdict, "nodeid subject kind state proven suite_error reason")
         key = draft.entity("verdict", name, verdict.subject, **facts)
@@ -62,42 +63,51 @@ class _Experiment:
         for evidence in self._add_evidence(verdict):
             draft.relate(key, "derived from", evidence)
             draft.relate(gate, "used", evidence)
+        for part in add_suite(draft, self.plan):
+            draft.relate(gate, "used", part)
 
     def _add_evidence(self, verdict: Verdict) -> Iterator[str]:
-        """Add what decides a verdict, and yield its key."""
-        result = next((each for each in self.analysis.targets if each.target.text == verdict.subject), None)
-        pair = next((each for each in self.analysis.comparisons if _subject(each) == verdict.subject), None)
-        if verdict.kind == "target" and result is not None:
-            yield self._add_estimate(result)
-        elif verdict.kind == "comparison" and pair is not None:
-            yield self._add_comparison(pair)
+        """Add what decides a verdict, and yield its key; nothing where no score does."""
+        if verdict.kind == "target":
+            yield from (
+                self._add_estimate(each) for each in self.analysis.targets if each.target.text == verdict.subject
+            )
+        elif verdict.kind == "comparison":
+            yield from (
+                self._add_comparison(each) for each in self.analysis.comparisons if _subject(each) == verdict.subject
+            )
+        else:
+            yield self._add_section(verdict)
 
     def _add_estimate(self, result: TargetResult) -> str:
         estimate, name = result.estimate, f"{self.plan.nodeid}::{result.target.text}"
-        key = self.draft.entity(
-            "estimate",
-            name,
-            f"{result.target.expression} of {estimate.arm}",
-            estimate=estimate.value,
-            **interval_ends(estimate.interval),
-            level=estimate.interval.level if estimate.interval else None,
-            **pick(estimate, "n lost method"),
-        )
-        self._derive(key, result.target, [0])
+        facts = _numbers(estimate.value, estimate.interval) | pick(estimate, "n lost inapplicable replies method")
+        key = self.draft.entity("estimate", name, f"{result.target.expression} of {estimate.arm}", **facts)
+        if estimate.is_known:
+            self.draft.relate(key, "derived from", add_adapter(self.draft, self.plan.candidate))
+        else:
+            self._derive(key, result.target, [0])
         return key
 
     def _add_comparison(self, pair: Comparison) -> str:
-        key = self.draft.entity(
-            "comparison",
-            f"{self.plan.nodeid}::{_subject(pair)}",
-            _subject(pair),
-            **_difference_facts(pair),
-            n=pair.pairs,
-            **pick(pair, "lost p_value p_adjusted method"),
-            family_size=self.run.family_size if pair.contrast.shares_alpha else None,
-        )
-        names = [arm.name for arm in self.plan.arms]
-        self._derive(key, pair.contrast, [0, names.index(pair.contrast.baseline)])
+        name, ratio = f"{self.plan.nodeid}::{_subject(pair)}", pair.ratio
+        numbers = _numbers(ratio.value, ratio.interval) if ratio else _numbers(pair.difference, pair.interval)
+        facts = numbers | {"is_ratio": ratio is not None, "n": pair.pairs}
+        facts |= pick(pair, "lost p_value p_adjusted method")
+        facts |= {"family_size": self.run.family_size if pair.contrast.shares_alpha else None}
+        key = self.draft.entity("comparison", name, _subject(pair), **facts)
+        baseline = [arm.name for arm in self.plan.arms].index(pair.contrast.baseline)
+        self._derive(key, pair.contrast, [0, baseline])
+        return key
+
+    def _add_section(self, verdict: Verdict) -> str:
+        """Add what a section has found in all arms, and return its key."""
+        claim = find_claim(verdict, self.analysis)
+        facts = {"p_value": claim.p_value, "p_adjusted": claim.p_adjusted} if claim else {}
+        key = self.draft.entity("finding", f"{verdict.nodeid}::{verdict.subject}", verdict.subject, **facts)
+        for number in range(len(self.plan.arms)):
+            for replies in self._add_replies(number, self._rows(number, range(len(self.plan.variants) + 1))):
+                self.draft.relate(key, "derived from", replies)
         return key
 
     def _derive(self, key: str, measure: Measure, numbers: Sequence[int]) -> None:
@@ -106,64 +116,45 @@ class _Experiment:
             for metric in measure.metrics:
                 self.draft.relate(key, "derived from", self._add_observations(metric, number))
 
-    def _add_observations(self, metric: str, number: int) -> str:
+    def _add_observations(self, name: str, number: int) -> str:
         """Add the observations of a metric in an arm with the replies that they are of, and return their key."""
         draft, arm = self.draft, self.plan.arms[number]
         place = f"{self.plan.nodeid}::{arm.name}"
-        rows = [key for key, _ in variant_keys(self.store, self.key, number)]
-        estimates = (each for each in self.analysis.estimates if (each.metric, each.arm) == (metric, arm.name))
-        counts = pick(estimate, "n lost inapplicable") if (estimate := next(estimates, None)) else {}
-        key = draft.entity(
-            "observations",
-            f"{place}::{metric}",
-            f"{metric} of {arm.name}",
-            metric=metric,
-            arm=arm.name,
-            rows=rows,
-            **counts,
-        )
+        metric, rows = self._find_rows(name, number)
+        estimates = (each for each in self.analysis.estimates if (each.metric, each.arm) == (name, arm.name))
+        facts: dict[str, Any] = pick(estimate, "n lost inapplicable") if (estimate := next(estimates, None)) else {}
+        facts |= {"metric": metric, "arm": arm.name, "rows": rows}
+        facts |= {"failures": failures(self.store, rows), "lost_by_reason": lost_reasons(self.store, rows, metric)}
+        key = draft.entity("observations", f"{place}::{name}", f"{name} of {arm.name}", **facts)
         scoring = draft.activity("scoring", place, f"scoring of {arm.name} in run {self.run.id}", run=self.run.id)
         draft.relate(key, "generated by", scoring)
         draft.relate(scoring, "used", add_metrics(draft, self.plan))
-        for origin in reply_origins(self.store, self.run.id, rows):
-            replies = self._add_replies(number, origin)
+        for replies in self._add_replies(number, rows):
             draft.relate(scoring, "used", replies)
             draft.relate(key, "derived from", replies)
         return key
 
-    def _add_replies(self, number: int, origin: ReplyOrigin) -> str:
-        """Add replies and the requests that they are of, and return their key."""
-        draft, arm = self.draft, self.plan.arms[number]
-        source = self.run.id if origin.is_own else origin.run or origin.copied_from
-        name = f"{self.plan.nodeid}::{arm.name}::{source or 'unknown'}"
-        facts = pick(origin, "replies run is_own copied_from is_cached")
-        replies = draft.entity("replies", name, origin_text(origin), arm=arm.name, **facts)
-        requests = draft.activity("requests", name, f"requests to {arm.name} in run {source or 'unknown'}", run=source)
-        draft.relate(replies, "generated by", requests)
-        used = [add_adapter(draft, arm), add_commit(draft, self.store, source), *add_suite(draft, self.plan)]
-        for each in (*used, *add_imported_files(draft, self.run)):
-            draft.relate(requests, "used", each)
-        return replies
+    def _find_rows(self, name: str, number: int) -> tuple[str, ArmRows]:
+        """Return the stored name of a metric, and the store's keys of an arm on the variants that it is about."""
+        term = next((term for term in self.plan.variant_terms if term.facts.name == name), None)
+        if term is None:
+            return name, self._rows(number, [0])
+        twins = [twin for twin, variant in enumerate(self.plan.variants, start=1) if variant.name in term.variants]
+        # A view, such as a drop, compares with the reply to the original sample.
+        return term.metric, self._rows(number, [0, *twins] if term.view else twins)
 
+    def _rows(self, number: int, twins: Iterable[int]) -> ArmRows:
+        return tuple(key for twin in twins for key, _ in variant_keys(self.store, self.key, number, twin))
 
-def origin_text(origin: ReplyOrigin) -> str:
-    """Return `240 requested in this run`, or `240 reused from run 3f2a`."""
-    count = f"{origin.replies:,}"
-    if origin.is_own:
-        return f"{count} requested in this run" if origin.run else f"{count} made in this run, without a stored request"
-    source = f"run {origin.run}" if origin.run else "an earlier run that is not known"
-    if origin.is_cached:
-        return f"{count} from the reply cache, requested in {source}"
-    if origin.run is None:
-        return f"{count} reused from run {origin.copied_from}, without a stored request"
-    return f"{count} reused from {source}"
+    def _add_replies(self, number: int, rows: ArmRows) -> list[str]:
+        if rows not in self.replies:
+            self.replies[rows] = add_replies(self.draft, self.store, self.run, self.plan, number, rows)
+        return self.replies[rows]
 
 
 def _subject(pair: Comparison) -> str:
     return pair.contrast.subject(pair.candidate)
 
 
-def _difference_facts(pair: Comparison) -> Mapping[str, Any]:
-    value, interval = (pair.ratio.value, pair.ratio.interval) if pair.ratio else (pair.difference, pair.interval)
-    level = interval.level if interval else None
-    return {"estimate": value, **interval_ends(interval), "level": level, "is_ratio": pair.ratio is not None}
+def _numbers(value: float | None, interval: Interval | None) -> dict[str, Any]:
+    return {"estimate": value, **interval_ends(interval), "level": interval.level if interval else None}

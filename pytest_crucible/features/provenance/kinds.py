@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from pytest_crucible.features.provenance.decisions import Decision
+
 Group = Literal["reasoning", "training", "metrics", "checkpoint", "deployment", "reinforcement", "stage"]
 
 DEFAULT = "decision"
@@ -13,6 +15,10 @@ DEFAULT = "decision"
 UNCLOSED = "unclosed_tags"
 """The kind of what `trace.read` notes on <event> tags that are not closed."""
 STAGE_STARTED, STAGE_COMPLETED = "stage_started", "stage_completed"
+STAGES = (STAGE_STARTED, STAGE_COMPLETED)
+NOT_DECISIONS = frozenset({*STAGES, UNCLOSED})
+"""Kinds of what is recorded beside decisions."""
+AMBIGUITY_FLAGGED = "ambiguity_flagged"
 ALTERNATIVE_REJECTED, CONFIDENCE_UPDATED = "alternative_rejected", "confidence_updated"
 
 
@@ -25,17 +31,28 @@ class Kind:
     """A sentence for people; empty where nothing records it."""
 
 
-_DECISION = "trace.decision, or a claim of the model"
+_DECISION = "`trace.decision`, or a claim of the model"
+_STEP = "an event `train.step`"
 
 KINDS: Mapping[str, Kind] = {
     "hypothesis_formed": Kind("reasoning", _DECISION),
-    ALTERNATIVE_REJECTED: Kind("reasoning", f"{_DECISION}; each decision with `over`"),
+    ALTERNATIVE_REJECTED: Kind("reasoning", f"{_DECISION}; each decision with `over`, too"),
     "constraint_evaluated": Kind("reasoning", _DECISION),
     "pattern_applied": Kind("reasoning", _DECISION),
-    "ambiguity_flagged": Kind("reasoning", _DECISION),
-    CONFIDENCE_UPDATED: Kind("reasoning", f"{_DECISION}; each decision that revises another one and has a confidence"),
+    AMBIGUITY_FLAGGED: Kind("reasoning", _DECISION),
+    CONFIDENCE_UPDATED: Kind("reasoning", f"{_DECISION}; each decision with `revises` and a confidence, too"),
 }
 """The 26 kinds by name."""
 
 DECISIONS = (DEFAULT, *(name for name, kind in KINDS.items() if kind.group == "reasoning"))
 """The kinds that `trace.decision` takes."""
+
+
+def kinds_of(decision: Decision) -> tuple[str, ...]:
+    """Return the kinds of an event: its own, and those that follow from its alternatives and from what it revises."""
+    of = [decision.kind]
+    if decision.over:
+        of.append(ALTERNATIVE_REJECTED)
+    if decision.revises is not None and decision.confidence is not None:
+        of.append(CONFIDENCE_UPDATED)
+    return tuple(dict.fromkeys(of))

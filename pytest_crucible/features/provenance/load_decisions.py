@@ -27,14 +27,17 @@ class Chain:
     decisions: tuple[Decision, ...]
 
 
-def load_decisions(store: RunStore, run: str, *, sample: str | None = None, arm: str | None = None) -> list[Chain]:
-    """Return the decisions of each reply of a run, or of one sample or arm; replies without any are left out.
+def load_decisions(
+    store: RunStore, run: str, *, sample: str | None = None, arm: str | None = None, experiment: str | None = None
+) -> list[Chain]:
+    """Return the decisions of each reply of a run, or of one sample, arm or experiment; replies without any are left out.
 
     They are in the order of experiments, arms, samples and repeats.
     """
     return [
         chain
         for key, plan, _ in store.all_experiments(run)
+        if experiment in (None, plan.nodeid)
         for number, planned in enumerate(plan.arms)
         if arm in (None, planned.name)
         for chain in _chains_of_arm(store, key, plan, number, sample)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_crucible.features.provenance.timeline import Step, StepKind, Timeline
-from pytest_crucible.records import HELPERS, Conversation, Plan, StoredCall
+from pytest_crucible.features.provenance.call_steps import Parameters, ReplyRow, call_steps, end_step, score_steps
+from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
+from pytest_crucible.features.provenance.decisions import Decision
+from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
+from pytest_crucible.features.provenance.load_decisions import load_decisions
+from pytest_crucible.features.provenance.timeline import Step, Timeline
+from pytest_crucible.records import Conversation, Plan
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.stats.number_format import quantity
-from pytest_crucible.store.database import from_json
+from pytest_crucible.store.outcomes import of_arm, place_of
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations
 
@@ -28,7 +33,7 @@ def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = 
         position = find_position(store, plan.dataset_sha256, sample)
         if position is not None and store.has_arms(key):
             arms |= dict.fromkeys(each.name for each in plan.arms)
-            timelines += _of_experiment(store, full, key, plan, position, sample, arm)
+            timelines += _of_experiment(_Experiment(store, full, key, plan), position, sample, arm)
     if not arms:
         raise SpecError(f"run {full} has no sample {sample!r}: {_near_sample(store, full, sample)}")
     if arm is not None and arm not in arms:
@@ -44,168 +49,153 @@ def _near_sample(store: RunStore, run: str, sample: str) -> str:
     return suggest(sample, ids, otherwise=first)
 
 
-def _of_experiment(
-    store: RunStore, run: str, key: int, plan: Plan, position: int, sample: str, arm: str | None
-) -> Iterator[Timeline]:
-    events = _load_events(store, run, plan.nodeid, sample)
-    unknown = _unknown(store, run, plan)
-    for conversation in load_conversations(store, key, plan, position):
-        if arm is None or conversation.arm == arm:
-            yield Timeline(
-                run=run,
-                experiment=plan.nodeid,
-                arm=conversation.arm,
-                sample=sample,
-                repeat=conversation.unit.repeat,
-                variant=plan.variant_name(plan.draws(conversation.unit.arm).twin(conversation.unit.variant)),
-                steps=_steps(run, plan, conversation, events),
-                unknown=unknown,
-            )
-
-
-def _unknown(store: RunStore, run: str, plan: Plan) -> str:
-    """Return why the calls of an experiment are not known; empty if they are."""
-    if plan.is_imported:
-        files = store.run(run)["environment"].get("imported") or [{}]
-        return f"run {run} was imported from {files[0].get('harness') or 'another harness'}: its calls are unknown"
+def unknown_calls(store: RunStore, run: str) -> str:
+    """Return why the calls of a run are not known, as a sentence; empty if they are."""
+    row = store.run(run)
+    imported = row["environment"].get("imported")
+    if imported:
+        return f"run {run} was imported from {imported[0].get('harness') or 'another harness'}: its calls are unknown"
+    settings = (row["manifest"] or {}).get("settings") or {}
+    if settings.get("trace") == "off":
+        return f"run {run} was recorded with --crucible-trace=off: its calls are unknown"
     return ""
 
 
-# -- events -----------------------------------------------------------------------------------------------------------
+@dataclass(frozen=True, slots=True)
+class _Experiment:
+    store: RunStore
+    run: str
+    key: int
+    plan: Plan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _StoredEvent:
-    arm: str
-    repeat: int
-    name: str
-    at: float
-    seconds: float | None
-    error: str | None
-    facts: Mapping[str, Any]
-
-
-def _load_events(store: RunStore, run: str, nodeid: str, sample: str) -> list[_StoredEvent]:
-    """Return the events about a sample, in the order of writing."""
-    query = """
-        SELECT arm, epoch, name, at, seconds, error, input_tokens, output_tokens, first_token_s, cost_usd, facts
-        FROM events WHERE run = :run AND experiment = :nodeid AND sample = :sample ORDER BY id
-    """
-    events = []
-    for arm, repeat, name, at, seconds, error, *amounts, facts in store.rows(
-        query, run=run, nodeid=nodeid, sample=sample
-    ):
-        named = zip(("input_tokens", "output_tokens", "first_token_s", "usd"), amounts, strict=True)
-        known = {amount: value for amount, value in named if value is not None}
-        events.append(
-            _StoredEvent(
-                arm=arm,
-                repeat=repeat,
-                name=name,
-                at=at,
-                seconds=seconds,
-                error=error,
-                facts={**known, **(from_json(facts) or {})},
-            )
+def _of_experiment(of: _Experiment, position: int, sample: str, arm: str | None) -> Iterator[Timeline]:
+    store, run, plan = of.store, of.run, of.plan
+    events = load_sample_events(store, run, plan.nodeid, sample)
+    unknown, adapters = unknown_calls(store, run), _adapter_parameters(store, run)
+    chains = load_decisions(store, run, sample=sample, arm=arm, experiment=plan.nodeid)
+    decisions = {(chain.arm, chain.variant, chain.repeat): chain.decisions for chain in chains}
+    rows: dict[tuple[int, int], defaultdict[int, _ReplyRows]] = {}
+    for conversation in load_conversations(store, of.key, plan, position):
+        if arm not in (None, conversation.arm):
+            continue
+        unit, planned = conversation.unit, plan.arms[conversation.unit.arm]
+        draws = plan.draws(unit.arm)
+        twin = draws.twin(unit.variant)
+        if (unit.arm, twin) not in rows:
+            rows[unit.arm, twin] = _load_rows(of, unit.arm, twin, position)
+        variant, place = plan.variant_name(twin), twin * draws.size + unit.repeat
+        own = [event for event in events if event.repeat == place and event.arm == conversation.arm]
+        chain = decisions.get((conversation.arm, variant, unit.repeat), ())
+        yield Timeline(
+            run=run,
+            experiment=plan.nodeid,
+            arm=conversation.arm,
+            sample=sample,
+            repeat=unit.repeat,
+            variant=variant,
+            adapter=planned.adapter,
+            parameters=planned.parameters,
+            steps=_steps(
+                run,
+                conversation,
+                Parameters(planned.parameters, adapters),
+                own,
+                chain,
+                rows[unit.arm, twin][unit.repeat],
+            ),
+            unknown=unknown,
         )
-    return events
 
 
-_KINDS: Mapping[str, StepKind] = {
-    "request.stop": "request",
-    "request.retry": "retry",
-    "limiter.wait": "wait",
-    "hedge.fired": "hedge",
-    "hedge.won": "hedge",
-    "vote": "vote",
-}
+def _adapter_parameters(store: RunStore, run: str) -> Mapping[str, Mapping[str, Any]]:
+    """Return the sampling parameters of the project's adapters by name, as the run's manifest has them."""
+    adapters = (store.run(run)["manifest"] or {}).get("adapters") or {}
+    return {name: adapter.get("parameters") or {} for name, adapter in adapters.items()}
 
 
-def _event_step(event: _StoredEvent) -> Step | None:
-    """Return the step of an event; None for those that a call shows by itself."""
-    kind = _KINDS.get(event.name)
-    if kind is None:
-        return None
-    facts = dict(event.facts)
-    if event.error is not None:
-        facts["error"] = event.error
-    member = str(facts.pop("member", "")) if kind != "vote" else ""
-    return Step(
-        kind=kind,
-        title=_event_title(event),
-        at=event.at,
-        seconds=event.seconds,
-        member=event.arm if event.arm.startswith(HELPERS) else member,
-        facts=facts,
-    )
+# -- scores and ends --------------------------------------------------------------------------------------------------
 
 
-def _event_title(event: _StoredEvent) -> str:
-    facts, seconds = event.facts, event.seconds or 0.0
-    if event.name == "request.stop":
-        return f"request: {event.error or facts.get('finish') or 'answered'} after {seconds:.3g} s"
-    if event.name == "request.retry":
-        return f"sent again in {facts.get('wait_s', 0.0):.3g} s, after {facts.get('kind')}"
-    if event.name == "limiter.wait":
-        return f"waited {seconds:.3g} s for its turn"
-    if event.name == "hedge.fired":
-        return f"second request sent, after {facts.get('delay_s', 0.0):.3g} s"
-    if event.name == "hedge.won":
-        return "the second request answered first"
-    return f"vote: {facts.get('winner')} ({facts.get('consensus')} of the votes)"
+@dataclass(slots=True)
+class _ReplyRows:
+    """What is stored about one reply, its calls and scores apart."""
+
+    reply: ReplyRow = field(default_factory=ReplyRow)
+    reasons: dict[str, str] = field(default_factory=dict)
+    lost: dict[str, tuple[str, str]] = field(default_factory=dict)
 
 
-# -- steps ------------------------------------------------------------------------------------------------------------
+def _load_rows(of: _Experiment, number: int, twin: int, position: int) -> defaultdict[int, _ReplyRows]:
+    """Return the rows about an arm's replies to a sample or its twin, by their places among these replies."""
+    draws = of.plan.draws(number)
+    rows: defaultdict[int, _ReplyRows] = defaultdict(_ReplyRows)
+
+    def read(table: str, columns: str) -> Iterable[tuple[Any, ...]]:
+        query = f"""
+            SELECT {place_of(table, draws, twin)}, {columns} FROM {table} JOIN arms ON arms.id = {table}.arm
+            WHERE {of_arm(twin)} AND position = :position
+        """
+        return of.store.rows(query, experiment=of.key, number=number, position=position)
+
+    for place, *values in read("replies", "finish, failure, started, latency_s, input_tokens, output_tokens"):
+        names = ("finish", "failure", "started", "latency_s", "input_tokens", "output_tokens")
+        rows[place].reply = ReplyRow(**dict(zip(names, values, strict=True)))
+    for place, metric, reason in read("observations", "metric, reason"):
+        if reason:
+            rows[place].reasons[metric] = reason
+    for place, metric, reason, detail in read("lost", "metric, reason, detail"):
+        if metric:
+            rows[place].lost[metric] = reason, detail or ""
+        else:
+            rows[place].reply = ReplyRow(lost=reason)
+    return rows
 
 
-def _steps(run: str, plan: Plan, conversation: Conversation, events: Sequence[_StoredEvent]) -> tuple[Step, ...]:
-    """Return the steps of one reply in the order of time; those without a time stand where they belong by their call."""
-    unit = conversation.unit
-    draws = plan.draws(unit.arm)
-    place = draws.twin(unit.variant) * draws.size + unit.repeat
-    own = [event for event in events if event.repeat == place and event.arm == conversation.arm]
-    steps = [step for event in own if (step := _event_step(event)) is not None]
-    calls = [step for call in conversation.calls for step in _call_steps(run, call)]
-    return (*calls, *steps, *steps_of_decisions(conversation), *_score_steps(conversation), _end_step(conversation))
+# -- the order of time ------------------------------------------------------------------------------------------------
 
 
-def steps_of_decisions(conversation: Conversation) -> Iterator[Step]:
-    """Yield the decisions and stages that were recorded for a reply."""
-    yield from ()
+def _steps(
+    run: str,
+    conversation: Conversation,
+    parameters: Parameters,
+    events: Sequence[StoredEvent],
+    decisions: Sequence[Decision],
+    rows: _ReplyRows,
+) -> tuple[Step, ...]:
+    """Return the steps of one reply in the order of time."""
+    own = [call.call for call in conversation.calls if not call.member]
+    # Formats before 11 had no numbers of calls: then all events belong to a single call.
+    only_call = own[0] if len(own) == 1 and not any(event.call for event in events) else None
+    hits = [event for event in events if event.name == "cache.hit"]
+    calls = [step for call in conversation.calls for step in call_steps(run, call, parameters, hits)]
+    timed = [*steps_of_decisions(decisions), *event_steps(events, only_call=only_call)]
+    last = [*score_steps(conversation.scores, rows.reasons, rows.lost), end_step(conversation, rows.reply)]
+    starts = _starts(calls, timed, decisions)
+    # Decisions first: one that was made before a call of unknown time has the latest time that this call is known to follow.
+    ordered = sorted([*((step.at or 0.0, step) for step in timed), *zip(starts, calls, strict=True)], key=_time)
+    return (*(step for _, step in ordered), *last)
 
 
-def _call_steps(run: str, call: StoredCall) -> Iterator[Step]:
-    member = call.member
-    kind: StepKind = "member" if member and not call.is_judge else "call"
-    facts = {
-        "prompt": call.messages,
-        "parameters": call.parameters,
-        "reply": call.text,
-        "reasoning": call.reasoning,
-        "error": call.error,
-    }
-    known = {name: value for name, value in facts.items() if value not in (None, "")}
-    yield Step(kind=kind, title=_call_title(call), call=call.call, member=member, facts=known)
-    if call.paid_by is not None:
-        paid_by = call.paid_by or None
-        title = f"reply of run {paid_by}" if paid_by else "reply of an earlier run, which is not known"
-        yield Step(kind="cached", title=title, call=call.call, member=member, facts={"paid_by": paid_by})
+def _time(timed: tuple[float, Step]) -> float:
+    return timed[0]
 
 
-def _call_title(call: StoredCall) -> str:
-    name = f"call {call.call}" + (f", {call.member}" if call.member else "")
-    sent = quantity(len(call.messages), "message") if isinstance(call.messages, list) else "1 message"
-    return ", ".join([f"{name}: {sent}", *(f"{key} {value}" for key, value in (call.parameters or {}).items())])
-
-
-def _score_steps(conversation: Conversation) -> Iterator[Step]:
-    for metric, value in conversation.scores.items():
-        shown = "not applicable" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-        finite = None if isinstance(value, float) and not math.isfinite(value) else value
-        yield Step(kind="score", title=f"{metric} = {shown}", facts={"metric": metric, "value": finite})
-
-
-def _end_step(conversation: Conversation) -> Step:
-    detail = conversation.detail.partition("\n")[0]
-    facts = {"state": conversation.state, "detail": conversation.detail, "reply": conversation.reply}
-    return Step(kind="end", title=f"{conversation.state}{f': {detail}' if detail else ''}", facts=facts)
+def _starts(calls: Sequence[Step], timed: Sequence[Step], decisions: Sequence[Decision]) -> list[float]:
+    """Return when each step of a call began: with its first event, or as early as decisions and the calls before it allow."""
+    began: dict[tuple[int | None, str], float] = {}
+    for step in timed:
+        if step.call is not None and step.at is not None:
+            # A call of an ensemble begins with the first of its members.
+            for part in {(step.call, step.member), (step.call, "")}:
+                began[part] = min(began.get(part, math.inf), step.at - (step.seconds or 0.0))
+    starts: list[float] = []
+    latest = -math.inf
+    for step in calls:
+        before = (
+            decision.at for decision in decisions if decision.at is not None and decision.calls < (step.call or 0)
+        )
+        earliest = max(latest, *before, -math.inf)
+        latest = step.at if step.at is not None else began.get((step.call, step.member), earliest)
+        starts.append(latest)
+    return starts

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
+import sys
+
 from pytest_crucible.features.row import Command
 
 _FOLDER = "pytest_crucible.features.provenance"
+_METRICS = ("stated_confidence", "decision_count", "revision_count", "ambiguity_count")
+
+
+def pytest_crucible_metrics() -> dict[str, str]:
+    return {name: f"{_FOLDER}.metrics:{name}" for name in _METRICS}
+
+
+def pytest_crucible_begin() -> None:
+    """Let threads record for the sample that starts them, where a suite records decisions."""
+    if f"{_FOLDER}.trace" in sys.modules:
+        sys.modules[f"{_FOLDER}.threads"].carry_replies()
+
+
+def pytest_sessionfinish() -> None:
+    """Restore what was replaced for threads."""
+    if f"{_FOLDER}.threads" in sys.modules:
+        sys.modules[f"{_FOLDER}.threads"].stop_carrying()
 
 
 def pytest_crucible_commands() -> dict[str, str]:
@@ -13,4 +32,5 @@ def pytest_crucible_commands() -> dict[str, str]:
             f"{_FOLDER}.why_command:why", "What a verdict is made of, and what depends on a file, checkpoint or commit."
         ),
         "trace": Command(f"{_FOLDER}.trace_command:print_trace", "What happened to one sample, step by step."),
+        "verify": Command(f"{_FOLDER}.verify_command:verify", "Whether the rows of a run are as they were written."),
     }

@@ -14,7 +14,6 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from numbers import Real
 from types import TracebackType
@@ -23,6 +22,7 @@ from typing import Any, TypeVar
 from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.parser import REQUEST, ParsedReply, parse_events
 from pytest_crucible.features.provenance.tables import trace_events
+from pytest_crucible.features.provenance.threads import STAGE, carry_replies
 from pytest_crucible.metrics.models.scorers import ScoredReply, current_reply
 from pytest_crucible.records import Reply
 from pytest_crucible.records.errors import describe_type, suggest
@@ -35,8 +35,6 @@ Text = TypeVar("Text", str, Reply)
 
 _LOCK = threading.Lock()
 """Threads of one sample number their events in turn."""
-_STAGE: ContextVar[tuple[Events | None, str]] = ContextVar("crucible_stage", default=(None, ""))
-"""The stages around, as `outer/inner`, and the events of the reply that they belong to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,24 +77,24 @@ def decision(
 class step:  # noqa: N801 - it is used as a function is
     """Records that a stage starts and completes: `with trace.step("choose"):`. Decisions within it have its name."""
 
-    __slots__ = ("_before", "_events", "_name", "_reply")
+    __slots__ = ("_before", "_events", "_name", "_number", "_reply")
 
     def __init__(self, name: str) -> None:
         self._name = str(name)
 
     def __enter__(self) -> None:
-        self._reply, self._before = current_reply(), _STAGE.get()
+        self._reply, self._before = current_reply(), STAGE.get()
         self._events = _events_of(self._reply)
-        _add(self._reply, self._events, ({"kind": kinds.STAGE_STARTED, "decision": self._name},))
+        self._number = _add(self._reply, self._events, ({"kind": kinds.STAGE_STARTED, "decision": self._name},))
         outer = _stage_within(self._events)
-        _STAGE.set((self._events, f"{outer}/{self._name}" if outer else self._name))
+        STAGE.set((self._events, f"{outer}/{self._name}" if outer else self._name))
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        _STAGE.set(self._before)
+        STAGE.set(self._before)
         because = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
-        row = {"kind": kinds.STAGE_COMPLETED, "decision": self._name, "because": because}
+        row = {"kind": kinds.STAGE_COMPLETED, "decision": self._name, "because": because, "parent": self._number}
         _add(self._reply, self._events, (row,))
 
 
@@ -154,7 +152,7 @@ def _add_claims(reply: ScoredReply, events: Events | None, parsed: ParsedReply) 
     if parsed.unclosed:
         note = f"{quantity(parsed.unclosed, '<event> tag')} without an end: not read"
         claims.append({"kind": kinds.UNCLOSED, "decision": note})
-    _add(reply, events, claims)
+    _add(reply, events, claims, nested=True)
 
 
 def _events_of(reply: ScoredReply) -> Events | None:
@@ -164,12 +162,12 @@ def _events_of(reply: ScoredReply) -> Events | None:
 
 def _stage_within(events: Events | None) -> str:
     """Return the stages around; empty for those of another reply, which a task may have inherited."""
-    of, stage = _STAGE.get()
+    of, stage = STAGE.get()
     return stage if of is events else ""
 
 
-def _add(reply: ScoredReply, events: Events | None, rows: Sequence[Mapping[str, Any]]) -> int:
-    """Add events; return the number of the first. The parents of `rows` count these from 1."""
+def _add(reply: ScoredReply, events: Events | None, rows: Sequence[Mapping[str, Any]], *, nested: bool = False) -> int:
+    """Add events; return the number of the first. If they are `nested`, their parents count these rows from 1."""
     if events is None or not rows:
         return 0
     shared = {**_NOTHING, "stage": _stage_within(events) or None, "calls": len(reply.calls or ()), "at": time.time()}
@@ -177,7 +175,8 @@ def _add(reply: ScoredReply, events: Events | None, rows: Sequence[Mapping[str, 
         before = len(events)
         for number, row in enumerate(rows, start=before + 1):
             parent = row.get("parent")
-            events.append({**shared, **row, "number": number, "parent": parent and parent + before})
+            parent = parent + before if nested and parent is not None else parent
+            events.append({**shared, **row, "number": number, "parent": parent})
     return before + 1
 
 
@@ -217,3 +216,8 @@ def _checked_number(revises: RecordedDecision | None, events: Events | None, sam
     else:
         made = f"of sample {revises.sample}" if revises.sample != sample else f"of another reply to sample {sample}"
     raise ValueError(f"revises= names a decision {made}: pass an earlier one of sample {sample}")
+
+
+if current_reply().feature_rows is not None:
+    # Imported by a sample: the session began before.
+    carry_replies()

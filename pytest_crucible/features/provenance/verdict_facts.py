@@ -81,6 +81,22 @@ class Influence:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SampleWeight:
+    """The part of one sample in a verdict."""
+
+    weight: float
+    """Its share of the estimate: 1 / n."""
+    n: int
+    value: float | None
+    """Its difference between the arms, positive where the candidate is better; of a target its value. None if it has no such part."""
+    state_without: State
+    """The state of the verdict, had the sample not been in the dataset."""
+    proven_without: bool
+    decides_alone: bool
+    """Whether the verdict has another state without it, or with one of its answers turned to its best or its worst."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class VerdictFacts:
     """One verdict as `crucible why` and the reports explain it. What is not known, or has no meaning, is None or empty."""
 

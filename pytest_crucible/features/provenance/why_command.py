@@ -3,50 +3,98 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.provenance.build_graph import build_graph
+from pytest_crucible.features.provenance.exports.files import check_graph_file, graph_file_options, write_graph
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.why_lines import verdict_lines
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.stats.number_format import quantity
 
 
 @click.command("why")
 @run_argument
 @click.argument("subject", default="")
+@click.option("--suite", default="", metavar="TEXT", help="The experiment whose name contains this text.")
+@graph_file_options
 @store_option
 @json_option
-def why(run: str, subject: str, store: str, as_json: bool) -> None:
+def why(run: str, subject: str, suite: str, output: Path | None, style: str | None, store: str, as_json: bool) -> None:
     """Show what a verdict of a run is made of: its rule, numbers, replies, and what these were made from.
 
     SUBJECT is that of the verdict, such as "accuracy: v2 vs v1". Without it, each verdict that is not met is shown.
     """
+    check_graph_file(output, style)
     with existing_store(store) as opened:
         stored = load_run(opened, opened.find_run(run))
-        graph = build_graph(opened, stored, _find_verdicts(stored, subject))
-    print_result(_lines(stored, graph), graph, as_json=as_json)
+        graph = build_graph(opened, stored, find_verdicts(stored, subject, suite))
+    _print_graph(graph, list(_lines(stored, graph)), output, style, as_json=as_json)
 
 
-def _find_verdicts(run: Run, subject: str) -> Sequence[Verdict]:
-    """Return the verdicts with a subject; without one those that are not met. Raises SpecError."""
-    if not subject:
-        return [verdict for verdict in run.verdicts if verdict.state != "met" or verdict.suite_error]
-    verdicts = [each for each in run.verdicts if subject in (each.subject, f"{each.nodeid}::{each.subject}")]
+def _print_graph(graph: Graph, lines: Sequence[str], output: Path | None, style: str | None, *, as_json: bool) -> None:
+    """Print lines, or the graph as JSON; or write the graph into a file. Raises SpecError for an empty graph."""
+    if output is None:
+        print_result(lines, graph, as_json=as_json)
+        return
+    if not graph.nodes:
+        raise SpecError(f"nothing is written to {output}: {lines[0]}")
+    write_graph(graph, output, style)
+    counts = {"nodes": len(graph.nodes), "relations": len(graph.relations)}
+    sentence = (
+        f"{quantity(counts['nodes'], 'node')} and {quantity(counts['relations'], 'relation')} written to {output}"
+    )
+    print_result([sentence], {"file": str(output), **counts}, as_json=as_json)
+
+
+def find_verdicts(run: Run, subject: str, suite: str = "") -> Sequence[Verdict]:
+    """Return the verdict on a subject, perhaps after the experiment and `::`; without one, those that are not met.
+
+    `suite` is a part of the experiment's name. Raises SpecError for an unknown subject, and for one of several experiments.
+    """
+    verdicts = [verdict for verdict in run.verdicts if suite in verdict.nodeid]
     if not verdicts:
-        hint = suggest(subject, [verdict.subject for verdict in run.verdicts])
-        raise SpecError(f"run {run.id} has no verdict {subject!r}: {hint}")
-    return verdicts
+        raise SpecError(_explain_none(run, suite))
+    if not subject:
+        return [verdict for verdict in verdicts if verdict.state != "met" or verdict.suite_error]
+    matching = [each for each in verdicts if subject in (each.subject, f"{each.nodeid}::{each.subject}")]
+    if not matching:
+        subjects = list(dict.fromkeys(verdict.subject for verdict in verdicts))
+        there = (
+            f"it has {', '.join(map(repr, subjects[:MOST_SUBJECTS]))}{' and more' * (len(subjects) > MOST_SUBJECTS)}"
+        )
+        raise SpecError(f"run {run.id} has no verdict {subject!r}: {suggest(subject, subjects, otherwise=there)}")
+    if len(matching) > 1:
+        raise SpecError(
+            f"run {run.id} has {subject!r} in {len(matching)} experiments: choose one with --suite, such as "
+            f"{matching[0].nodeid}"
+        )
+    return matching
+
+
+MOST_SUBJECTS = 5
+"""Subjects that an error lists, where none is similar."""
+
+
+def _explain_none(run: Run, suite: str) -> str:
+    """Return why a run has no verdict at all, or none in the experiments whose name contains a text."""
+    nodeids = [analysis.plan.nodeid for analysis in run.experiments]
+    if not run.verdicts:
+        return f"run {run.id} has no verdicts: none of its experiments has a target, a comparison or a claim"
+    return f"run {run.id} has no experiment with verdicts whose name contains {suite!r}: it has {', '.join(nodeids)}"
 
 
 def _lines(run: Run, graph: Graph) -> Iterator[str]:
     verdicts = [node for node in graph.nodes.values() if node.type == "verdict"]
     if not verdicts:
-        yield f"all verdicts of run {run.id} are met"
+        first = run.verdicts[0].subject
+        yield f"all {len(run.verdicts)} verdicts of run {run.id} are met: name one to see why, such as {first!r}"
     for number, verdict in enumerate(verdicts):
         yield from [""] if number else []
         yield from verdict_lines(graph, verdict)

@@ -24,7 +24,8 @@ def verdict_lines(graph: Graph, verdict: Node) -> Iterator[str]:
     for node in evidence:
         yield f"  {_numbers(node.facts)}"
     for node in evidence:
-        yield from _block("method", [str(node.facts["method"])])
+        if node.facts.get("method"):
+            yield from _block("method", [str(node.facts["method"])])
     yield from _block("replies", list(_reply_texts(graph, verdict)))
     yield from _block("made from", list(_made_from(graph, verdict)))
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_crucible.features.row import Command, Placed
 
 if TYPE_CHECKING:
-    from pytest_crucible.runs.provenance import ReproductionCheck
+    from pytest_crucible.runs.provenance import Dependent, ReproductionCheck, Suspects
     from pytest_crucible.session.collect import ExperimentCollection
     from pytest_crucible.session.settings import SettingsDraft
     from pytest_crucible.store.runs import RunStore
@@ -65,6 +65,13 @@ def pytest_crucible_kept_runs(store: RunStore) -> Iterable[str]:
     from pytest_crucible.features.registry.store import runs_in_log
 
     return runs_in_log(store)
+
+
+def pytest_crucible_dependents(store: RunStore, suspects: Suspects) -> Iterator[Dependent]:
+    """Yield the versions with a suspect adapter, file or proof."""
+    from pytest_crucible.features.registry.dependents import suspect_versions
+
+    return suspect_versions(store, suspects)
 
 
 def pytest_crucible_check_store(store: RunStore, location: str) -> Iterator[ReproductionCheck]:

@@ -179,11 +179,14 @@ def _sources(inputs: CheckInputs, columns: ArmColumns, replies: Mapping[int, str
     prompts = [
         stored.first_prompts({calls.positions[row]: calls.forms[row] for row in of}) for of in (rows[::-1], rows)
     ]
-    samples, called = stored.samples(positions), {calls.positions[row] for row in rows}
+    samples, rewritten = (
+        stored.samples(positions),
+        {calls.positions[row] for row in rows if calls.forms[row] is not None},
+    )
     for k in positions:
         sample = samples.get(k)
         # Of a prompt that is not stored (--crucible-trace=off) any word may come: none is free.
-        if k in called and not any(k in of for of in prompts):
+        if k in rewritten and not any(k in of for of in prompts):
             yield replies[k]
             continue
         fields = () if sample is None else (sample.input, sample.expected, sample.metadata)

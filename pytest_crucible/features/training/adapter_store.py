@@ -121,7 +121,8 @@ def _train(
         raise stopped
     _check_steps(recipe, trainer, stopped)
     lineage = _lineage(recipe, trainer, read_files | trainer.files, git, trainer.elapsed_s)
-    lineage = replace(lineage, inherited=_files_of_parent(trainer, folder))
+    if (parent := _lineage_of_parent(trainer, folder)) is not None:
+        lineage = replace(lineage, inherited=parent.training_files, ancestors=parent.ancestry)
     if stopped is None:
         try:
             trained = _store(recipe, trainer, folder, lineage)
@@ -236,16 +237,15 @@ def _lineage(
     )
 
 
-def _files_of_parent(trainer: RecipeTrainer, folder: Path) -> Mapping[str, str]:
-    """Return the files that the checkpoint was trained on which training started from: SHA-256 -> name.
+def _lineage_of_parent(trainer: RecipeTrainer, folder: Path) -> Lineage | None:
+    """Return the lineage of the checkpoint that training started from; None without one.
 
     Called after the recipe has ended, whose own files would otherwise include the parent's lineage.
     """
     if trainer.parent_place is not None:
-        lineage = read_lineage(trainer.parent_place)
-        return {} if lineage is None else lineage.training_files
+        return read_lineage(trainer.parent_place)
     lineages = (trained.lineage for trained in trained_adapters(folder)) if trainer.parent else iter(())
-    return next((each.training_files for each in lineages if trainer.parent in (each.state, each.checkpoint)), {})
+    return next((each for each in lineages if trainer.parent in (each.state, each.checkpoint)), None)
 
 
 def _describe_exception(recipe: Recipe, error: BaseException) -> str:

@@ -12,6 +12,7 @@ from strategies import names
 
 from pytest_crucible import SpecError
 from pytest_crucible.measures.table import STATISTICS
+from pytest_crucible.metrics.definition import declared_facts
 from pytest_crucible.plan.grammar import (
     RELATIONS,
     Bracket,
@@ -25,7 +26,7 @@ from pytest_crucible.plan.grammar import (
     parse_value,
     shortest,
 )
-from pytest_crucible.plan.targets import parse_measure, parse_target
+from pytest_crucible.plan.targets import parse_measure, parse_target, with_last_metrics
 from pytest_crucible.records import Target
 
 relations = st.sampled_from(RELATIONS)
@@ -241,14 +242,42 @@ def test_a_second_relation_is_refused_as_a_condition():
     ("text", "sentence"),
     [
         (
-            "ece(confidence) <= 0.1",
-            "gives ece(...) 1 metric, and it takes 2 metrics: write 'ece(confidence, accuracy) <= 0.05'",
+            "ece(confidence, accuracy, cost) <= 0.1",
+            "gives ece(...) 3 metrics, and it takes 2 metrics: write 'ece(confidence, accuracy) <= 0.05'",
         ),
         ("mean(a, b) >= 1", "gives mean(...) 2 metrics, and it takes 1 metric: write 'mean(accuracy) >= 0.80'"),
     ],
 )
-def test_a_statistic_of_too_few_or_too_many_metrics_is_refused(text, sentence):
+def test_a_statistic_of_too_many_metrics_is_refused(text, sentence):
     assert refusal(text) == f"target {text!r} {sentence}"
+
+
+FACTS = [declared_facts(name, kind=kind, direction=direction) for name, kind, direction in (
+    ("right", "binary", "higher"), ("blocked", "binary", "lower"), ("words", "count", "higher"), ("confidence", None, "higher"),
+)]  # fmt: skip
+
+
+def test_an_accuracy_that_is_left_out_is_the_only_yes_or_no_metric():
+    targets = [parse_target("ece(confidence) <= 0.1"), parse_target("right >= 0.5")]
+
+    first, second = with_last_metrics(targets, FACTS)
+
+    assert (first.metrics, first.text) == (("confidence", "right"), "ece(confidence) <= 0.1")
+    assert second == targets[1]
+
+
+@pytest.mark.parametrize(("facts", "count", "example"), [
+    ([*FACTS, declared_facts("exact", kind="binary")], "2 yes-or-no metrics", "right"),
+    (FACTS[1:], "0 yes-or-no metrics", "passed"),
+])  # fmt: skip
+def test_an_accuracy_that_is_not_clear_has_to_be_named(facts, count, example):
+    expected = (
+        f"ece(confidence) does not name its accuracy, and the experiment has {count}: write for example "
+        f"ece(confidence, {example})"
+    )
+    assert (
+        refusal([parse_target("ece(confidence) <= 0.1")], lambda targets: with_last_metrics(targets, facts)) == expected
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,108 @@
+"""Loads what is said of the verdicts of a run. Fragility and influence take time, so only those of the verdicts asked for are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from pytest_crucible.features.provenance.fragility import is_binary, measure_fragility
+from pytest_crucible.features.provenance.influence import measure_influence, weigh_sample
+from pytest_crucible.features.provenance.questions import Asked, Key, load_questions
+from pytest_crucible.features.provenance.rough_decision import count_pairs
+from pytest_crucible.features.provenance.rule_sentences import method_sentence, rule_sentence
+from pytest_crucible.features.provenance.verdict_facts import (
+    Fragility,
+    Influence,
+    Pairs,
+    SampleWeight,
+    VerdictFacts,
+)
+from pytest_crucible.features.provenance.what_if import Question
+from pytest_crucible.records import Comparison, Contrast, Run, TargetResult
+from pytest_crucible.report.verdicts import difference_text, estimate_text, find_claim
+from pytest_crucible.stats.interval import Interval
+from pytest_crucible.store.runs import RunStore
+
+
+def load_verdict_facts(store: RunStore, run: Run, keys: Collection[Key] | None = None) -> Mapping[Key, VerdictFacts]:
+    """Return what is said of each verdict of a run, or of those with these keys, by nodeid and subject."""
+    p_values = _family(run)
+    return {
+        (asked.verdict.nodeid, asked.verdict.subject): _facts(run, asked, p_values)
+        for asked in load_questions(store, run, keys)
+    }
+
+
+def load_sample_weights(store: RunStore, run: Run, sample: str) -> Iterator[tuple[Asked, SampleWeight | None]]:
+    """Yield the verdicts on experiments that have a sample, with its part in each; None where that is not known, or it has none."""
+    for asked in load_questions(store, run):
+        ids = asked.question.inputs.sample_ids if asked.question else ()
+        if asked.question is not None and sample in ids:
+            yield asked, weigh_sample(asked.question, ids.index(sample))
+
+
+def _facts(run: Run, asked: Asked, p_values: list[float]) -> VerdictFacts:
+    result, question = asked.result, asked.question
+    numbers, value, interval = _numbers(result)
+    p_adjusted, p_value = _p_values(asked)
+    undefined = asked.undefined
+    return VerdictFacts(
+        verdict=asked.verdict,
+        numbers=numbers,
+        value=value,
+        interval=interval,
+        n=None if result is None else result.estimate.n if isinstance(result, TargetResult) else result.pairs,
+        lost=None if result is None else result.estimate.lost if isinstance(result, TargetResult) else result.lost,
+        p_adjusted=p_adjusted,
+        holm_position=None if p_value is None else p_values.index(p_value) + 1,
+        family_size=run.family_size,
+        rule=rule_sentence(asked, run.alpha),
+        method=method_sentence(asked),
+        pairs=_pairs(question) if question else None,
+        fragility=measure_fragility(question) if question else Fragility(undefined=undefined),
+        influence=measure_influence(question) if question else Influence(unit="sample", undefined=undefined),
+    )
+
+
+def _numbers(result: TargetResult | Comparison | None) -> tuple[str, float | None, Interval | None]:
+    if result is None:
+        return "", None, None
+    if isinstance(result, TargetResult):
+        return estimate_text(result.estimate), result.estimate.value, result.estimate.interval
+    ratio = result.ratio
+    if ratio is not None:
+        return difference_text(result), ratio.value, ratio.interval
+    return difference_text(result), result.difference, result.interval
+
+
+def _p_values(asked: Asked) -> tuple[float | None, float | None]:
+    """Return the adjusted p-value of a verdict that shares alpha, and its own."""
+    if isinstance(asked.result, Comparison) and asked.result.contrast.shares_alpha:
+        return asked.result.p_adjusted, asked.result.p_value
+    claim = find_claim(asked.verdict, asked.analysis) if asked.verdict.kind == "claim" else None
+    return (claim.p_adjusted, claim.p_value) if claim is not None and claim.fails else (None, None)
+
+
+def _family(run: Run) -> list[float]:
+    """Return the p-values of the session's family that were measured, the smallest first."""
+    comparisons = [
+        pair.p_value for analysis in run.experiments for pair in analysis.comparisons if pair.contrast.shares_alpha
+    ]
+    claims = [
+        claim.p_value
+        for analysis in run.experiments
+        for outcome in analysis.sections.values()
+        for claim in outcome.claims
+        if claim.fails
+    ]
+    return sorted(p_value for p_value in (*comparisons, *claims) if p_value is not None)
+
+
+def _pairs(question: Question) -> Pairs | None:
+    """Return the counts of pairs; None unless it compares one yes-or-no answer a sample and arm."""
+    measure = question.measure
+    arms = [question.table.arm(measure, number)[0].scores for number in question.numbers]
+    is_plain = is_binary(measure, question.facts) and measure.statistic in ("mean", "rate")
+    if not isinstance(measure, Contrast) or measure.unpaired or not is_plain or any(arm.units for arm in arms):
+        return None
+    both, ours, theirs, n = count_pairs(question)
+    return Pairs(both=both, only_candidate=ours, only_baseline=theirs, neither=n - both - ours - theirs)

@@ -1,0 +1,149 @@
+"""Seals the rows of each commit: a hash of each row, and of the seal before it, in the same transaction.
+
+A process has a chain of seals for each run that it writes to, and for each dataset that it is the first to store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import secrets
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from pytest_crucible.features.provenance.canonical_rows import row_hashes
+from pytest_crucible.features.provenance.run_rows import Owner, OwnerColumn, find_owner, owner_column
+from pytest_crucible.features.provenance.seal_keys import KeyedRows, pack_keys
+from pytest_crucible.features.provenance.tables import seal_chains, seals
+from pytest_crucible.store.database import Connection
+from pytest_crucible.store.row_changes import RowChange
+from pytest_crucible.store.table import Table
+
+CHECKSUM_BYTES = 4
+"""Of each row's hash. They name the row: one changed row in four billion would not be named, and yet its seal be wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """The last seal of a chain so far."""
+
+    chain: int
+    number: int
+    sha256: bytes
+
+
+def first_seal(chain: int, owner: Owner) -> Seal:
+    """Return what stands for the seal before the first one: a chain cannot be given to another owner."""
+    return Seal(chain, 0, hashlib.sha256(f"{owner.kind} {owner.key} {chain}".encode()).digest())
+
+
+def next_seal(before: Seal, keys: bytes, hashes: Sequence[bytes]) -> Seal:
+    """Return the seal of a commit: the SHA-256 of the seal before it, of its keys, and of the hashes of its rows."""
+    content = b"".join((before.sha256, len(keys).to_bytes(8, "big"), keys, *hashes))
+    return Seal(before.chain, before.number + 1, hashlib.sha256(content).digest())
+
+
+class Sealer:
+    """Seals what is committed through the connections of one run store."""
+
+    def __init__(self) -> None:
+        self._chains: dict[Owner, Seal] = {}
+        self._owners: dict[tuple[OwnerColumn, Any], Owner | None] = {}
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+
+    @contextmanager
+    def committing(self, connection: Connection, changes: Sequence[RowChange]) -> Iterator[None]:
+        parts = self._by_owner(connection, changes)
+        if not parts:
+            yield
+            return
+        # Held until the seals are committed: the next one of a chain needs the hash of the last that is there.
+        with self._lock:
+            sealed = {owner: self._seal(connection, owner, of_owner) for owner, of_owner in parts.items()}
+            yield
+            self._chains |= sealed
+
+    def forget(self, connection: Connection, table: Table, key: str) -> None:
+        owner = Owner(table.name, key)
+        chains = "SELECT id FROM seal_chains WHERE kind = :kind AND owner = :key"
+        connection.execute(f"DELETE FROM seals WHERE chain IN ({chains})", **owner._asdict())
+        connection.execute("DELETE FROM seal_chains WHERE kind = :kind AND owner = :key", **owner._asdict())
+        self._chains.pop(owner, None)
+
+    def _seal(self, connection: Connection, owner: Owner, parts: Sequence[_Part]) -> Seal:
+        keys = pack_keys([part.keys for part in parts])
+        seal = next_seal(self._last_seal(connection, owner), keys, [hash for part in parts for hash in part.hashes])
+        checksums = b"".join(
+            hash if part.keys.is_removed else hash[:CHECKSUM_BYTES] for part in parts for hash in part.hashes
+        )
+        row = {"chain": seal.chain, "number": seal.number, "sha256": seal.sha256, "keys": keys, "checksums": checksums}
+        connection.insert(seals, [row])
+        return seal
+
+    def _last_seal(self, connection: Connection, owner: Owner) -> Seal:
+        if self._process != os.getpid():
+            # A process that was forked must not continue the chains of the other one.
+            self._chains, self._process = {}, os.getpid()
+        if owner not in self._chains:
+            first = first_seal(secrets.randbits(63), owner)
+            row = {"id": first.chain, "kind": owner.kind, "owner": owner.key, "begun": time.time()}
+            connection.insert(seal_chains, [row])
+            return first
+        return self._chains[owner]
+
+    def _by_owner(self, connection: Connection, changes: Sequence[RowChange]) -> dict[Owner, list[_Part]]:
+        parts: defaultdict[Owner, list[_Part]] = defaultdict(list)
+        for change in changes:
+            if (place := owner_column(change.table)) is not None:
+                for owner, part in self._parts(connection, change, place):
+                    parts[owner].append(part)
+        return parts
+
+    def _parts(self, connection: Connection, change: RowChange, place: OwnerColumn) -> Iterator[tuple[Owner, _Part]]:
+        values = change.columns[place.column]
+        for value in dict.fromkeys(values):
+            owner = self._owner(connection, place, value)
+            if owner is not None:
+                yield owner, _part(connection, change, [k for k, other in enumerate(values) if other == value])
+
+    def _owner(self, connection: Connection, place: OwnerColumn, value: Any) -> Owner | None:
+        key = (place, value)
+        if key not in self._owners:
+            self._owners[key] = find_owner(connection, place, value)
+        return self._owners[key]
+
+
+class _Part(NamedTuple):
+    keys: KeyedRows
+    hashes: Sequence[bytes]
+
+
+def _part(connection: Connection, change: RowChange, places: Sequence[int]) -> _Part:
+    """Return the keys and hashes of some rows of a change."""
+    table, columns = change.table, change.columns
+    if len(places) < change.rows:
+        columns = {name: [values[k] for k in places] for name, values in columns.items()}
+    hashes = row_hashes(table, columns, len(places), _as_stored(connection))
+    keys = [columns[name] for name in table.key]
+    return _Part(KeyedRows(table.name, change.is_removed, len(places), keys), hashes)
+
+
+def _as_stored(connection: Connection) -> Any:
+    """Return a function that returns a number, or the text of one in a JSON column, as the database has it."""
+
+    def convert(type: str, value: Any) -> Any:
+        if connection.is_sqlite:
+            # A text that is a number is stored as one in a JSON column: https://sqlite.org/datatype3.html
+            return connection.scalar("SELECT CAST(:value AS NUMERIC)", value=value)
+        return value if type == "JSON" else connection.scalar("SELECT CAST(:value AS BIGINT)", value=value)
+
+    return convert
+
+
+LISTENERS = (Sealer,)

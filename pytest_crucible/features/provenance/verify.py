@@ -1,0 +1,128 @@
+"""Verifies a stored run: compares its rows, and the texts that they refer to, with its seals."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pytest_crucible.features.provenance.canonical_rows import row_hashes
+from pytest_crucible.features.provenance.run_root import run_root
+from pytest_crucible.features.provenance.run_rows import ARMS, rows_of_run, run_owners, sealed_tables
+from pytest_crucible.features.provenance.sealed_rows import BrokenSeal, Edit, EditedRow, Key, SealedRows, load_seals
+from pytest_crucible.store import schema
+from pytest_crucible.store.database import Connection
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.table import Table
+from pytest_crucible.store.texts import REFERENCES, form_key, text_id, unpack_form
+
+_PART = 2_000
+"""Rows that are read at a time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verification:
+    """What was found when a run was verified."""
+
+    run: str
+    rows: int
+    commits: int
+    processes: int
+    edits: Sequence[EditedRow]
+    """Rows that are not as they were written, in the order of tables and keys."""
+    broken: Sequence[BrokenSeal]
+    root: str
+
+    @property
+    def is_intact(self) -> bool:
+        return not (self.edits or self.broken)
+
+
+def verify_run(store: RunStore, run: str) -> Verification | None:
+    """Return what verifying a run found; None for a run that was stored without seals. Raises StoreError."""
+    with store.connect() as connection:
+        reader = _Reader(connection, run)
+        sealed = load_seals(connection, reader.owners)
+        if not _begins_sealed(sealed, run):
+            return None
+        edits = [*reader.edits(sealed), *sealed.edits, *reader.edited_bodies()]
+        of_run = [stored for owner, _, stored in sealed.chains if owner.kind == schema.runs.name]
+        return Verification(
+            run=run,
+            rows=reader.rows,
+            commits=sum(map(len, of_run)),
+            processes=len(of_run),
+            edits=edits,
+            broken=list(sealed.broken_seals()),
+            root=run_root(connection, run),
+        )
+
+
+def _begins_sealed(sealed: SealedRows, run: str) -> bool:
+    """Return whether the run was entered by a process that sealed it, or has a seal at all."""
+    return (run,) in sealed.rows.get(schema.runs.name, {})
+
+
+class _Reader:
+    """Reads all rows of a run."""
+
+    def __init__(self, connection: Connection, run: str) -> None:
+        self._connection, self._run = connection, run
+        self.owners = run_owners(connection, run)
+        self.rows = 0
+        """How many rows were compared."""
+
+    def edits(self, sealed: SealedRows) -> Iterator[EditedRow]:
+        """Yield the rows that are not as they were written, table by table."""
+        for table in sealed_tables(self._connection):
+            yield from sorted(self._edits_of(table, sealed), key=_in_order)
+
+    def _edits_of(self, table: Table, sealed: SealedRows) -> Iterator[EditedRow]:
+        seen: set[Key] = set()
+        for rows in rows_of_run(self._connection, table, self.owners, _PART):
+            self.rows += len(rows)
+            columns = dict(zip(table.names, zip(*rows, strict=True), strict=True))
+            keys = list(zip(*(columns[name] for name in table.key), strict=True))
+            seen.update(keys)
+            for key, hash in zip(keys, row_hashes(table, columns, len(rows)), strict=True):
+                if (edit := sealed.match_row(table.name, key, hash)) is not None:
+                    yield EditedRow(table.name, key, edit)
+        for key in sealed.missing_rows(table.name, seen):
+            yield EditedRow(table.name, key, "removed")
+
+    def edited_bodies(self) -> Iterator[EditedRow]:
+        """Yield the rows whose long text, reasoning or messages are not those that their key is the hash of."""
+        for table in (schema.replies, schema.calls):
+            for column in (name for name in (*REFERENCES, "messages") if name in table.names):
+                yield from self._edited_bodies(table, column)
+
+    def _edited_bodies(self, table: Table, column: str) -> Iterator[EditedRow]:
+        of, is_intact = (schema.messages, _is_form) if column == "messages" else (schema.texts, _is_text)
+        used = f"SELECT {column} FROM {table.name} WHERE arm IN ({ARMS}) AND {column} IS NOT NULL"
+        edits: dict[Any, Edit] = {}
+        with self._connection.stream(f"SELECT id, body FROM {of.name} WHERE id IN ({used})", run=self._run) as cursor:
+            while rows := cursor.fetchmany(_PART):
+                edits |= {key: "changed" for key, body in rows if not is_intact(key, body)}
+        missing = f"SELECT DISTINCT {column} FROM ({used}) AS used WHERE {column} NOT IN (SELECT id FROM {of.name})"
+        edits |= dict.fromkeys(self._connection.scalars(missing, run=self._run), "removed")
+        where = f"{column} = :key AND arm IN ({ARMS})"
+        query = f"SELECT {', '.join(table.key)} FROM {table.name} WHERE {where} ORDER BY {', '.join(table.key)}"
+        for key, edit in edits.items():
+            yield EditedRow(of.name, (table.name, *self._connection.first(query, key=key, run=self._run)), edit)
+
+
+def _in_order(edit: EditedRow) -> list[tuple[str, Any]]:
+    # An edit may have put a text where a number was.
+    return [(type(value).__name__, value) for value in edit.key]
+
+
+def _is_text(key: bytes, body: Any) -> bool:
+    return isinstance(body, str) and text_id(body) == key
+
+
+def _is_form(key: int, body: Any) -> bool:
+    try:
+        return form_key(unpack_form(body)) == key
+    except (zlib.error, UnicodeDecodeError, TypeError):
+        return False
