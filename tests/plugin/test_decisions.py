@@ -246,7 +246,7 @@ COMPARED = TEST.replace(">= 0.20", ">= 0").replace(
 
 
 def test_decisions_of_reused_and_resumed_replies_are_those_of_the_run_that_sent_them(suite):
-    suite.script("def answer(request):\n    return request.input\n\nbase = answer\n")
+    suite.script("def answer(request):\n    return '4'\n\ndef base(request):\n    return '6'\n")
     suite.test(COMPARED)
     suite.run("--crucible-adapter=scripted", "--compare=base", "--crucible-budget=12 requests")
     first = {(chain.arm, chain.sample): chain.decisions for chain in load_chains(suite)}
