@@ -53,6 +53,25 @@ def printable_cell(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
+def printable_json(text: str) -> str:
+    r"""Return JSON in which the same characters are JSON's own escapes: it has the same values, and is safe to show.
+
+    >>> printable_json('"\u202e\x7f é"')
+    '"\\u202e\\u007f é"'
+    """
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or character in _HARMLESS else _json_escape(character)
+        for character in text
+    )
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+
+
 def aligned_lines(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
     """Return rows, the first of them the heads, as lines with aligned columns; those at the positions `right` to the right.
 

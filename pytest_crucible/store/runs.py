@@ -308,8 +308,8 @@ class RunStore:
 
     def set_kinds(self, experiment: int, kinds: Mapping[str, str]) -> None:
         """Store the kinds of the experiment's metrics."""
-        kept = json.dumps(dict(kinds))
-        self.update(schema.experiments, "kinds = :kinds", "id = :experiment", experiment=experiment, kinds=kept)
+        text = json.dumps(dict(kinds))
+        self.update(schema.experiments, "kinds = :kinds", "id = :experiment", experiment=experiment, kinds=text)
 
     def known_kinds(self, plan: Plan, before: int) -> dict[str, str]:
         """Return the kinds of the metrics in the experiment's latest earlier run; empty if metrics or test changed."""
