@@ -23,7 +23,9 @@ def numbers_of_events() -> list[Figure]:
     """Return the share of bytes that the numbers of calls and requests add to a suite that calls its model once a sample."""
     with tempfile.TemporaryDirectory() as directory:
         place = Path(directory) / "suite"
-        Suite(directory=place, samples=ONE_CALL_SAMPLES).write().run("--crucible-adapter=v2", "--crucible-store=runs.db")
+        Suite(directory=place, samples=ONE_CALL_SAMPLES).write().run(
+            "--crucible-adapter=v2", "--crucible-store=runs.db"
+        )
         store = RunStore(str(place / "runs.db"))
         try:
             whole = _size(store)
@@ -32,7 +34,9 @@ def numbers_of_events() -> list[Figure]:
             bare = _size(store)
         finally:
             store.close()
-    return [Figure(name="numbers of calls and requests: added bytes", measured=(whole / bare - 1) * 100, unit="%", limit=15)]
+    return [
+        Figure(name="numbers of calls and requests: added bytes", measured=(whole / bare - 1) * 100, unit="%", limit=15)
+    ]
 
 
 def timeline_of_a_million() -> list[Figure]:
@@ -52,7 +56,9 @@ def timeline_of_a_million() -> list[Figure]:
         seconds = time.perf_counter() - started
         store.close()
     assert [len(timeline.steps) for timeline in timelines] == [4, 4]
-    return [Figure(name="a sample's timelines, at a million observations", measured=seconds, unit="s", limit=6, digits=2)]
+    return [
+        Figure(name="a sample's timelines, at a million observations", measured=seconds, unit="s", limit=6, digits=2)
+    ]
 
 
 def _size(store: RunStore) -> int:
