@@ -1,4 +1,4 @@
-"""Timelines of runs that know less: those of earlier formats and imported ones; and their order of time."""
+"""Timelines of runs of earlier formats, and of imported ones."""
 
 from __future__ import annotations
 
@@ -9,12 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features.provenance.call_steps import ReplyRow, end_step, score_steps
-from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps
-from pytest_crucible.features.provenance.load_timeline import Reply, load_timelines, order_steps
-from pytest_crucible.features.provenance.timeline import Step
-from pytest_crucible.records import Conversation, Unit
+from pytest_crucible.features.provenance.load_timeline import load_timelines
 from pytest_crucible.store.runs import RunStore
 
 
@@ -45,3 +40,14 @@ def test_a_run_of_format_4_has_the_calls_of_a_sample_without_numbers_of_requests
     assert [call.facts["reply"][:11] for call in calls] == ["Sample q1: "] * 2
     assert [call.facts["reasoning"][:9] for call in calls] == ["About q1:"] * 2
     assert {(step.call, step.request) for step in timeline.steps if step.kind == "request"} <= {(None, None)}
+
+
+def test_an_imported_run_says_that_its_calls_are_unknown(open_packed):
+    store = open_packed("format4")
+    run = store.find_run()
+    environment = '{"imported": [{"harness": "Inspect", "file": "a.eval"}]}'
+    store.execute("UPDATE runs SET environment = :environment", environment=environment)
+
+    [timeline] = load_timelines(store, run, "q1")
+
+    assert timeline.unknown == f"run {run} was imported from Inspect: its calls are unknown"
