@@ -18,11 +18,11 @@ def order_steps(calls: Sequence[Step], events: Sequence[Step], decisions: Sequen
 
     A call begins with its first event. One without any, as of a copied reply, follows the calls and the decisions before it.
     """
-    made = [(step.at or -math.inf, 0, step) for step in steps_of_decisions(decisions)]
-    sent = [(start, 1, step) for start, step in zip(_starts(calls, events, decisions), calls, strict=True)]
-    happened = [(step.at or -math.inf, 2, step) for step in events]
+    of_decisions = [(step.at or -math.inf, 0, step) for step in steps_of_decisions(decisions)]
+    of_calls = [(start, 1, step) for start, step in zip(_starts(calls, events, decisions), calls, strict=True)]
+    of_events = [(step.at or -math.inf, 2, step) for step in events]
     # At one time, a call comes before its events and after what was decided before it.
-    return [step for _, _, step in sorted([*made, *sent, *happened], key=lambda entry: entry[:2])]
+    return [step for _, _, step in sorted([*of_decisions, *of_calls, *of_events], key=lambda entry: entry[:2])]
 
 
 def _starts(calls: Sequence[Step], events: Sequence[Step], decisions: Sequence[Decision]) -> Iterator[float]:
