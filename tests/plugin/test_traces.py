@@ -45,12 +45,13 @@ def test_a_sample_is_followed_and_its_claims_are_marked(deciding, crucible):
 
     lines = [re.sub(r"\+\d\.\d{3} s", "        ", line) for line in output.splitlines()]
     assert status == 0
-    assert lines[:8] == [
+    assert lines[:9] == [
         "test_sums, sample q03, scripted",
         "  1              decision: binary search (confidence 0.8)",
         "                 over       scan",
         "                 because    sorted",
-        "  2              decision: scan, instead of decision 1",
+        "  2              decision: scan",
+        "                 instead of binary search",
         "                 because    only 9 rows",
         "  3              call 1: 1 message",
         "                 prompt     3 + 3",
@@ -77,7 +78,7 @@ def test_decisions_are_found_and_compared_between_runs(deciding, crucible):
     assert (
         "of 20 replies with decisions 17 have equal ones\n\ntest_sums, sample q00, scripted: similarity 0.67" in against
     )
-    assert "+   2  decision: scan, instead of decision 1\n" in against
+    assert "+   2  decision: scan\n                 instead of decision 1\n" in against
     assert "because    only q00 rows" in against
     assert sorted({each["similarity"] for each in document["replies"]}) == [2 / 3, 1.0]
 
