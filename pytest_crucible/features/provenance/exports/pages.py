@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_crucible.features.provenance.exports.folding import node_text
 from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
 from pytest_crucible.features.provenance.exports.picture import STYLE, draw_picture
 from pytest_crucible.features.provenance.graph import Graph
@@ -17,7 +18,7 @@ from pytest_crucible.features.provenance.timeline_text import find_start, headin
 from pytest_crucible.records import Row, Table, View
 from pytest_crucible.report.html import A_TEXT, MARKS, render_page, text_of
 from pytest_crucible.report.markdown import markdown_table, plain, quoted_text
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import AN_ID, printable, printable_cell
 from pytest_crucible.stats.number_format import quantity
 
 _HERE = Path(__file__).parent
@@ -129,13 +130,20 @@ def graph_markdown(graph: Graph) -> str:
 
 def _graph_view(graph: Graph) -> View:
     nodes = [Row(cells=(node.label, node.type, _facts(node.facts))) for node in graph.nodes.values()]
-    labels = {key: node.label for key, node in graph.nodes.items()}
+    labels = {key: node_text(node) for key, node in graph.nodes.items()}
     relations = [Row(cells=(labels[each.source], each.kind, labels[each.target])) for each in graph.relations]
     tables = (
         _table("Entities and activities", ("name", "type", "facts"), nodes),
         _table("Relations", ("from", "relation", "to"), relations),
     )
-    return View(title="Provenance", tables=tables)
+    return View(title=_graph_title(graph), tables=tables)
+
+
+def _graph_title(graph: Graph) -> str:
+    verdicts = [node.label for node in graph.nodes.values() if node.type == "verdict"]
+    if not verdicts:
+        return "Provenance"
+    return f"Provenance of {printable_cell(verdicts[0]) if len(verdicts) == 1 else quantity(len(verdicts), 'verdict')}"
 
 
 def _table(title: str, heads: tuple[str, ...], rows: Sequence[Row]) -> Table:
@@ -149,6 +157,10 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _fact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} = {_fact(inner)}" for name, inner in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return " ".join(map(str, value))
+        return " ".join(map(_fact, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return "unknown" if value is None else str(value)
