@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.records import Adapter, Event, Observation, Plan, Run, Sample, Verdict, View
+    from pytest_crucible.records import Adapter, Event, Observation, Plan, ReportFact, Run, Sample, Verdict, View
     from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.runs.provenance import Dependent, PlanComparison, ReproductionCheck, Suspects
@@ -287,6 +287,16 @@ def pytest_crucible_kept_runs(store: RunStore) -> Iterable[str]:  # type: ignore
 @hookspec
 def pytest_crucible_dependents(store: RunStore, suspects: Suspects) -> Iterable[Dependent]:  # type: ignore[empty-body]  # a hook has none
     """Return what the feature keeps in a run store that depends on the suspects, for `crucible why --file`."""
+
+
+@hookspec
+def pytest_crucible_verdict_facts(run: Run) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
+    """Return facts that every report shows of verdicts; called where a report is written or -v is given, when all are decided."""
+
+
+@hookspec
+def pytest_crucible_run_facts(run: Run) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
+    """Return facts that every report shows of a run; called when its last row is stored, and before a report is written."""
 
 
 @hookspec

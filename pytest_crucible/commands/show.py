@@ -19,6 +19,7 @@ from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.report_files import check_writable, report_files, write_report
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
@@ -160,7 +161,8 @@ def show(run: str, store: str, verbose: int, sample: str | None, reasoning: bool
     with existing_store(store) as opened:
         run_id = opened.find_run(run)
         if sample is None:
-            print_run(load_run(opened, run_id), verbose, as_json=as_json)
+            loaded = load_run(opened, run_id)
+            print_run(add_stored_facts(loaded) if verbose or as_json else loaded, verbose, as_json=as_json)
         else:
             _print_sample(opened, run_id, sample, reasoning=reasoning, as_json=as_json)
 
@@ -233,7 +235,7 @@ def write_reports(run: str, store: str, files: Sequence[str], as_json: bool) -> 
     for output in outputs:
         check_writable(output)
     with existing_store(store) as opened:
-        stored = load_run(opened, opened.find_run(run), decide_again=True)
+        stored = add_stored_facts(load_run(opened, opened.find_run(run), decide_again=True))
     for output in outputs:
         try:
             write_report(output, stored)

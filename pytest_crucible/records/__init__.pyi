@@ -70,6 +70,7 @@ from .results import Look as Look
 from .results import OutcomeState as OutcomeState
 from .results import PairVariability as PairVariability
 from .results import PastComparison as PastComparison
+from .results import ReportFact as ReportFact
 from .results import ReusedReplies as ReusedReplies
 from .results import Run as Run
 from .results import RunSummary as RunSummary

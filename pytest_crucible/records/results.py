@@ -308,6 +308,21 @@ class Analysis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFact:
+    """A fact that every report shows of a run, or of one of its verdicts; a feature adds it."""
+
+    name: str
+    """Names it in reports, and is its key in JSON and JUnit files: `fragility`."""
+    text: str
+    """One line for people."""
+    document: Any
+    """Plain data for JSON."""
+    nodeid: str = ""
+    """The experiment of the verdict; empty for a fact of the run."""
+    subject: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
     """One session with its experiments, analyses and verdicts, as reporters receive it."""
 
@@ -330,3 +345,15 @@ class Run:
     decided_again: bool = False
     """Whether the verdicts are those of this build's rules instead."""
     budgets: tuple[BudgetSpent, ...] = ()
+    facts: tuple[ReportFact, ...] = ()
+    """What features say of the run and its verdicts; computed only for a report, and where -v asks for it."""
+
+    @property
+    def own_facts(self) -> tuple[ReportFact, ...]:
+        """The facts of the run itself."""
+        return tuple(fact for fact in self.facts if not fact.nodeid)
+
+    def facts_of(self, verdict: Verdict) -> tuple[ReportFact, ...]:
+        """Return the facts of one verdict."""
+        key = verdict.nodeid, verdict.subject
+        return tuple(fact for fact in self.facts if (fact.nodeid, fact.subject) == key)

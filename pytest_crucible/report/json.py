@@ -27,13 +27,14 @@ def run_document(run: Run) -> dict[str, Any]:
         "run": {
             **pick(run, "id started finished seed git environment alpha correction family_size"),
             "budgets": to_plain(run.budgets),
+            **{fact.name: to_plain(fact.document) for fact in run.own_facts},
         },
-        "experiments": [_experiment(analysis, run.verdicts) for analysis in run.experiments],
+        "experiments": [_experiment(analysis, run) for analysis in run.experiments],
         "exit_status": run.exit_status,
     }
 
 
-def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, Any]:
+def _experiment(analysis: Analysis, run: Run) -> dict[str, Any]:
     plan = analysis.plan
     # Means of targets are among the estimates already.
     extra = [result.estimate for result in analysis.targets if result.estimate.statistic != "mean"]
@@ -64,12 +65,13 @@ def _experiment(analysis: Analysis, verdicts: tuple[Verdict, ...]) -> dict[str, 
         ],
         "comparisons": [_comparison(comparison) for comparison in analysis.comparisons],
         "sections": {name: to_plain(view.document) for name, view in section_views(analysis)},
-        "verdicts": [
-            pick(verdict, "subject kind state proven suite_error reason")
-            for verdict in verdicts
-            if verdict.nodeid == plan.nodeid
-        ],
+        "verdicts": [_verdict(verdict, run) for verdict in run.verdicts if verdict.nodeid == plan.nodeid],
     }
+
+
+def _verdict(verdict: Verdict, run: Run) -> dict[str, Any]:
+    facts = {fact.name: to_plain(fact.document) for fact in run.facts_of(verdict)}
+    return {**pick(verdict, "subject kind state proven suite_error reason"), **facts}
 
 
 def _metric(plan: Plan, name: str, kind: str) -> dict[str, Any]:

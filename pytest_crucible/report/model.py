@@ -30,6 +30,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.report.sections import (
     JoinedSection,
+    facts_section,
     joined_sections,
     notes,
     section_methods,
@@ -96,6 +97,8 @@ def method_statements(run: Run) -> Iterator[Statement]:
         )
         yield Statement(text=adjustment, cites=("holm1979",))
     yield from section_methods(run)
+    for fact in run.own_facts:
+        yield Statement(text=fact.text)
     version = run.environment.get("packages", {}).get("pytest-crucible", "")
     yield Statement(text=f"All was computed by pytest-crucible {version}".rstrip() + f" with seed {run.seed}.")
 
@@ -242,6 +245,7 @@ def build_report(run: Run) -> Report:
     run = worst_slices_first(worst_first(run))
     statements = tuple(method_statements(run))
     before, sections = split_first_tables(joined_sections(run))
+    facts = facts_section(run)
     return Report(
         run=run,
         state=_state(run),
@@ -249,7 +253,7 @@ def build_report(run: Run) -> Report:
         headline=headline(run),
         verdicts=(*before, *verdict_tables(run)),
         estimates=estimates(run.experiments),
-        sections=sections,
+        sections=(facts, *sections) if facts else sections,
         notes=(*_suite_errors(run), *notes(run)),
         methods=statements,
         references=find_references(cited_keys(statements)),

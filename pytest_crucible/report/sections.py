@@ -51,6 +51,20 @@ def joined_sections(run: Run) -> tuple[JoinedSection, ...]:
     return tuple(section for section in joined if section.tables or section.charts)
 
 
+def facts_section(run: Run) -> JoinedSection | None:
+    """Return what features say of verdicts, a column for each kind of fact; None if they say nothing."""
+    names = tuple(dict.fromkeys(fact.name for fact in run.facts if fact.nodeid))
+    rows = []
+    for verdict in run.verdicts:
+        texts = {fact.name: fact.text for fact in run.facts_of(verdict)}
+        if texts:
+            cells = (verdict.subject, *(texts.get(name, "-") for name in names))
+            rows.append(Row(experiment=verdict.nodeid, cells=cells, state=verdict.state))
+    title = " and ".join(names).capitalize()
+    table = Table(title=f"{title} of verdicts", heads=("verdict", *names), rows=tuple(rows))
+    return JoinedSection(name="facts", title=title, tables=(table,), charts=()) if rows else None
+
+
 def split_first_tables(
     sections: Sequence[JoinedSection],
 ) -> tuple[tuple[Table, ...], tuple[JoinedSection, ...]]:

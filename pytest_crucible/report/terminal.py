@@ -168,6 +168,12 @@ def _details(run: Run, width: int) -> Iterator[Line]:
             yield Line(f"{printable_cell(subject)}: {_tests(pair)}")
     yield from _section_tables(run, 1, width)
     yield from _notes(run, 1)
+    for verdict in run.verdicts:
+        for fact in run.facts_of(verdict):
+            yield Line(
+                f"{printable_cell(f'{experiment_name(verdict.nodeid)}: {verdict.subject}')}: {fact.name}: {fact.text}"
+            )
+    yield from (Line(fact.text) for fact in run.own_facts)
     yield Line(f"run {run.id}, seed {run.seed}, {f'in {run.store}' if run.store else 'not stored'}")
 
 

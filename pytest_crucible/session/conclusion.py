@@ -10,6 +10,7 @@ import pytest
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
+from pytest_crucible.runs.report_facts import add_run_facts, add_verdict_facts
 from pytest_crucible.session.resources import emit_budgets
 from pytest_crucible.session.state import SessionState
 from pytest_crucible.session.workers import WorkerReports, announce_stored
@@ -53,6 +54,8 @@ class Conclusion:
             )
         except CrucibleError as error:
             raise pytest.UsageError(state.hide(str(error))) from error
+        if finish.shows_facts(state.config, state.settings):
+            self._concluded = add_verdict_facts(self._concluded, state.config.hook)
         finish.report_verdicts(session, state.settings, self._concluded, state.messages)
         state.interruptions.check()
 
@@ -68,6 +71,9 @@ class Conclusion:
             # Verdicts are already decided, so they are reported despite the error.
             except StoreError as error:
                 state.messages.lines.append(f"the exit status of run {state.run} is not stored: {error}")
+            if finish.shows_facts(state.config, state.settings):
+                self._concluded = run = add_run_facts(run, state.config.hook)
+                finish.add_suite_properties(state.config, run)
             state.messages.lines += finish.finish_lines(state.config, state.settings, run)
             state.config.hook.pytest_crucible_concluded(config=state.config, run=run)
         if state.is_worker:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterable, Iterator
 
 import pytest
+from _pytest.junitxml import xml_key
 
 from pytest_crucible.records import Run
 from pytest_crucible.records.settings import Settings
@@ -16,7 +17,13 @@ from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.report.verdicts import annotation_lines
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.plugins import load_extensions
-from pytest_crucible.session.reports import name_in_junit, rerun_report, verdict_reports, write_reports
+from pytest_crucible.session.reports import (
+    add_suite_properties,
+    name_in_junit,
+    rerun_report,
+    verdict_reports,
+    write_reports,
+)
 from pytest_crucible.session.resources import budget_lines
 from pytest_crucible.session.workers import Messages
 from pytest_crucible.store.runs import RunStore
@@ -36,6 +43,12 @@ def decide_verdicts(config: pytest.Config, settings: Settings, store: RunStore, 
     )
 
 
+def shows_facts(config: pytest.Config, settings: Settings) -> bool:
+    """Return whether something shows what features say of verdicts: a report, or the terminal with -v."""
+    is_reported = settings.json or settings.report or config.stash.get(xml_key, None) is not None
+    return bool(is_reported or config.get_verbosity() > 0 or "GITHUB_STEP_SUMMARY" in os.environ)
+
+
 def report_verdicts(session: pytest.Session, settings: Settings, run: Run, messages: Messages) -> None:
     """Report each verdict as a test; `messages` has the items that ran, and the failures that they expect."""
     config, failed = session.config, set()
@@ -49,6 +62,7 @@ def report_verdicts(session: pytest.Session, settings: Settings, run: Run, messa
             family_size=run.family_size,
             undecided_fails=settings.undecided == "fail",
             expected=messages.expected_failures.get(verdict.nodeid),
+            facts=run.facts_of(verdict),
         )
         name_in_junit(config, reports[0], verdict.nodeid, verdict.subject)
         for report in reports:

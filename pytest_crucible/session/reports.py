@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any, Literal, cast
 
@@ -10,7 +10,7 @@ import pytest
 from _pytest.junitxml import xml_key
 
 from pytest_crucible.builtin import registered_reporters
-from pytest_crucible.records import Analysis, Run, Verdict
+from pytest_crucible.records import Analysis, ReportFact, Run, Verdict
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.settings import Settings
@@ -41,11 +41,13 @@ def verdict_reports(
     family_size: int,
     undecided_fails: bool,
     expected: ExpectedFailure | None = None,
+    facts: Iterable[ReportFact] = (),
 ) -> list[pytest.TestReport]:
     """Return setup, call and teardown reports of a verdict, so that every plugin that reads test reports sees it."""
     text = printable(sentence(verdict, analysis, family_size))
+    properties = _properties(verdict, analysis, text, facts)
     setup, call, teardown = (
-        _report(verdict, analysis, text, when, undecided_fails) for when in ("setup", "call", "teardown")
+        _report(verdict, analysis, text, when, undecided_fails, properties) for when in ("setup", "call", "teardown")
     )
     if expected is not None:
         apply_expected_failure(call, expected)
@@ -59,7 +61,14 @@ def rerun_report(nodeid: str, outcome: Literal["failed", "skipped"] = "failed") 
     )
 
 
-def _report(verdict: Verdict, analysis: Analysis, text: str, when: Any, undecided_fails: bool) -> pytest.TestReport:
+def _report(
+    verdict: Verdict,
+    analysis: Analysis,
+    text: str,
+    when: Any,
+    undecided_fails: bool,
+    properties: list[tuple[str, object]],
+) -> pytest.TestReport:
     plan = analysis.plan
     outcome: Any = _outcome(verdict, undecided_fails) if when == "call" else "passed"
     reprs = {"passed": None, "skipped": (plan.path, plan.line + 1, f"Skipped: {text}"), "failed": VerdictRepr(text)}
@@ -71,15 +80,25 @@ def _report(verdict: Verdict, analysis: Analysis, text: str, when: Any, undecide
         longrepr=cast("Any", reprs[outcome]),
         when=when,
         # pytest copies the properties of the call and of the teardown into JUnit files.
-        user_properties=_properties(verdict, analysis, text) if when != "setup" else [],
+        user_properties=properties if when != "setup" else [],
     )
 
 
-def _properties(verdict: Verdict, analysis: Analysis, text: str) -> list[tuple[str, object]]:
+def _properties(
+    verdict: Verdict, analysis: Analysis, text: str, facts: Iterable[ReportFact]
+) -> list[tuple[str, object]]:
     """Return the verdict and the unrounded numbers behind it, for JUnit files."""
     properties: list[tuple[str, object]] = [("crucible_state", verdict.state), ("crucible_sentence", text)]
     numbers = evidence(verdict, analysis)
-    return [*properties, *((f"crucible_{name}", value) for name, value in numbers.items() if value is not None)]
+    properties += [(f"crucible_{name}", value) for name, value in numbers.items() if value is not None]
+    return [*properties, *((f"crucible_{fact.name}", printable(fact.text)) for fact in facts)]
+
+
+def add_suite_properties(config: pytest.Config, run: Run) -> None:
+    """Write the facts of the run itself into the JUnit file, if there is one."""
+    xml = config.stash.get(xml_key, None)
+    for fact in run.own_facts if xml is not None else ():
+        xml.add_global_property(f"crucible_{fact.name}", printable(fact.text))
 
 
 def _outcome(verdict: Verdict, undecided_fails: bool) -> str:

@@ -15,41 +15,36 @@ SCANNED = 24
 
 
 def fewest_answers(changes: Changes, most: int, *, guess: int = 1) -> int | None:
-    """Return the smallest number from 1 to `most` that changes a decision; None if not even `most` does.
+    """Return the smallest number from 1 to `most` that changes a decision; None if `most` does not.
 
     Above `SCANNED` a number that changes it is taken to change it with every larger one, too, and the search starts at `guess`.
 
     >>> fewest_answers(lambda answers: answers >= 700, 1319, guess=650), fewest_answers(lambda answers: False, 5)
     (700, None)
     """
+    if not most or not changes(most):
+        return None
     if most <= SCANNED:
         return next((number for number in range(1, most + 1) if changes(number)), None)
     below, above = _enclose(changes, most, min(max(guess, 1), most))
-    if above is None:
-        return None
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if changes(middle) else (middle, above)
     return above
 
 
-def _enclose(changes: Changes, most: int, guess: int) -> tuple[int, int | None]:
+def _enclose(changes: Changes, most: int, guess: int) -> tuple[int, int]:
     """Return a number that changes nothing and one that does, near the guess: steps double, because a good guess is off by few."""
     step = 1
     if changes(guess):
         above = guess
-        while above - step > 0:
-            if not changes(above - step):
-                return above - step, above
+        while above - step > 0 and changes(above - step):
             above, step = above - step, 2 * step
-        return 0, above
+        return max(above - step, 0), above
     below = guess
-    while below < most:
-        further = min(below + step, most)
-        if changes(further):
-            return below, further
-        below, step = further, 2 * step
-    return below, None
+    while not changes(min(below + step, most)):
+        below, step = below + step, 2 * step
+    return below, min(below + step, most)
 
 
 def splits(number: int, rooms: tuple[int, int]) -> list[tuple[int, int]]:

@@ -48,13 +48,13 @@ def measure_fragility(question: Question) -> Fragility:
     """Return the fewest answers, and lost samples, that change a verdict."""
     undefined = undefined_reason(question)
     if undefined:
-        return Fragility(undefined=undefined, lost=count_lost(question))
+        return Fragility(undefined=undefined, lost=count_lost(question), counts_lost=True)
     decided = question.decide()
     change = _fewest(question, lambda other: other != decided)
     of_state = change
     if change is not None and change.state == decided[0]:
         of_state = _fewest(question, lambda other: other[0] != decided[0])
-    return Fragility(change=change, change_of_state=of_state, lost=count_lost(question))
+    return Fragility(change=change, change_of_state=of_state, lost=count_lost(question), counts_lost=True)
 
 
 def undefined_reason(question: Question) -> str:

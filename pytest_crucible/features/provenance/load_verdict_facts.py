@@ -17,7 +17,7 @@ from pytest_crucible.features.provenance.verdict_facts import (
     VerdictFacts,
 )
 from pytest_crucible.features.provenance.what_if import Question
-from pytest_crucible.records import Comparison, Contrast, Run, TargetResult
+from pytest_crucible.records import Comparison, Contrast, Run, Target, TargetResult
 from pytest_crucible.report.verdicts import difference_text, estimate_text, find_claim
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.store.runs import RunStore
@@ -57,10 +57,16 @@ def _facts(run: Run, asked: Asked, p_values: list[float]) -> VerdictFacts:
         family_size=run.family_size,
         rule=rule_sentence(asked, run.alpha),
         method=method_sentence(asked),
+        measure=None if result is None else measure_of(result),
+        metric=question.facts if question else None,
         pairs=_pairs(question) if question else None,
         fragility=measure_fragility(question) if question else Fragility(undefined=undefined),
         influence=measure_influence(question) if question else Influence(unit="sample", undefined=undefined),
     )
+
+
+def measure_of(result: TargetResult | Comparison) -> Target | Contrast:
+    return result.target if isinstance(result, TargetResult) else result.contrast
 
 
 def _numbers(result: TargetResult | Comparison | None) -> tuple[str, float | None, Interval | None]:

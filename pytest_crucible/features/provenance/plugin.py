@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from pytest_crucible.features.row import Command
+
+if TYPE_CHECKING:
+    from pytest_crucible.records import ReportFact, Run
 
 _FOLDER = "pytest_crucible.features.provenance"
 _METRICS = ("stated_confidence", "decision_count", "revision_count", "ambiguity_count")
@@ -24,6 +28,13 @@ def pytest_sessionfinish() -> None:
     """Restore what was replaced for threads."""
     if f"{_FOLDER}.threads" in sys.modules:
         sys.modules[f"{_FOLDER}.threads"].stop_carrying()
+
+
+def pytest_crucible_verdict_facts(run: Run) -> list[ReportFact]:
+    """Return how fragile each verdict is."""
+    from pytest_crucible.features.provenance.report_facts import fragility_facts
+
+    return fragility_facts(run)
 
 
 def pytest_crucible_commands() -> dict[str, str]:

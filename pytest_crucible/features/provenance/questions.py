@@ -39,7 +39,6 @@ def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = Non
     facts = store.run(run.id)
     settings: Mapping[str, Any] = (facts["manifest"] or {}).get("settings") or {}
     strict = bool(settings.get("strict", False))
-    analyses = {analysis.plan.nodeid: analysis for analysis in run.experiments}
     inputs_by_node: dict[str, AnalysisInputs] = {}
     tables: dict[str, ScoreTable] = {}
     inputs_of_run = load_inputs(
@@ -49,18 +48,19 @@ def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = Non
         if inputs.plan.nodeid in nodeids:
             inputs_by_node[inputs.plan.nodeid], tables[inputs.plan.nodeid] = inputs, score_table(inputs)
     for verdict in wanted:
-        analysis, inputs = analyses[verdict.nodeid], inputs_by_node.get(verdict.nodeid)
-        yield _ask(run, verdict, analysis, inputs, tables.get(verdict.nodeid), strict)
+        yield ask(run, verdict, inputs_by_node.get(verdict.nodeid), tables.get(verdict.nodeid), strict=strict)
 
 
-def _ask(
+def ask(
     run: Run,
     verdict: Verdict,
-    analysis: Analysis,
     inputs: AnalysisInputs | None,
     table: ScoreTable | None,
-    strict: bool,
+    *,
+    strict: bool = False,
 ) -> Asked:
+    """Return a verdict as a question; without one, with the reason why it cannot be decided again from these scores."""
+    analysis = next(analysis for analysis in run.experiments if analysis.plan.nodeid == verdict.nodeid)
     result = find_result(verdict, analysis)
     undefined = "its scores are not in the store" if inputs is None else _undefined(verdict, analysis, result, inputs)
     if undefined or result is None or inputs is None or table is None:

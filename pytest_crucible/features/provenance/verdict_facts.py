@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pytest_crucible.records import State, Verdict
+from pytest_crucible.records import Contrast, MetricFacts, State, Target, Verdict
 from pytest_crucible.stats.interval import Interval
 
 
@@ -60,6 +60,8 @@ class Fragility:
     """The fewest that change its state: the same as `change`, unless the proof changes first."""
     lost: LostFlip | None = None
     """None without lost samples, or if they change nothing, however they turn out."""
+    counts_lost: bool = False
+    """Whether `lost` was computed."""
     undefined: str = ""
     """Why it is not defined for this verdict; empty if it is."""
 
@@ -116,6 +118,10 @@ class VerdictFacts:
     """`regression gate: missed when the arms are not alike (alpha 0.05) and v2's estimate is worse`."""
     method: str
     """`exact unconditional: arms paired by id, no groups (p and interval)`."""
+    measure: Target | Contrast | None
+    """What the verdict is about; None for a claim of a section."""
+    metric: MetricFacts | None
+    """The facts of its metric; None where fragility is not defined."""
     pairs: Pairs | None
     fragility: Fragility
     influence: Influence
