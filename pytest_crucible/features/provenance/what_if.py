@@ -22,7 +22,7 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
 )
 from pytest_crucible.analyse.targets import weigh_target
-from pytest_crucible.analyse.unpaired import keep_own_samples
+from pytest_crucible.analyse.statistics import keep_own_samples
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.measures.means import weigh_means
 from pytest_crucible.measures.row import End
