@@ -23,10 +23,6 @@ from pytest_crucible.analyse.statistics import (
     scored_samples,
 )
 from pytest_crucible.analyse.targets import weigh_target
-<<<<<<< HEAD
-from pytest_crucible.analyse.statistics import keep_own_samples
-=======
->>>>>>> main
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.measures.means import weigh_means
 from pytest_crucible.measures.row import End
