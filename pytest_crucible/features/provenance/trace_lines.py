@@ -47,11 +47,11 @@ def trace_lines(timelines: Sequence[Timeline], layout: TextLayout) -> Iterator[s
 def _step_lines(timeline: Timeline, layout: TextLayout) -> Iterator[str]:
     start = find_start(timeline.steps)
     call: int | None = None
-    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline), strict=True), start=1):
+    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline.steps), strict=True), start=1):
         yield f"{number:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {_title(step, call)}"
         call = step.call
         for name, value in texts:
-            yield from _text_lines(name, value, layout)
+            yield from text_lines(name, value, layout)
 
 
 def _title(step: Step, call: int | None) -> str:
@@ -62,7 +62,7 @@ def _title(step: Step, call: int | None) -> str:
     return f"  {title}" + ("" if step.call == call else f" (call {step.call})")
 
 
-def _text_lines(name: str, value: Any, layout: TextLayout) -> Iterator[str]:
+def text_lines(name: str, value: Any, layout: TextLayout) -> Iterator[str]:
     """Yield a text behind its name: whole, or one line of it with its length."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     head = f"{_INDENT}{printable_cell(name):<{_NAME}} "

@@ -27,11 +27,11 @@ def draw_graph(graph: Graph, style: str) -> str:
 
     The style `graph` shows each node as long as Mermaid can.
     """
-    texts = (STYLES[style](drawn) for drawn in folded(graph, math.inf if style == "graph" else MOST_NODES))
+    texts = (STYLES[style](drawn) for drawn in fold_until_readable(graph, math.inf if style == "graph" else MOST_NODES))
     return next((text for text in texts if len(text) <= MOST_CHARACTERS), "") or STYLES[style](fold_alike(graph, 0))
 
 
-def folded(graph: Graph, most: float) -> Iterator[Graph]:
+def fold_until_readable(graph: Graph, most: float) -> Iterator[Graph]:
     """Yield a graph, and then with ever more nodes as one, where it has at most so many nodes and Mermaid draws its relations."""
     drawn = (graph, *(fold_alike(graph, few) for few in (FEW, 1, 0)))
     return (each for each in drawn if len(each.nodes) <= most and len(each.relations) <= MOST_ARROWS)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, folded
+from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
 from pytest_crucible.features.provenance.exports.picture import STYLE, draw_picture
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
@@ -24,7 +24,7 @@ _HERE = Path(__file__).parent
 # Nodes and relations in a page; a larger table is not read, and other formats have all.
 MOST_ROWS = 2_000
 # Texts that a reader looks for first; the others open at a click.
-_OPENED = ("user", "prompt", "reply", "no reply", "scored")
+_OPENED = ("over", "because", "user", "prompt", "reply", "no reply", "scored")
 _STEPS = """
 .steps { list-style-position: outside; padding-left: 2.5rem; } .steps li { border-bottom: 1px solid var(--line); padding: .2rem 0; }
 .steps li::marker, .time { color: var(--soft); font-size: .85rem; } .steps p { margin: .2rem 0; }
@@ -68,7 +68,7 @@ def _title(timelines: Sequence[Timeline]) -> str:
 
 
 def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
-    start, texts = find_start(timeline.steps), step_texts(timeline)
+    start, texts = find_start(timeline.steps), step_texts(timeline.steps)
     steps = tuple(
         StepOnPage(
             kind=step.kind,
@@ -92,7 +92,7 @@ def _markdown_lines(timeline: Timeline) -> Iterator[str]:
     yield from (f"## {plain(heading(timeline))}", "")
     if timeline.unknown:
         yield from (plain(timeline.unknown), "")
-    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline), strict=True), start=1):
+    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline.steps), strict=True), start=1):
         marker = f"{number}. "
         yield marker + plain(f"{time_text(step, start)} {step_text(step)}")
         # What belongs to an item of a list is indented as far as its text.
@@ -112,7 +112,7 @@ def _quote(text: NamedText) -> Iterator[str]:
 
 def graph_html(graph: Graph) -> str:
     """Return a page with a picture of the graph, and tables of its nodes and relations."""
-    picture = draw_picture(next(folded(graph, MOST_NODES), graph))
+    picture = draw_picture(next(fold_until_readable(graph, MOST_NODES), graph))
     return render_page(
         _HERE / "graph.html.j2", more_style=STYLE, view=_graph_view(graph), picture=picture, marks=MARKS, many=False
     )

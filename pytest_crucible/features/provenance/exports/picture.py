@@ -16,7 +16,8 @@ _WIDTH, _HEIGHT, _GAP, _BETWEEN, _LINE = 190, 48, 24, 56, 15
 # Characters of a line in a box, and lines.
 _CHARACTERS, _LINES = 28, 2
 STYLE = """
-.provenance rect { fill: var(--raised); stroke: var(--soft); } .provenance .activity rect { stroke-dasharray: 4 3; fill: var(--paper); }
+.provenance rect { fill: var(--raised); stroke: var(--soft); }
+.provenance .activity rect { stroke-dasharray: 4 3; fill: var(--paper); }
 .provenance text { fill: var(--ink); font-size: 12px; } .provenance path { fill: none; stroke: var(--soft); }
 .provenance marker path { fill: var(--soft); }
 """

@@ -20,7 +20,9 @@ from pytest_crucible.report.printable import printable_cell
 STYLES = ("flowchart", "sequence", "timeline", "graph")
 TEXT = r"(?:[\w .,/=…-]|#\d+;)+"
 BOX = rf'\("{TEXT}"\)|\["{TEXT}"\]|\[\["{TEXT}"\]\]'
-FLOWCHART = rf'  subgraph g\d+\["{TEXT}"\]|  end|  n\d+(?:{BOX})(?::::\w+)?|  n\d+ -->(?:\|"{TEXT}"\|)? n\d+|  classDef \w+ [\w:-]+(?: \d)?'  # fmt: skip
+NODE = rf"n\d+(?:{BOX})(?::::\w+)?"
+ARROW = rf'n\d+ -->(?:\|"{TEXT}"\|)? n\d+'
+FLOWCHART = rf'  subgraph g\d+\["{TEXT}"\]|  end|  {NODE}|  {ARROW}|  classDef \w+ [\w:-]+(?: \d)?'
 GRAMMAR = {
     "flowchart": rf"flowchart TD|{FLOWCHART}",
     "graph": rf"graph LR|{FLOWCHART}",
