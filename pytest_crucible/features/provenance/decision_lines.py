@@ -12,9 +12,8 @@ from pytest_crucible.features.provenance.load_decisions import Chain
 from pytest_crucible.features.provenance.search import Found
 from pytest_crucible.features.provenance.step_texts import step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.features.provenance.timeline_text import heading, step_text
-from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines
-from pytest_crucible.report.printable import printable_cell
+from pytest_crucible.features.provenance.timeline_text import heading
+from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines, title_text
 from pytest_crucible.stats.number_format import quantity
 
 MOST_REPLIES = 20
@@ -59,7 +58,7 @@ def found_lines(timelines: Sequence[Timeline], run: str, layout: TextLayout) -> 
 
 def _decision_lines(steps: Sequence[Step], sign: str, layout: TextLayout) -> Iterator[str]:
     for step, texts in zip(steps, step_texts(steps), strict=True):
-        yield f"{sign}{step.facts['number']:>{5 - len(sign)}}  {printable_cell(step_text(step))}"
+        yield f"{sign}{step.facts['number']:>{5 - len(sign)}}  {title_text(step, layout)}"
         for name, value in texts:
             yield from text_lines(name, value, layout)
 

@@ -22,6 +22,7 @@ def step_texts(steps: Sequence[Step]) -> list[list[NamedText]]:
     """Return the texts of each step: of a call its prompt and parameters, of the last step of the call its reply."""
     ends = call_ends(steps)
     replies = [step.facts.get("reply") for step in steps if step.kind in CALLS]
+    decisions = {step.facts.get("number"): step for step in steps if step.kind == "decision"}
     texts: list[list[NamedText]] = []
     before: list[Any] = []
     for place, step in enumerate(steps):
@@ -34,7 +35,7 @@ def step_texts(steps: Sequence[Step]) -> list[list[NamedText]]:
             # The reply of no call: the test made it, or its call is not known.
             own.append(NamedText("scored", step.facts["reply"]))
         elif step.kind == "decision":
-            own += _grounds(step)
+            own += _grounds(step, decisions)
         if place in ends:
             own += _reply(ends[place])
     return texts
@@ -66,7 +67,12 @@ def _parameters(step: Step) -> Iterator[NamedText]:
         yield NamedText("parameters", ", ".join(f"{name}={value}" for name, value in parameters.items()))
 
 
-def _grounds(decision: Step) -> Iterator[NamedText]:
+def _grounds(decision: Step, decisions: Mapping[int | None, Step]) -> Iterator[NamedText]:
+    revises = decision.facts.get("revises")
+    if revises is not None:
+        # By its text: its number among the decisions is not that of its step.
+        revised = decisions[revises].facts["decision"] if revises in decisions else f"decision {revises}"
+        yield NamedText("instead of", revised)
     if decision.facts.get("over"):
         yield NamedText("over", "; ".join(decision.facts["over"]))
     if decision.facts.get("because"):

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from pytest_crucible.features.provenance.timeline import Step
 from pytest_crucible.records.views import experiment_name
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import AN_ID, printable_cell
 
 CLAIM = "says: "
 """Stands before what a model says of itself, which nothing has observed."""
@@ -35,10 +35,12 @@ def heading(reply: OfReply) -> str:
     >>> heading(Timeline(run="3f2a", experiment="test_qa.py::test_qa", arm="v2", sample="q17", repeat=1, variant="typos"))
     'test_qa, sample q17, v2, variant typos, repeat 2'
     """
-    variant = f", variant {reply.variant}" if reply.variant else ""
+    variant = f", variant {printable_cell(reply.variant, AN_ID)}" if reply.variant else ""
     repeat = f", repeat {reply.repeat + 1}" if reply.repeat else ""
-    sample = printable(reply.sample, AN_ID)
-    return f"{experiment_name(reply.experiment)}, sample {sample}, {reply.arm}{variant}{repeat}"
+    experiment, sample, arm = (
+        printable_cell(name, AN_ID) for name in (experiment_name(reply.experiment), reply.sample, reply.arm)
+    )
+    return f"{experiment}, sample {sample}, {arm}{variant}{repeat}"
 
 
 def find_start(steps: Sequence[Step]) -> float | None:
