@@ -12,7 +12,7 @@ from pytest_crucible.features.provenance.call_steps import Parameters, ReplyRow,
 from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
-from pytest_crucible.features.provenance.load_decisions import load_decisions
+from pytest_crucible.features.provenance.load_decisions import load_decisions, unknown_calls
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.records import Conversation, Plan
 from pytest_crucible.records.errors import SpecError, suggest
@@ -47,18 +47,6 @@ def _near_sample(store: RunStore, run: str, sample: str) -> str:
     ids = [name for dataset in plans for name in all_sample_ids(store, dataset)]
     first = f"the first of its {len(ids):,} samples is {ids[0]!r:.200}" if ids else "none of its experiments began"
     return suggest(sample, ids, otherwise=first)
-
-
-def unknown_calls(store: RunStore, run: str) -> str:
-    """Return why the calls of a run are not known, as a sentence; empty if they are."""
-    row = store.run(run)
-    imported = row["environment"].get("imported")
-    if imported:
-        return f"run {run} was imported from {imported[0].get('harness') or 'another harness'}: its calls are unknown"
-    settings = (row["manifest"] or {}).get("settings") or {}
-    if settings.get("trace") == "off":
-        return f"run {run} was recorded with --crucible-trace=off: its calls are unknown"
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
