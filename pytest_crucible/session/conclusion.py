@@ -64,6 +64,7 @@ class Conclusion:
         state = self._state
         if self._concluded is not None:
             from pytest_crucible.session import finish
+            from pytest_crucible.session.reports import add_suite_properties
 
             self._concluded = run = dataclasses.replace(self._concluded, exit_status=int(exitstatus))
             try:
@@ -73,7 +74,7 @@ class Conclusion:
                 state.messages.lines.append(f"the exit status of run {state.run} is not stored: {error}")
             if finish.shows_facts(state.config, state.settings):
                 self._concluded = run = add_run_facts(run, state.config.hook)
-                finish.add_suite_properties(state.config, run)
+                add_suite_properties(state.config, run)
             state.messages.lines += finish.finish_lines(state.config, state.settings, run)
             state.config.hook.pytest_crucible_concluded(config=state.config, run=run)
         if state.is_worker:
