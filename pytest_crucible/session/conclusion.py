@@ -73,6 +73,8 @@ class Conclusion:
             except StoreError as error:
                 state.messages.lines.append(f"the exit status of run {state.run} is not stored: {error}")
             if finish.shows_facts(state.config, state.settings):
+                from pytest_crucible.session.reports import add_suite_properties
+
                 self._concluded = run = add_run_facts(run, state.config.hook)
                 add_suite_properties(state.config, run)
             state.messages.lines += finish.finish_lines(state.config, state.settings, run)

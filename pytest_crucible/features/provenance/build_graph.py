@@ -11,7 +11,7 @@ from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
-from pytest_crucible.features.provenance.made_from import add_adapter, add_metrics, add_suite
+from pytest_crucible.features.provenance.made_from import add_adapter, add_commit_of_run, add_metrics, add_suite
 from pytest_crucible.features.provenance.reply_nodes import ArmRows, add_replies, failures, lost_reasons
 from pytest_crucible.records import Analysis, Comparison, Plan, Run, TargetResult, Verdict
 from pytest_crucible.records.measures import Measure
@@ -63,7 +63,7 @@ class _Experiment:
         for evidence in self._add_evidence(verdict):
             draft.relate(key, "derived from", evidence)
             draft.relate(gate, "used", evidence)
-        for part in add_suite(draft, self.plan):
+        for part in (*add_suite(draft, self.plan), add_commit_of_run(draft, self.store, self.run.id)):
             draft.relate(gate, "used", part)
 
     def _add_evidence(self, verdict: Verdict) -> Iterator[str]:

@@ -5,7 +5,7 @@ Nothing of it is stored: it is computed from the run store.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +18,7 @@ class Node:
     """An entity, such as a verdict, an estimate, a reply, a dataset, a file or a checkpoint; or an activity, such as a run."""
 
     key: str
-    """Names the node in its graph: `verdict:accuracy: v2 vs v1`, `sample:q17`, `file:0c1e...`."""
+    """Names the node in its graph: `verdict:test_qa.py::test_qa::accuracy: v2 vs v1`, `file:0c1e...`."""
     kind: NodeKind
     type: str
     """The word before the colon of the key, such as `verdict`."""
@@ -43,3 +43,22 @@ class Graph:
 
     nodes: Mapping[str, Node]
     relations: tuple[Relation, ...]
+
+
+def targets(graph: Graph, source: str, kind: RelationKind) -> list[Node]:
+    """Return the nodes that a node is related to in this way."""
+    return [graph.nodes[each.target] for each in graph.relations if (each.source, each.kind) == (source, kind)]
+
+
+def ancestors(graph: Graph, start: str) -> Iterator[Node]:
+    """Yield all nodes that a node depends on, the nearest first."""
+    by_source: dict[str, list[str]] = {}
+    for relation in graph.relations:
+        by_source.setdefault(relation.source, []).append(relation.target)
+    waiting, reached = [start], {start}
+    for key in waiting:
+        for target in by_source.get(key, ()):
+            if target not in reached:
+                reached.add(target)
+                waiting.append(target)
+                yield graph.nodes[target]

@@ -10,7 +10,7 @@ from pytest_crucible.features.provenance.graph import Graph, Node, NodeKind, Rel
 
 @dataclass
 class GraphDraft:
-    """Collects nodes and relations. What is added twice is there once, as it was first added."""
+    """Collects nodes and relations. What is added twice is there once, with the facts of both."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     relations: dict[Relation, None] = field(default_factory=dict)
@@ -33,5 +33,10 @@ class GraphDraft:
 
     def _add(self, kind: NodeKind, type: str, name: str, label: str, facts: dict[str, Any]) -> str:
         key = f"{type}:{name}"
-        self.nodes.setdefault(key, Node(key=key, kind=kind, type=type, label=label, facts=facts))
+        former = self.nodes.get(key)
+        if former is not None:
+            # What one place does not know, such as the name of a parent's weights, another one may.
+            facts |= {fact: value for fact, value in former.facts.items() if value is not None}
+            label = label if former.label == name else former.label
+        self.nodes[key] = Node(key=key, kind=kind, type=type, label=label, facts=facts)
         return key

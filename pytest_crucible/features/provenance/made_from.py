@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
-from pytest_crucible.records import Arm, Plan, Run
+from pytest_crucible.features.provenance.lineage import ArmLineage, arm_lineages
+from pytest_crucible.records import Arm, Plan
+from pytest_crucible.records.serialize import pick
 from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore
 
@@ -15,12 +18,16 @@ UNKNOWN = "unknown"
 
 def add_suite(draft: GraphDraft, plan: Plan) -> list[str]:
     """Add the dataset and the test, and return their keys."""
-    dataset = {"name": plan.dataset, "sha256": plan.dataset_sha256, "samples": plan.selected}
+    rows = plan.fingerprint.dataset or None
+    dataset = {"name": plan.dataset, "sha256": plan.dataset_sha256, "rows_sha256": rows, "samples": plan.selected}
     # Of an imported experiment it is a hash of the task's name: no source is known.
     sha256 = None if plan.is_imported else plan.fingerprint.function or None
+    files = plan.origin.files if plan.origin else {}
     return [
         draft.entity("dataset", plan.dataset_sha256, plan.dataset, **dataset),
         draft.entity("test", sha256 or UNKNOWN, plan.nodeid, path=plan.path, sha256=sha256),
+        *(add_file(draft, form.sha256, form.name) for form in plan.prompts),
+        *(add_file(draft, digest, name) for name, digest in files.items()),
     ]
 
 
@@ -30,16 +37,20 @@ def add_metrics(draft: GraphDraft, plan: Plan) -> str:
     return draft.entity("metrics", sha256 or UNKNOWN, ", ".join(names), names=names, sha256=sha256)
 
 
-def add_commit(draft: GraphDraft, store: RunStore, run: str | None) -> str:
-    """Add the commit of a run, and return its key. It is unknown where the run is not stored any more."""
-    git: dict[str, Any] = from_json(store.scalar("SELECT git FROM runs WHERE id = :run", run=run)) or {}
-    commit, dirty = git.get("commit"), git.get("dirty")
+def add_commit(draft: GraphDraft, git: Mapping[str, Any] | None) -> str:
+    """Add a commit, as runs and trainings record it, and return its key."""
+    commit, dirty = (git or {}).get("commit"), (git or {}).get("dirty")
     return draft.entity("commit", commit or UNKNOWN, commit or UNKNOWN, commit=commit, dirty=dirty)
 
 
-def add_imported_files(draft: GraphDraft, run: Run) -> list[str]:
+def add_commit_of_run(draft: GraphDraft, store: RunStore, run: str | None) -> str:
+    """Add the commit of a run, and return its key. It is unknown where the run is not stored any more."""
+    return add_commit(draft, from_json(store.scalar("SELECT git FROM runs WHERE id = :run", run=run)))
+
+
+def add_imported_files(draft: GraphDraft, environment: Mapping[str, Any]) -> list[str]:
     """Add the files that a run was imported from, and return their keys."""
-    files = run.environment.get("imported", ())
+    files = environment.get("imported", ())
     return [add_file(draft, each["sha256"], each["file"], harness=each["harness"]) for each in files]
 
 
@@ -49,9 +60,35 @@ def add_file(draft: GraphDraft, sha256: str, name: str, **facts: Any) -> str:
 
 
 def add_adapter(draft: GraphDraft, arm: Arm) -> str:
-    """Add the adapter of an arm with the files that it was trained on, and return its key."""
-    facts = {"name": arm.name, "adapter": arm.adapter, "identity": arm.identity, "parameters": dict(arm.parameters)}
-    key = draft.entity("adapter", arm.identity or arm.name, arm.name, **facts, settings=dict(arm.settings))
-    for sha256, name in arm.trained_on.items():
-        draft.relate(key, "derived from", add_file(draft, sha256, name))
+    """Add the adapter of an arm with the trainings behind its weights, and return its key."""
+    facts = {"name": arm.name, "adapter": arm.adapter, "identity": arm.identity, "members": list(arm.members)}
+    settings = {"parameters": dict(arm.parameters), "settings": dict(arm.settings), "simulated": arm.simulated}
+    key = draft.entity("adapter", arm.identity or arm.name, arm.name, **facts, **settings)
+    for lineage in arm_lineages(arm):
+        sources = [add_weights(draft, lineage)] if lineage.weights else _add_files(draft, lineage.files or {})
+        for source in sources:
+            draft.relate(key, "derived from", source)
     return key
+
+
+def add_weights(draft: GraphDraft, lineage: ArmLineage) -> str:
+    """Add weights with their training, and what this used, back to the first that is known; return their key."""
+    weights = str(lineage.weights)
+    key = draft.entity("checkpoint", weights, lineage.name or weights, **pick(lineage, "weights name step state"))
+    sources = _add_files(draft, {**lineage.earlier_files, **(lineage.files or {})})
+    if lineage.parent is not None and lineage.parent.weights:
+        sources.append(add_weights(draft, lineage.parent))
+    for source in sources:
+        draft.relate(key, "derived from", source)
+    if lineage.recipe is not None or lineage.files is not None:
+        training = draft.activity("training", weights, f"training of {lineage.name or weights}", recipe=lineage.recipe)
+        draft.relate(key, "generated by", training)
+        sha256 = lineage.recipe_sha256
+        sources.append(draft.entity("recipe", sha256 or UNKNOWN, lineage.recipe or UNKNOWN, sha256=sha256))
+        for source in sources:
+            draft.relate(training, "used", source)
+    return key
+
+
+def _add_files(draft: GraphDraft, files: Mapping[str, str]) -> list[str]:
+    return [add_file(draft, sha256, name) for sha256, name in files.items()]

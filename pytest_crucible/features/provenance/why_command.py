@@ -2,40 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import click
 
+from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.exports.files import check_graph_file, graph_file_options, write_graph
 from pytest_crucible.features.provenance.graph import Graph
+from pytest_crucible.features.provenance.graph_draft import GraphDraft
 from pytest_crucible.features.provenance.why_lines import verdict_lines
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store.runs import RunStore
 
 
 @click.command("why")
 @run_argument
 @click.argument("subject", default="")
 @click.option("--suite", default="", metavar="TEXT", help="The experiment whose name contains this text.")
+@click.option("--file", metavar="FILE", help="Instead: all that depends on a file, by its path or SHA-256.")
+@click.option(
+    "--checkpoint", metavar="NAME", help="Instead: all that depends on weights or an adapter, by path or name."
+)
+@click.option("--commit", metavar="SHA", help="Instead: all that depends on a commit.")
 @graph_file_options
 @store_option
 @json_option
-def why(run: str, subject: str, suite: str, output: Path | None, style: str | None, store: str, as_json: bool) -> None:
+def why(
+    run: str,
+    subject: str,
+    suite: str,
+    file: str | None,
+    checkpoint: str | None,
+    commit: str | None,
+    output: Path | None,
+    style: str | None,
+    store: str,
+    as_json: bool,
+) -> None:
     """Show what a verdict of a run is made of: its rule, numbers, replies, and what these were made from.
 
     SUBJECT is that of the verdict, such as "accuracy: v2 vs v1". Without it, each verdict that is not met is shown.
+
+    With --file, --checkpoint or --commit, show what to recall if it was wrong: every adapter, run, verdict, promoted baseline
+    and registered version of the store that depends on it.
     """
     check_graph_file(output, style)
+    given = {name: value for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit)) if value}
+    _check_arguments(run, given)
     with existing_store(store) as opened:
-        stored = load_run(opened, opened.find_run(run))
-        graph = build_graph(opened, stored, find_verdicts(stored, subject, suite))
-    _print_graph(graph, list(_lines(stored, graph)), output, style, as_json=as_json)
+        if given:
+            graph, lines = _find_dependents(opened, store, *given.popitem())
+        else:
+            stored = load_run(opened, opened.find_run(run))
+            graph = build_graph(opened, stored, find_verdicts(stored, subject, suite))
+            lines = list(_lines(stored, graph))
+    _print_graph(graph, lines, output, style, as_json=as_json)
+
+
+def _check_arguments(run: str, given: Mapping[str, str]) -> None:
+    """Raise SpecError for several starts, or a run beside one."""
+    options = " and ".join(f"--{name}" for name in given)
+    if len(given) > 1:
+        raise SpecError(f"{options} are starts of their own: write one of them")
+    if given and run:
+        raise SpecError(f"{options} looks through all runs of the store: leave out RUN {run!r}")
+
+
+def _find_dependents(store: RunStore, location: str, option: str, named: str) -> tuple[Graph, list[str]]:
+    # Imported here: a verdict needs neither datasets nor trainings.
+    from pytest_crucible.features.provenance import starts
+    from pytest_crucible.features.provenance.dependent_lines import dependent_lines
+    from pytest_crucible.features.provenance.dependents import dependents_graph
+    from pytest_crucible.features.provenance.store_graph import add_store
+
+    find = {"file": starts.find_file, "checkpoint": starts.find_checkpoint, "commit": starts.find_commit}[option]
+    draft = GraphDraft()
+    experiments = add_store(draft, store, files_folder(Path(), location) / "adapters")
+    start = find(draft.build(), named)
+    graph = dependents_graph(draft, store, experiments, start.nodes)
+    return graph, list(dependent_lines(graph, start.title, start.nodes))
 
 
 def _print_graph(graph: Graph, lines: Sequence[str], output: Path | None, style: str | None, *, as_json: bool) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.features.provenance.graph import Graph, Node, RelationKind
+from pytest_crucible.features.provenance.graph import Graph, Node, ancestors, targets
 from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.number_format import p_equals, ratio_with_interval, with_interval
@@ -25,28 +25,9 @@ def verdict_lines(graph: Graph, verdict: Node) -> Iterator[str]:
         yield f"  {_numbers(node.facts)}"
     for node in evidence:
         if node.facts.get("method"):
-            yield from _block("method", [str(node.facts["method"])])
-    yield from _block("replies", list(_reply_texts(graph, verdict)))
-    yield from _block("made from", list(_made_from(graph, verdict)))
-
-
-def targets(graph: Graph, source: str, kind: RelationKind) -> list[Node]:
-    """Return the nodes that a node is related to in this way."""
-    return [graph.nodes[each.target] for each in graph.relations if (each.source, each.kind) == (source, kind)]
-
-
-def ancestors(graph: Graph, start: str) -> Iterator[Node]:
-    """Yield all nodes that a node depends on, the nearest first."""
-    by_source: dict[str, list[str]] = {}
-    for relation in graph.relations:
-        by_source.setdefault(relation.source, []).append(relation.target)
-    waiting, reached = [start], {start}
-    for key in waiting:
-        for target in by_source.get(key, ()):
-            if target not in reached:
-                reached.add(target)
-                waiting.append(target)
-                yield graph.nodes[target]
+            yield from block_lines("method", [str(node.facts["method"])])
+    yield from block_lines("replies", list(_reply_texts(graph, verdict)))
+    yield from block_lines("made from", list(_made_from(graph, verdict)))
 
 
 def _numbers(facts: Mapping[str, Any]) -> str:
@@ -66,7 +47,8 @@ def _estimate(facts: Mapping[str, Any], interval: Interval | None) -> str:
     return with_interval(facts["estimate"], interval, sign="is_ratio" in facts)
 
 
-def _block(name: str, lines: list[str]) -> Iterator[str]:
+def block_lines(name: str, lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines, the first of them behind a name."""
     for number, line in enumerate(lines):
         yield f"{'' if number else name:<{_NAME}}{printable_cell(line)}"
 
@@ -82,21 +64,47 @@ def _reply_texts(graph: Graph, verdict: Node) -> Iterator[str]:
 def _made_from(graph: Graph, verdict: Node) -> Iterator[str]:
     nodes = list(ancestors(graph, verdict.key))
     by_type = {node.type: node for node in nodes}
-    parts = [f"{word} {_short(by_type[type].facts[fact])}" for type, word, fact in _PARTS if type in by_type]
-    commits = [node for node in nodes if node.type == "commit"]
-    parts += [f"commit {_commit(node.facts)}" for node in commits]
-    yield ", ".join(parts)
+    parts = [f"{word} {short(by_type[type].facts['sha256'])}" for type, word in _PARTS if type in by_type]
+    yield ", ".join([*parts, *(f"commit {_commit(node.facts)}" for node in nodes if node.type == "commit")])
     for node in nodes:
         if node.type == "adapter":
-            files = targets(graph, node.key, "derived from")
-            names = ", ".join(f"{file.label} {_short(file.facts['sha256'])}" for file in files)
-            yield f"{node.label} {_short(node.facts['identity'])}{f': {names}' if names else ''}"
+            yield from _adapter_lines(graph, node)
 
 
-_PARTS = (("dataset", "dataset", "sha256"), ("metrics", "metric", "sha256"), ("test", "test", "sha256"))
+_PARTS = (("dataset", "dataset"), ("metrics", "metric"), ("test", "test"))
 
 
-def _short(digest: str | None) -> str:
+def _adapter_lines(graph: Graph, adapter: Node) -> Iterator[str]:
+    """Yield `v2 5be0: recipe c90d, train.jsonl 0c1e, parent v1 88f1`; of several trainings, a line each."""
+    sources = targets(graph, adapter.key, "derived from")
+    weights = [node for node in sources if node.type == "checkpoint"]
+    if len(weights) == 1:
+        yield _with_details(adapter.label, weights[0].facts["weights"], _training_parts(graph, weights[0]))
+        return
+    files = [f"{node.label} {short(node.facts['sha256'])}" for node in sources if node.type == "file"]
+    settings = [f"{name} {value}" for name, value in adapter.facts["settings"].items() if isinstance(value, str)]
+    yield _with_details(adapter.label, adapter.facts["identity"], files or settings)
+    for node in weights:
+        yield f"  {_with_details(node.label, node.facts['weights'], _training_parts(graph, node))}"
+
+
+def _with_details(name: str, digest: str | None, details: list[str]) -> str:
+    return f"{name} {short(digest)}{': ' if details else ''}{', '.join(details)}"
+
+
+def _training_parts(graph: Graph, weights: Node) -> list[str]:
+    """Return what a training used: `recipe c90d`, `train.jsonl 0c1e`, `parent v1 88f1`."""
+    parts = [f"step {weights.facts['step']}"] if weights.facts["step"] is not None else []
+    trainings = targets(graph, weights.key, "generated by")
+    used = [node for training in trainings for node in targets(graph, training.key, "used")]
+    parts += [f"recipe {short(node.facts['sha256'])}" for node in used if node.type == "recipe"]
+    parts += [f"{node.label} {short(node.facts['sha256'])}" for node in used if node.type == "file"]
+    parents = [node for node in used if node.type == "checkpoint"]
+    return [*parts, *(f"parent {node.facts['name'] or ''} {short(node.facts['weights'])}" for node in parents)]
+
+
+def short(digest: str | None) -> str:
+    """Return the beginning of a hash; `unknown` for None."""
     return digest[:_DIGITS] if digest else "unknown"
 
 
