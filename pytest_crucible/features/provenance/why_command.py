@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
-from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.exports.files import check_graph_file, graph_file_options, write_graph
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.why_lines import verdict_lines
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.load_run import load_verdicts
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
@@ -60,8 +60,9 @@ def why(
         if given:
             graph, lines = _find_dependents(opened, store, *given.popitem())
         else:
-            stored = load_run(opened, opened.find_run(run))
-            graph = build_graph(opened, stored, find_verdicts(stored, subject, suite))
+            stored = load_verdicts(opened, opened.find_run(run))
+            verdicts = [(each.nodeid, each.subject) for each in find_verdicts(stored, subject, suite)]
+            graph = build_graph(opened, stored, load_verdict_facts(opened, stored, verdicts).values())
             lines = list(_lines(stored, graph))
     _print_graph(graph, lines, output, style, as_json=as_json)
 
@@ -77,6 +78,7 @@ def _check_arguments(run: str, given: Mapping[str, str]) -> None:
 
 def _find_dependents(store: RunStore, location: str, option: str, named: str) -> tuple[Graph, list[str]]:
     # Imported here: a verdict needs neither datasets nor trainings.
+    from pytest_crucible.adapters.context import files_folder
     from pytest_crucible.features.provenance import starts
     from pytest_crucible.features.provenance.dependent_lines import dependent_lines
     from pytest_crucible.features.provenance.dependents import dependents_graph
