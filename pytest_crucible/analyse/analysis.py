@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.analyse.comparisons import compare
 from pytest_crucible.analyse.pool import Pool
 from pytest_crucible.analyse.reach import find_refuted_reaches, suggest_reach
 from pytest_crucible.analyse.repeats import reduce_repeats
@@ -24,9 +23,15 @@ from pytest_crucible.analyse.slices import (
     stack_attributes,
     stack_scores,
 )
-from pytest_crucible.analyse.statistics import Clusters, SampleAttributes, ScoredMetric, mean_of, row_of
+from pytest_crucible.analyse.statistics import (
+    Clusters,
+    SampleAttributes,
+    ScoredMetric,
+    keep_own_samples,
+    mean_of,
+    row_of,
+)
 from pytest_crucible.analyse.targets import estimate, evaluate_target
-from pytest_crucible.analyse.unpaired import keep_own_samples
 from pytest_crucible.analyse.variant_scores import score_terms
 from pytest_crucible.measures.table import MEAN
 from pytest_crucible.records import (
@@ -339,6 +344,11 @@ def _comparisons(
     inputs: AnalysisInputs, table: ScoreTable, alpha: float, bounds_alpha: float, family_size: int
 ) -> tuple[Comparison, ...]:
     plan = inputs.plan
+    if not plan.contrasts:
+        return ()
+    # Their methods are loaded where something is compared.
+    from pytest_crucible.analyse.comparisons import compare
+
     number = {arm.name: k for k, arm in enumerate(plan.arms)}
 
     def compare_at(contrast: Contrast, level_alpha: float) -> Comparison:

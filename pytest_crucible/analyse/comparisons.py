@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_crucible.analyse import conditional, crossed, unpaired
+from pytest_crucible.analyse import conditional, conditional_means, crossed, unpaired
 from pytest_crucible.analyse.scores import Flags, Scores
 from pytest_crucible.analyse.statistics import (
     Clusters,
@@ -229,7 +229,7 @@ def compare_pair(
     if contrast.unpaired:
         return unpaired.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     if conditional.is_conditional(contrast, *arms):
-        return conditional.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
+        return conditional_means.compare_arms(contrast, arms, attributes, chosen, ends, alpha)
     candidate, baseline = (
         prepare(contrast, metrics, attributes, chosen, end) for metrics, end in zip(arms, ends, strict=True)
     )

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from pytest_crucible.analyse.scores import Flags, Floats, Scores, Units
+from pytest_crucible.analyse.scores import Flags, Floats, Scores, Units, map_arrays
 from pytest_crucible.measures.row import Clusters as Clusters
 from pytest_crucible.measures.row import Column, Difference, End, Measured, Observations, Prepared
 from pytest_crucible.measures.statistic import Statistic
 from pytest_crucible.measures.table import STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric as numeric
-from pytest_crucible.records import Contrast, Measure, MetricFacts
+from pytest_crucible.records import Contrast, Measure, MetricFacts, Plan
 from pytest_crucible.records.datasets import By
 from pytest_crucible.stats.resampling.draws import UNSEEDED, Keys, MonteCarlo
 
@@ -135,6 +135,23 @@ def observe_samples(
         expected=_choose(attributes.expected, chosen),
         slicing=choose_slices(measure, attributes, chosen),
         weights=weights,
+    )
+
+
+def keep_own_samples(
+    plan: Plan, metrics: Sequence[ScoredMetric], attributes: SampleAttributes
+) -> tuple[Sequence[ScoredMetric], SampleAttributes]:
+    """Return an arm's scores and attributes without the samples of other arms, which are in its table as skipped."""
+    if not any(contrast.unpaired for contrast in plan.contrasts):
+        return metrics, attributes
+    own = ~metrics[0].scores.skipped
+    own_metrics = [ScoredMetric(facts, map_arrays(scores, lambda values: values[own])) for facts, scores in metrics]
+    return own_metrics, replace(
+        attributes,
+        clusters=attributes.clusters_at(own),
+        expected=[value for value, flag in zip(attributes.expected, own, strict=False) if flag],
+        slicings={by: slicing.choose(own) for by, slicing in attributes.slicings.items()},
+        keys=None if attributes.keys is None else attributes.keys[own],
     )
 
 

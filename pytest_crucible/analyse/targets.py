@@ -13,7 +13,6 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_crucible.analyse import crossed
-from pytest_crucible.analyse.comparisons import compare_pair
 from pytest_crucible.analyse.conditional import LOOKS, declaration_problem, is_conditional, paired_samples
 from pytest_crucible.analyse.scores import Flags, Pair, Scores
 from pytest_crucible.analyse.statistics import (
@@ -55,6 +54,9 @@ def drop_difference(
     arms = ([ScoredMetric(facts, pair.twins)], [ScoredMetric(facts, pair.originals)])
     if is_conditional(contrast, *arms):
         chosen = paired_samples(*arms)[0 if end == "observed" else 1]
+    # Loaded where something is compared.
+    from pytest_crucible.analyse.comparisons import compare_pair
+
     return compare_pair(contrast, arms, attributes, chosen, _ends(pair, end), alpha)
 
 

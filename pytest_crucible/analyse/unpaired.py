@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_crucible.analyse.conditional import ZEROS
-from pytest_crucible.analyse.scores import Flags, Floats, map_arrays
+from pytest_crucible.analyse.scores import Flags, Floats
 from pytest_crucible.analyse.statistics import (
     SampleAttributes,
     ScoredMetric,
@@ -24,7 +24,7 @@ from pytest_crucible.measures.means import compare_unpaired_means
 from pytest_crucible.measures.row import Difference, End, counted_clusters
 from pytest_crucible.measures.statistic import GEOMETRIC_MEANS
 from pytest_crucible.measures.table import comparison_row
-from pytest_crucible.records import Contrast, Measure, Plan
+from pytest_crucible.records import Contrast, Measure
 
 
 def problem(measure: Measure) -> str:
@@ -85,20 +85,3 @@ def _with_spread(difference: Difference, first: Floats, second: Floats) -> Diffe
         return difference
     errors = [float(np.var(values, ddof=1)) / values.size for values in (first, second)]
     return replace(difference, deviation=math.sqrt(sum(sizes) * sum(errors)), dof=float(sum(sizes) - 2))
-
-
-def keep_own_samples(
-    plan: Plan, metrics: Sequence[ScoredMetric], attributes: SampleAttributes
-) -> tuple[Sequence[ScoredMetric], SampleAttributes]:
-    """Return an arm's scores and attributes without the samples of other arms, which are in its table as skipped."""
-    if not any(contrast.unpaired for contrast in plan.contrasts):
-        return metrics, attributes
-    own = ~metrics[0].scores.skipped
-    own_metrics = [ScoredMetric(facts, map_arrays(scores, lambda values: values[own])) for facts, scores in metrics]
-    return own_metrics, replace(
-        attributes,
-        clusters=attributes.clusters_at(own),
-        expected=[value for value, flag in zip(attributes.expected, own, strict=False) if flag],
-        slicings={by: slicing.choose(own) for by, slicing in attributes.slicings.items()},
-        keys=None if attributes.keys is None else attributes.keys[own],
-    )

@@ -15,6 +15,7 @@ from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import process_hider
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.records.settings import DEFAULT_STORE
+from pytest_crucible.report.printable import printable_json
 from pytest_crucible.runs.plugins import commands, pages_of
 from pytest_crucible.runs.run_store import session_store
 
@@ -59,7 +60,7 @@ def print_result(lines: Iterable[str], document: Any, *, as_json: bool) -> None:
     hide = process_hider()
     if as_json:
         plain = redact(to_plain(document), hide)
-        click.echo(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False))
+        click.echo(printable_json(json.dumps(plain, indent=1, ensure_ascii=False, allow_nan=False)))
     else:
         click.echo("\n".join(map(hide, lines)))
 

@@ -360,11 +360,11 @@ class Event:
         facts: Mapping[str, Any] | None = None,
     ) -> Event:
         """Return an event of a call that happens now; `number` is that of its request."""
-        known = facts or {}
+        all_facts = facts or {}
         if request.member:
-            known = {"member": request.member, **known}
+            all_facts = {"member": request.member, **all_facts}
         if request.scored_arm:
-            known = {"scored_arm": request.scored_arm, **known}
+            all_facts = {"scored_arm": request.scored_arm, **all_facts}
         return cls(
             name=name,
             at=time.time(),
@@ -375,7 +375,7 @@ class Event:
             repeat=request.repeat,
             call=request.unit_call,
             request=number,
-            facts=known,
+            facts=all_facts,
         )
 
 

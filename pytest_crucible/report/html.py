@@ -251,6 +251,8 @@ def _short(text: str) -> str:
 HERE = Path(__file__).parent / "page"
 # A mark is added to the word, and colour only repeats it.
 MARKS = {"met": "✓", "missed": "✗", "undecided": "?"}
+# Characters of a cell of a table.
+A_CELL = 300
 # Experiments up to which the samples of all are open.
 FEW = 3
 # Samples by whether the candidate (rows) and whether the baseline (columns) is right.
@@ -415,8 +417,10 @@ def laid_out(grid: Table, many: bool = False) -> Layout:
 
 def blanks(text: str) -> Markup:
     """Return a text with its aligning blanks in elements of their own."""
-    # Style sheets of a page too narrow for columns hide these elements.
-    return Markup(re.sub(f"[{DIGIT}{POINT}]+", r'<span class="blank">\g<0></span>', str(escape(text))))
+    # Style sheets of a page too narrow for columns hide these elements. The text may be a name that ends like an interval.
+    return Markup(
+        re.sub(f"[{DIGIT}{POINT}]+", r'<span class="blank">\g<0></span>', str(escape(printable(text, A_CELL))))
+    )
 
 
 def _bodies(rows: tuple[tuple[Row, tuple[Cell, ...]], ...]) -> Iterator[Body]:
@@ -434,4 +438,4 @@ def _column(grid: Table, k: int) -> list[Cell]:
         return [
             Cell(kind="estimate", head=head, text=text, interval=interval) for text, interval in align_estimates(cells)
         ]
-    return [Cell(kind="word", head=head, text=printable(cell, 300)) for cell in cells]
+    return [Cell(kind="word", head=head, text=printable(cell, A_CELL)) for cell in cells]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
 from typing import TYPE_CHECKING
+from unicodedata import combining, east_asian_width
 
 if TYPE_CHECKING:
     from pytest_crucible.records import Table
@@ -52,22 +53,63 @@ def printable_cell(text: str) -> str:
     return printable(text).replace("\n", "\\n")
 
 
-def aligned_lines(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
-    """Return rows, the first of them the heads, as lines with aligned columns; those at the positions `right` to the right."""
-    # Imported here: most users of this module print sentences.
-    from tabulate import tabulate
+def printable_json(text: str) -> str:
+    r"""Return JSON in which the same characters are JSON's own escapes: it has the same values, and is safe to show.
 
-    cells = list(rows)
-    align = ["right" if k in right else "left" for k in range(len(cells[0]))] if cells else None
-    return tabulate(cells, tablefmt="plain", disable_numparse=True, colalign=align).splitlines()
+    >>> printable_json('"\u202e\x7f é"')
+    '"\\u202e\\u007f é"'
+    """
+    if text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        character if character.isprintable() or character in _HARMLESS else _json_escape(character)
+        for character in text
+    )
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4))
+
+
+def aligned_lines(rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
+    """Return rows, the first of them the heads, as lines with aligned columns; those at the positions `right` to the right.
+
+    >>> aligned_lines([("metric", "n"), ("accuracy", "240"), ("f1", "9")], right=(1,))
+    ['metric      n', 'accuracy  240', 'f1          9']
+    """
+    return _align([*rows], right, at_least=0)
 
 
 def headed_lines(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Container[int] = ()) -> list[str]:
     """Return rows below their heads as aligned lines; a column is two blanks wider than its head."""
-    from tabulate import tabulate
+    return _align([heads, *rows], right, at_least=2)
 
-    align = ["right" if k in right else "left" for k in range(len(heads))]
-    return tabulate(rows, headers=heads, tablefmt="plain", colalign=align, disable_numparse=True).splitlines()
+
+def _align(rows: Sequence[Sequence[str]], right: Container[int], *, at_least: int) -> list[str]:
+    """Return rows as aligned lines; a column is at least so much wider than its first cell."""
+    widths = [[width_of(cell) for cell in row] for row in rows]
+    columns = [max(column[0] + at_least, *column) for column in zip(*widths, strict=True)]
+    lines = []
+    for row, row_widths in zip(rows, widths, strict=True):
+        blanks = [" " * (column - width) for column, width in zip(columns, row_widths, strict=True)]
+        padded = (
+            blank + cell if k in right else cell + blank
+            for k, (cell, blank) in enumerate(zip(row, blanks, strict=True))
+        )
+        lines.append("  ".join(padded).rstrip())
+    return lines
+
+
+def width_of(text: str) -> int:
+    """Return the columns of a terminal that a text takes: two for a wide character, none for an accent that follows its letter.
+
+    >>> width_of("score"), width_of("得分"), width_of("e\u0301")
+    (5, 4, 1)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(0 if combining(character) else 1 + (east_asian_width(character) in "FW") for character in text)
 
 
 def table_lines(table: Table) -> list[str]:

@@ -42,7 +42,6 @@ from pytest_crucible.records.call_differences import SentCalls
 from pytest_crucible.records.datasets import SAME_ANSWER, VariantRules
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.runs.plugins import Extensions, installed_extensions, variant_rules
-from pytest_crucible.runs.provenance import utc_now
 from pytest_crucible.runs.run_analysis import RunAnalysis, alpha_at_end, begin_analysis, complete_samples
 from pytest_crucible.sections import Section
 from pytest_crucible.sections.inputs import StoredDetails, section_inputs
@@ -81,6 +80,9 @@ def conclude(
     for key, analysis in by_key.items():
         store.set_kinds(key, analysis.kinds)
         store.add_verdicts(key, [verdict for verdict in verdicts if verdict.nodeid == analysis.plan.nodeid])
+    # Imported here: a stored run is shown without the facts of this machine.
+    from pytest_crucible.runs.provenance import utc_now
+
     finished_at = utc_now()
     is_whole = not interrupted and all(analysis.finished for analysis in analyses)
     store.end_run(run, finished=finished_at, status="finished" if is_whole else "interrupted")

@@ -18,7 +18,7 @@ from operator import itemgetter
 from types import ModuleType, NoneType
 from typing import Any, Protocol
 
-from pytest_crucible.store.row_changes import CommitListener, RowChange, change_of, commit_together
+from pytest_crucible.store.row_changes import RowChange, change_of
 from pytest_crucible.store.table import Table
 
 Row = Mapping[str, Any]
@@ -53,6 +53,20 @@ def json_part(column: str, *path: str | int, is_sqlite: bool) -> str:
         names = "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for name in path)
         return f"JSON_EXTRACT({column}, '${names}')"
     return f"{column} #>> '{{{','.join(map(str, path))}}}'"
+
+
+class CommitListener(Protocol):
+    """Receives the changes of each transaction before it is committed."""
+
+    def committing(
+        self, connection: Connection, changes: Sequence[RowChange]
+    ) -> contextlib.AbstractContextManager[None]:
+        """Enter what belongs to these changes, in their transaction, which is committed within the context."""
+        ...
+
+    def forget(self, connection: Connection, table: Table, key: str) -> None:
+        """Remove what belongs to a run, a dataset or a variant that is deleted as a whole; `table` has them by this key."""
+        ...
 
 
 class Database:
@@ -186,7 +200,7 @@ class Connection:
         if rest := values[whole if size > 1 else 0 :]:
             inserted += self._execute_redacted(_insert(table, names, over, 1), rest)
         if self._changes is not None and inserted and not over:
-            self._changes += self._inserted(table, columns, len(rows), inserted)
+            self._changes += self._change_of_insert(table, columns, len(rows), inserted)
         return inserted
 
     def _number(self, table: Table, columns: dict[str, Sequence[Any]], rows: int) -> None:
@@ -201,7 +215,7 @@ class Connection:
                 numbers = self.scalars(f"SELECT nextval({sequence}) FROM generate_series(1, :rows)", rows=rows)
                 columns[key] = list(numbers)
 
-    def _inserted(
+    def _change_of_insert(
         self, table: Table, columns: Mapping[str, Sequence[Any]], rows: int, inserted: int
     ) -> Iterator[RowChange]:
         """Yield the change that an insertion made: of rows that were there already, it is what the database has."""
@@ -295,10 +309,14 @@ class Connection:
                 self.raw.execute("ROLLBACK")
             raise
 
-    def _with_listeners(self) -> contextlib.AbstractContextManager[None]:
-        """Return a context in which to commit what the listeners enter for the changes so far."""
+    @contextlib.contextmanager
+    def _with_listeners(self) -> Iterator[None]:
+        """Commit, within this context, what listeners enter for the changes so far."""
         changes, self._changes = self._changes, None
-        return commit_together(self, self.database.listeners, changes) if changes else contextlib.nullcontext()
+        with contextlib.ExitStack() as stack:
+            for listener in self.database.listeners if changes else ():
+                stack.enter_context(listener.committing(self, changes or ()))
+            yield
 
     @contextlib.contextmanager
     def stream(self, sql: str, /, **values: Any) -> Iterator[Cursor]:

@@ -79,7 +79,7 @@ def copy_outcomes(
                 _copy(connection, table, source, target, numbers, tried=tried)
         with connection.changing(schema.calls, "arm = :arm", arm=target):
             _copy_calls(connection, source, target, numbers, with_texts=with_texts)
-        for table in schema.unit_tables().values():
+        for table in schema.unit_tables().values() if with_texts else ():
             with connection.changing(table, "arm = :arm", arm=target):
                 _copy_feature_rows(connection, table, source, target, numbers)
         done = set(connection.execute(_UNITS, arm=target))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features import load_rows
 from pytest_crucible.records import Draws, Plan, PlannedVariant, Sample, Variant, Verdict
@@ -21,8 +21,10 @@ from pytest_crucible.store.rows import twin_row, variant_rows
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import sanitize_text
-from pytest_crucible.store.writer import Writer
 from pytest_crucible.store.written_rows import WrittenRows
+
+if TYPE_CHECKING:
+    from pytest_crucible.store.writer import Writer
 
 LATEST, TAGGED = "latest", "tag:"
 _NEAR = 0.5
@@ -162,6 +164,9 @@ class RunStore:
 
     def writer(self, *, stores_texts: bool = True) -> Writer:
         """Return a background writer of outcomes; the caller closes it. See `CallRows` for `stores_texts`."""
+        # Imported here: a stored run is shown without it.
+        from pytest_crucible.store.writer import Writer
+
         return Writer(
             self.database,
             self.location,
@@ -303,8 +308,8 @@ class RunStore:
 
     def set_kinds(self, experiment: int, kinds: Mapping[str, str]) -> None:
         """Store the kinds of the experiment's metrics."""
-        kept = json.dumps(dict(kinds))
-        self.update(schema.experiments, "kinds = :kinds", "id = :experiment", experiment=experiment, kinds=kept)
+        text = json.dumps(dict(kinds))
+        self.update(schema.experiments, "kinds = :kinds", "id = :experiment", experiment=experiment, kinds=text)
 
     def known_kinds(self, plan: Plan, before: int) -> dict[str, str]:
         """Return the kinds of the metrics in the experiment's latest earlier run; empty if metrics or test changed."""

@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.features.provenance.decisions import Decision
+from pytest_crucible.features.provenance.load_decisions import load_decisions as load_decisions_of_run
+from pytest_crucible.features.provenance.tables import trace_events
 from pytest_crucible.records import (
     Arm,
     CachedReplies,
@@ -684,6 +687,122 @@ def test_a_run_is_redacted_again_and_other_runs_keep_their_texts(store):
     assert list(store.scalars("SELECT key FROM reply_cache")) == ["others"]
     [row] = tables.replies(store, "run0").rows
     assert row[9] == f"{long}0"
+
+
+# -- rows of features about units -----------------------------------------------------------------------------------
+
+
+def trace_row(number: int, decision: str, **others: Any) -> dict[str, Any]:
+    row = dict.fromkeys(trace_events.names[3:])
+    return {
+        **row,
+        "number": number,
+        "kind": "decision",
+        "decision": decision,
+        "is_claim": False,
+        "calls": 0,
+        "at": 1.0,
+        **others,
+    }
+
+
+def write_decisions(store: RunStore, arm: int, position: int, *decisions: dict[str, Any], **options: Any) -> None:
+    outcome, *scores = answer(position)
+    outcome.feature_rows[trace_events.name] = [*decisions]
+    with contextlib.closing(store.writer(**options)) as writer:
+        writer.add(outcome, arm, *scores)
+        # It is of the reply no more: a task that goes on has added it.
+        outcome.feature_rows[trace_events.name].append(trace_row(99, "late"))
+
+
+def decisions_of(store: RunStore, run: str = "run1") -> list[tuple[str, list[str]]]:
+    chains = load_decisions_of_run(store, run)
+    return [(chain.sample, [event.decision for event in chain.decisions]) for chain in chains]
+
+
+def test_rows_of_a_feature_are_stored_with_their_unit(store):
+    _, arm = enter_experiment(store)
+    odd = trace_row(
+        2, "nul \0 and half \ud83d", rejected=["b\0", "c"], because="x" * 10_000, confidence=0.5, parent=1,
+        revises=1, stage="a/b", is_claim=True, calls=3, at=2.5,
+    )  # fmt: skip
+    write_decisions(store, arm, 1, trace_row(1, "a"), odd)
+    write_decisions(store, arm, 0, trace_row(1, "first"))
+
+    first, second = load_decisions_of_run(store, "run1")
+
+    assert (first.sample, second.sample, second.arm, second.repeat) == ("q0", "q1", "v2", 0)
+    assert second.decisions[1] == Decision(
+        number=2, kind="decision", decision="nul \ufffd and half \ufffd", over=("b\ufffd", "c"), because="x" * 10_000,
+        confidence=0.5, parent=1, revises=1, stage="a/b", is_claim=True, calls=3, at=2.5,
+    )  # fmt: skip
+    assert load_decisions_of_run(store, "run1", sample="q1") == [second]
+    assert load_decisions_of_run(store, "run1", arm="v1") == []
+
+
+def test_without_texts_no_rows_of_features_are_stored(store):
+    _, arm = enter_experiment(store)
+    write_decisions(store, arm, 1, trace_row(1, "a"), stores_texts=False)
+
+    assert rows(store, schema.replies, arm) == 1
+    assert decisions_of(store) == []
+
+
+def test_rows_of_features_are_copied_with_the_reply_and_deleted_with_the_copy(store):
+    _, source = enter_experiment(store)
+    write_decisions(store, source, 0, trace_row(1, "a"), trace_row(2, "b"))
+    write_decisions(store, source, 1, trace_row(1, "c"))
+    lost = Outcome(Unit(2, 0, 0, 0), lost="error", feature_rows={trace_events.name: [trace_row(1, "lost")]})
+    write(store, source, (lost, [], [Lost(lost.unit, None, "error")]))
+    _, target = enter_experiment(store, "run2")
+
+    copy_outcomes(store, source, target, source_run="run1", draws=PLAN.draws(0))
+    copy_outcomes(store, source, target, source_run="run1", draws=PLAN.draws(0))
+
+    assert decisions_of(store) == [("q0", ["a", "b"]), ("q1", ["c"]), ("q2", ["lost"])]
+    assert decisions_of(store, "run2") == [("q0", ["a", "b"]), ("q1", ["c"])]
+    with contextlib.closing(store.writer()) as writer:
+        writer.remove_copied(target, 0, 0)
+    write_decisions(store, target, 0, trace_row(1, "again"))
+    assert decisions_of(store, "run2") == [("q0", ["again"]), ("q1", ["c"])]
+
+
+def test_copies_without_texts_have_no_rows_of_features(store):
+    _, source = enter_experiment(store)
+    write_decisions(store, source, 0, trace_row(1, "a"))
+    _, target = enter_experiment(store, "run2")
+
+    copy_outcomes(store, source, target, source_run="run1", draws=PLAN.draws(0), with_texts=False)
+
+    assert decisions_of(store, "run2") == []
+
+
+def test_rows_of_features_are_redacted_when_written_and_again(location):
+    hide = {"key": "(key hidden)"}
+    with contextlib.closing(RunStore(location, hide=lambda text: text.replace("sk-1", hide["key"]))) as store:
+        _, arm = enter_experiment(store)
+        row = trace_row(1, "sk-1", rejected=["Ann", "sk-1"], because="of Ann", kind="sk-1", stage="sk-1")
+        write_decisions(store, arm, 0, row)
+        redact_again(store, "run1", lambda text: text.replace("Ann", "(name)"))
+
+        (event,) = load_decisions_of_run(store, "run1")[0].decisions
+
+    assert (event.decision, event.over, event.because) == (hide["key"], ("(name)", hide["key"]), "of (name)")
+    assert (event.kind, event.stage) == (hide["key"], hide["key"])
+
+
+def test_pruning_deletes_rows_of_features(store):
+    experiment = store_old_run(store, "old", "2026-01-01T00:00:00+00:00")
+    write_decisions(
+        store,
+        store.scalar("SELECT id FROM arms WHERE experiment = :experiment", experiment=experiment),
+        0,
+        trace_row(1, "a"),
+    )
+
+    clear_store(store)
+
+    assert store.scalar("SELECT COUNT(*) FROM trace_events") == 0
 
 
 # -- the reply cache ----------------------------------------------------------------------------------------------

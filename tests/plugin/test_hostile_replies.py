@@ -9,28 +9,11 @@ from contextlib import closing
 from xml.etree import ElementTree
 
 import pytest
+from hostile_texts import CONTROL, HOSTILE
 
 from pytest_crucible.cli import main
 
 V2 = "--crucible-adapter=v2"
-HOSTILE = {
-    "long": "a" * 10_000_000,
-    "lines": "\n" * 1_000_000,
-    "groups": "1" + ",111" * 200_000 + "1",
-    "digits": "9" * 1_000_000,
-    "spaces": " \t" * 500_000 + "x",
-    "brackets": "[" * 200_000,
-    "html": "</td><script>alert(1)</script><![CDATA[]]>&amp;&#0;",
-    "ansi": "\x1b[2J\x1b[31mred\x1b]0;title\x07\x1b]8;;http://evil\x1b\\link\x1bP+q\x1b\\",
-    "controls": "".join(map(chr, [*range(1, 32), 0x7F, *range(0x80, 0xA0)])),
-    "return": "safe\rdangerous",
-    "bidi": "\u202eright to left\u2066\u200b\ufeff",
-    "nul": "a\0b",
-    "half": "\ud800 and \udfff",
-    "format": "%s %(x)s {0} {x!r} ${x}",
-    "sql": "'); DROP TABLE replies; --",
-    "fence": "```" * 50_000,
-}
 METRICS = (
     *("exact_match", "contains_expected", "final_number_matches", "squad_exact_match", "squad_f1", "numeric_matches"),
     *("choice_match", "choice_given", "python_code_bleu", "refusal", "truncated"),
@@ -56,7 +39,6 @@ SUITE = f"""
     def test_hostile(sample, sampler):
         return sampler.generate(sample.input)
 """
-CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u202a-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 @pytest.fixture

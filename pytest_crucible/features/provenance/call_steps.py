@@ -43,8 +43,7 @@ def call_steps(run: str, call: StoredCall, parameters: Parameters, hits: Sequenc
         "error": call.error or None,
         "model": (call.answered_by or [None])[0] or None,
     }
-    known = {name: value for name, value in facts.items() if value is not None}
-    yield Step(kind=kind, title=_call_title(call), call=call.call, member=call.member, facts=known)
+    yield Step(kind=kind, title=_call_title(call), call=call.call, member=call.member, facts=_without_none(facts))
     if call.cached or call.paid_by is not None:
         yield _cached_step(run, call, hits)
 
@@ -77,7 +76,7 @@ def _cached_step(run: str, call: StoredCall, hits: Sequence[StoredEvent]) -> Ste
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyRow:
-    """What the store has about a reply beside its text and its scores."""
+    """The columns of a stored reply, without its text."""
 
     finish: str | None = None
     failure: str | None = None
@@ -120,5 +119,9 @@ def end_step(conversation: Conversation, row: ReplyRow) -> Step:
         "reply": None if conversation.state in ("lost", "skipped") else conversation.reply,
         **{name: getattr(row, name) for name in row.__slots__},
     }
-    known = {name: value for name, value in facts.items() if value is not None}
-    return Step(kind="end", title=f"{conversation.state}{cut}{f': {detail}' if detail else ''}", facts=known)
+    title = f"{conversation.state}{cut}{f': {detail}' if detail else ''}"
+    return Step(kind="end", title=title, facts=_without_none(facts))
+
+
+def _without_none(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in facts.items() if value is not None}

@@ -13,7 +13,7 @@ from pytest_crucible.store.runs import RunStore
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainDifference:
-    """How far the decisions of one reply agree with those of the same reply in another run."""
+    """The difference of one reply's decisions in two runs."""
 
     experiment: str
     arm: str

@@ -17,8 +17,6 @@ _EDITS = {
     "removed": "was removed",
 }
 _BODIES = {"texts": "a text of ", "messages": "the messages of "}
-_WORDS = {"epoch": "repeat", "subject": "verdict"}
-"""Words for columns of keys; another column is its own word."""
 
 
 def edit_line(connection: Connection, edit: EditedRow) -> str:
@@ -49,12 +47,11 @@ def _place(connection: Connection, table: Table, key: Mapping[str, Any]) -> Iter
             "SELECT nodeid FROM experiments WHERE id = :experiment", experiment=row.get("experiment")
         )
     yield from (f"{word}{row[name]}" for name, word in _NAMED.get(table.name, {}).items() if row.get(name))
-    yield from (
-        f"{_WORDS.get(name, name)} {value}" for name, value in key.items() if name not in _SHOWN and value != ""
-    )
+    words = {"epoch": "repeat", "subject": table.name.removesuffix("s")}
+    named = ("arm", "position") if place is not None and place.parent == "arms" else ("experiment", "run", "dataset")
+    yield from (f"{words.get(name, name)} {value}" for name, value in key.items() if name not in named and value != "")
 
 
-_SHOWN = ("arm", "position", "experiment", "run", "dataset")
 _NAMED: Mapping[str, Mapping[str, str]] = {
     "events": {"experiment": "", "arm": "arm ", "sample": "sample ", "name": ""},
     "experiments": {"nodeid": ""},
@@ -76,7 +73,7 @@ def _of_arm(connection: Connection, row: Mapping[str, Any]) -> Iterator[str]:
         return
     nodeid, name, variant, of_samples = of_arm
     sample = "SELECT sample_id FROM samples WHERE dataset = :dataset AND position = :position"
-    found = connection.scalar(sample, dataset=of_samples, position=row["position"])
-    yield from (nodeid, f"arm {name}", f"sample {row['position'] if found is None else found}")
+    sample_id = connection.scalar(sample, dataset=of_samples, position=row["position"])
+    yield from (nodeid, f"arm {name}", f"sample {row['position'] if sample_id is None else sample_id}")
     if variant is not None:
         yield f"variant {variant}"

@@ -59,7 +59,7 @@ def _read(
     facts: str | None,
     *amounts: Any,
 ) -> StoredEvent:
-    known = {amount: value for amount, value in zip(_AMOUNTS, amounts, strict=True) if value is not None}
+    stored_amounts = {amount: value for amount, value in zip(_AMOUNTS, amounts, strict=True) if value is not None}
     rest = dict(from_json(facts) or {})
     # The member of a vote is its winner's.
     member = "" if name == "vote" else str(rest.pop("member", ""))
@@ -73,7 +73,7 @@ def _read(
         seconds=seconds,
         call=call,
         request=request,
-        facts={**rest, **known},
+        facts={**rest, **stored_amounts},
     )
 
 
@@ -128,8 +128,8 @@ def _title(event: StoredEvent) -> str:
 
 def _vote_title(facts: Mapping[str, Any]) -> str:
     """Return what the members of an ensemble have decided."""
-    asked = f"of {len(facts['queried'])} members" if isinstance(facts.get("queried"), list) else "of the members"
+    members = f"of {len(facts['queried'])} members" if isinstance(facts.get("queried"), list) else "of the members"
     if facts.get("member") is None:
-        return f"vote {asked}: no answer"
+        return f"vote {members}: no answer"
     share = f", {facts['consensus']:.0%} of the votes" if isinstance(facts.get("consensus"), int | float) else ""
-    return f"vote {asked}: the answer of {facts['member']}{share}"
+    return f"vote {members}: the answer of {facts['member']}{share}"

@@ -47,8 +47,8 @@ def arm_lineages(arm: Arm) -> tuple[ArmLineage, ...]:
 
     Runs from before format 11 know the files of an arm alone.
     """
-    known = {sha256 for ancestor in arm.ancestry for sha256 in ancestor.files or {}}
-    unclaimed = {sha256: name for sha256, name in arm.trained_on.items() if sha256 not in known}
+    attributed = {sha256 for ancestor in arm.ancestry for sha256 in ancestor.files or {}}
+    unclaimed = {sha256: name for sha256, name in arm.trained_on.items() if sha256 not in attributed}
     parents = {ancestor.parent for ancestor in arm.ancestry if ancestor.parent is not None}
     heads = [each for each in arm.ancestry if parents.isdisjoint({each.weights, each.state})]
     if not heads:
@@ -61,8 +61,8 @@ def _trace(own: Ancestor, ancestry: Sequence[Ancestor], unclaimed: Mapping[str, 
     parent = None
     if own.parent is not None:
         others = (each for each in ancestry if each is not own and own.parent in (each.weights, each.state))
-        found = next(others, None)
-        parent = ArmLineage(weights=own.parent) if found is None else _trace(found, ancestry, {})
+        training = next(others, None)
+        parent = ArmLineage(weights=own.parent) if training is None else _trace(training, ancestry, {})
     # What an arm declares for weights of unknown origin is all that is known of their training.
     is_own = own.files is None and bool(unclaimed)
     return ArmLineage(

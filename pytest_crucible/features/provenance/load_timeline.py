@@ -119,7 +119,7 @@ def _adapter_parameters(store: RunStore, run: str) -> Mapping[str, Mapping[str, 
 
 @dataclass(slots=True)
 class _ReplyRows:
-    """What is stored about one reply, its calls and scores apart."""
+    """The rows of one reply that are neither calls nor scores."""
 
     reply: ReplyRow = field(default_factory=ReplyRow)
     reasons: dict[str, str] = field(default_factory=dict)

@@ -27,6 +27,11 @@ class Spans:
         before = bisect_right(self.starts, place)
         return before > 0 and place < self.ends[before - 1]
 
+    def meets(self, start: int, end: int) -> bool:
+        """Return whether a part of the text overlaps one of them."""
+        before = bisect_right(self.starts, end - 1)
+        return before > 0 and start < self.ends[before - 1]
+
 
 def quoted_spans(text: str) -> Spans:
     """Return the parts of a text that quote.

@@ -1,4 +1,4 @@
-"""Which rows a commit added and removed, as compact bytes: the values of their keys by column, mostly as steps between them."""
+"""The keys of the rows that a commit added and removed, as compact bytes: by column, and integers as steps."""
 
 from __future__ import annotations
 

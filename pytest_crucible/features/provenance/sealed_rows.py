@@ -116,10 +116,10 @@ class SealedRows:
             self._set_hash(number, hash)
         return None
 
-    def missing_rows(self, table: str, seen: set[Key]) -> Iterator[Key]:
-        """Yield the keys of rows that should be there and are not among those that were seen."""
+    def missing_rows(self, table: str, stored: set[Key]) -> Iterator[Key]:
+        """Yield the keys of rows that should be there and are not among those that are stored."""
         for key in self.rows.get(table, {}):
-            if key not in seen and not all(self.is_known[number] for number in self._numbers(table, key)):
+            if key not in stored and not all(self.is_known[number] for number in self._numbers(table, key)):
                 yield key
 
     def broken_seals(self) -> Iterator[BrokenSeal]:
@@ -139,10 +139,8 @@ class SealedRows:
         """Return the hash that a seal should have; the one that it has, where a row of it is not as it was written."""
         if seal.parts is None or not isinstance(before.sha256, bytes):
             return b""
-        known = self.is_known[
-            seal.first_row : seal.first_row + sum(part.rows for part in seal.parts if not part.is_removed)
-        ]
-        if seal.number != before.number + 1 or 0 in known:
+        end = seal.first_row + sum(part.rows for part in seal.parts if not part.is_removed)
+        if seal.number != before.number + 1 or 0 in self.is_known[seal.first_row : end]:
             return seal.sha256
         return next_seal(before, seal.keys, self._hashes_of(seal)).sha256
 

@@ -75,6 +75,8 @@ class Sealer:
         connection.execute(f"DELETE FROM seals WHERE chain IN ({chains})", **owner._asdict())
         connection.execute("DELETE FROM seal_chains WHERE kind = :kind AND owner = :key", **owner._asdict())
         self._chains.pop(owner, None)
+        # A database may give the number of a deleted experiment to another one.
+        self._owners.clear()
 
     def _seal(self, connection: Connection, owner: Owner, parts: Sequence[_Part]) -> Seal:
         keys = pack_keys([part.keys for part in parts])

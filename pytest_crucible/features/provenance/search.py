@@ -71,12 +71,12 @@ class _Field:
     expected: str = "a text"
 
 
-def _known(value: Any) -> Sequence[Any]:
+def _values_of(value: Any) -> Sequence[Any]:
     return () if value is None or value == "" else (value,)
 
 
 def _number(get: Callable[[Chain, Decision], float | None]) -> _Field:
-    return _Field(lambda chain, decision: _known(get(chain, decision)), _read_number, "a number")
+    return _Field(lambda chain, decision: _values_of(get(chain, decision)), _read_number, "a number")
 
 
 def _text(get: Callable[[Chain, Decision], str]) -> _Field:
@@ -227,9 +227,9 @@ class _Parser:
 
 def _check_kind(name: str) -> None:
     """Refuse a kind that is nearly one of the known ones. Others may be words of the model."""
-    known = (*kinds.KINDS, kinds.DEFAULT, kinds.UNCLOSED)
-    hint = suggest(name, known)
-    if name not in known and hint:
+    names = (*kinds.KINDS, kinds.DEFAULT, kinds.UNCLOSED)
+    hint = suggest(name, names)
+    if name not in names and hint:
         raise SpecError(f"--where has the kind {name!r}: {hint} a kind of the model's own is found by contains")
 
 

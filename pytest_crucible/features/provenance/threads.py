@@ -29,7 +29,7 @@ _NO_REPLY = ScoredReply()
 
 
 class _Carried:
-    """A function that runs with the reply and the stage of whoever made this object."""
+    """A function that runs with the reply and the stage of the place where this object was made."""
 
     __slots__ = ("_function", "_reply", "_stage")
 

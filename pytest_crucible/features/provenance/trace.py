@@ -109,12 +109,12 @@ def prompt(input: str | Sequence[Any]) -> str | list[Any]:
     for place in reversed(range(len(messages))):
         message = messages[place]
         if isinstance(message, Mapping) and message.get("role") == "user":
-            messages[place] = {**message, "content": _extended(message.get("content"))}
+            messages[place] = {**message, "content": _add_request(message.get("content"))}
             return messages
     raise ValueError(f"trace.prompt({describe_type(input)}): expected a text, or messages with one of the user")
 
 
-def _extended(content: Any) -> Any:
+def _add_request(content: Any) -> Any:
     return [*content, {"type": "text", "text": REQUEST}] if isinstance(content, list) else f"{content}\n\n{REQUEST}"
 
 
@@ -212,10 +212,10 @@ def _checked_number(revises: RecordedDecision | None, events: Events | None, sam
     if revises.events is events:
         return revises.number
     if revises.events is None:
-        made = "that was recorded outside a sample"
+        origin = "that was recorded outside a sample"
     else:
-        made = f"of sample {revises.sample}" if revises.sample != sample else f"of another reply to sample {sample}"
-    raise ValueError(f"revises= names a decision {made}: pass an earlier one of sample {sample}")
+        origin = f"of sample {revises.sample}" if revises.sample != sample else f"of another reply to sample {sample}"
+    raise ValueError(f"revises= names a decision {origin}: pass an earlier one of sample {sample}")
 
 
 if current_reply().feature_rows is not None:

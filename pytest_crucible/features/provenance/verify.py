@@ -23,7 +23,7 @@ _PART = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """What was found when a run was verified."""
+    """The result of comparing a run with its seals."""
 
     run: str
     rows: int
@@ -79,16 +79,16 @@ class _Reader:
             yield from sorted(self._edits_of(table, sealed), key=_in_order)
 
     def _edits_of(self, table: Table, sealed: SealedRows) -> Iterator[EditedRow]:
-        seen: set[Key] = set()
+        stored: set[Key] = set()
         for rows in rows_of_run(self._connection, table, self.owners, _PART):
             self.rows += len(rows)
             columns = dict(zip(table.names, zip(*rows, strict=True), strict=True))
             keys = list(zip(*(columns[name] for name in table.key), strict=True))
-            seen.update(keys)
+            stored.update(keys)
             for key, hash in zip(keys, row_hashes(table, columns, len(rows)), strict=True):
                 if (edit := sealed.match_row(table.name, key, hash)) is not None:
                     yield EditedRow(table.name, key, edit)
-        for key in sealed.missing_rows(table.name, seen):
+        for key in sealed.missing_rows(table.name, stored):
             yield EditedRow(table.name, key, "removed")
 
     def edited_bodies(self) -> Iterator[EditedRow]:

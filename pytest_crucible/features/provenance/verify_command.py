@@ -33,21 +33,21 @@ def verify(run: str, root: str, store: str, as_json: bool) -> int:
     root = _check_root(root)
     with existing_store(store) as opened:
         run = opened.find_run(run)
-        found = verify_run(opened, run)
-        if found is None:
+        result = verify_run(opened, run)
+        if result is None:
             raise SpecError(_without_seals(opened, run))
-        lines = list(_problems(opened, found, root))
+        lines = list(_problems(opened, result, root))
     is_intact = not lines
     document = {
         "run": run,
         "intact": is_intact,
-        "rows": found.rows,
-        "commits": found.commits,
-        "processes": found.processes,
-        "root": found.root,
+        "rows": result.rows,
+        "commits": result.commits,
+        "processes": result.processes,
+        "root": result.root,
         "problems": lines,
     }
-    print_result([f"run {run}: {line}" for line in lines or [_intact_line(found)]], document, as_json=as_json)
+    print_result([f"run {run}: {line}" for line in lines or [_intact_line(result)]], document, as_json=as_json)
     return int(not is_intact)
 
 
@@ -72,25 +72,25 @@ def _without_seals(store: RunStore, run: str) -> str:
     )
 
 
-def _problems(store: RunStore, found: Verification, root: str) -> Iterator[str]:
+def _problems(store: RunStore, result: Verification, root: str) -> Iterator[str]:
     """Yield what is not as it was written, the first row first."""
     # A missing seal comes first: its rows are in no seal any more.
-    lines = [broken_line(seal) for seal in found.broken if seal.is_missing]
-    if found.edits:
+    lines = [broken_line(seal) for seal in result.broken if seal.is_missing]
+    if result.edits:
         with store.connect() as connection:
-            lines.append(edit_line(connection, found.edits[0]))
-    lines += [broken_line(seal) for seal in found.broken if not seal.is_missing]
+            lines.append(edit_line(connection, result.edits[0]))
+    lines += [broken_line(seal) for seal in result.broken if not seal.is_missing]
     yield from lines
-    if len(found.edits) > 1:
-        yield f"{quantity(len(found.edits) - 1, 'more row')} not as written"
-    if not found.root.startswith(root):
+    if len(result.edits) > 1:
+        yield f"{quantity(len(result.edits) - 1, 'more row')} not as written"
+    if not result.root.startswith(root):
         yield (
-            f"its root is {found.root}, not {root}: the run or that report was changed, or the run was resumed "
+            f"its root is {result.root}, not {root}: the run or that report was changed, or the run was resumed "
             "after that report"
         )
 
 
-def _intact_line(found: Verification) -> str:
-    processes = "1 process" if found.processes == 1 else f"{found.processes:,} processes"
-    rows, commits = quantity(found.rows, "row"), quantity(found.commits, "commit")
-    return f"{rows} in {commits} of {processes}, as they were written; root {found.root}"
+def _intact_line(result: Verification) -> str:
+    processes = "1 process" if result.processes == 1 else f"{result.processes:,} processes"
+    rows, commits = quantity(result.rows, "row"), quantity(result.commits, "commit")
+    return f"{rows} in {commits} of {processes}, as they were written; root {result.root}"

@@ -15,7 +15,6 @@ from pytest_crucible.adapters.context import AdapterContext
 from pytest_crucible.commands.options import json_option, print_result, store_option
 from pytest_crucible.commands.runs import rules_note
 from pytest_crucible.features.registry.listing import (
-    align_rows,
     entry_line,
     gate_line,
     log_note,
@@ -47,6 +46,7 @@ from pytest_crucible.features.registry.rules import (
 from pytest_crucible.features.registry.store import StoredRegistry, load_registry, load_version
 from pytest_crucible.features.registry.version_names import resolve_version
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.run_store import existing_store, project_root
 from pytest_crucible.store.runs import RunStore
 
@@ -245,10 +245,10 @@ def _demand_lines(entry: GateEntry) -> Iterator[str]:
     rows += [(f"{RULES} {name}", value) for name, value in sorted(gate.rules.items())]
     for nodeid, demands in sorted(gate.experiments.items()):
         rows += [(nodeid, ""), *((f"  {name}", short_value(value)) for name, value in sorted(demands.items()))]
-    yield from align_rows(rows)
+    yield from aligned_lines(rows)
 
 
 def _change_lines(entry: GateEntry, changes: Sequence[GateChange]) -> Iterator[str]:
     heads = ("demand", f"gate {entry.number - 1}", f"gate {entry.number}")
     rows = [(change.text, short_value(change.old), short_value(change.new)) for change in changes]
-    yield from align_rows([heads, *rows])
+    yield from aligned_lines([heads, *rows])

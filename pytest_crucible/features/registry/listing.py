@@ -18,6 +18,7 @@ from pytest_crucible.features.registry.rules import Note, known_model
 from pytest_crucible.features.registry.store import PRODUCTION, load_registry, load_versions
 from pytest_crucible.features.registry.version_names import registry_folder
 from pytest_crucible.records.settings import DEFAULT_ALPHA
+from pytest_crucible.report.printable import aligned_lines
 from pytest_crucible.runs.run_store import existing_store, find_configuration, project_root
 from pytest_crucible.stats.number_format import quantity, with_interval
 
@@ -58,7 +59,7 @@ def list_models(name: str, shows_log: bool, metric: str, store: str, as_json: bo
         rows = [(k, entry) for k, entry in enumerate(registry.log, start=1) if name in ("", entry.model)]
         table = [(str(k), entry.at[:19].replace("T", " "), entry.by, *_cells(entry)) for k, entry in rows]
         print_result(
-            align_rows([LOG_HEADS, *table]), [{"row": k, **_plain(entry)} for k, entry in rows], as_json=as_json
+            aligned_lines([LOG_HEADS, *table]), [{"row": k, **_plain(entry)} for k, entry in rows], as_json=as_json
         )
         return
     listed = [
@@ -85,7 +86,7 @@ def _rank_lines(ranking: Ranking) -> Iterator[str]:
         )
         for result in sorted(table.arms, key=lambda result: math.inf if result.rank is None else result.rank)
     ]
-    yield from align_rows([heads, *rows])
+    yield from aligned_lines([heads, *rows])
     yield f"No ranks: {table.reason}." if table.reason else f"All ranks hold together ({level})."
 
 
@@ -103,19 +104,12 @@ def _lines(rows: Sequence[tuple[LogEntry, LogEntry | None]]) -> Iterator[str]:
         )
         for status, proof in rows
     )
-    yield from align_rows([HEADS, *table])
+    yield from aligned_lines([HEADS, *table])
 
 
 def _why_text(status: LogEntry) -> str:
     """Return the reason of a version's state. That of a rollback is about the version that it withdrew."""
     return "" if status.action == "roll back" and status.state == PRODUCTION else status.why
-
-
-def align_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Yield rows as lines with aligned columns; tabulate takes half a second for ten thousand."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def evidence_text(proof: LogEntry) -> str:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_crucible.features.run_checks.answered import check_answered
 from pytest_crucible.features.run_checks.determinism import check_determinism
 from pytest_crucible.features.run_checks.ends import check_ends
-from pytest_crucible.features.run_checks.equal_replies import check_equal_replies
 from pytest_crucible.features.run_checks.finding import (
     OWN_SEVERITIES,
     SEVERITIES,
@@ -25,9 +24,21 @@ from pytest_crucible.features.run_checks.refreshed import check_refreshed
 from pytest_crucible.features.run_checks.sent import check_sent
 from pytest_crucible.records import Analysis
 from pytest_crucible.records.serialize import pick
-from pytest_crucible.runs.provenance import ReproductionCheck
 from pytest_crucible.sections import Claim, Doubt, Note, Row, Table, View
 from pytest_crucible.sections.inputs import SectionInputs, no_claims
+
+if TYPE_CHECKING:
+    from pytest_crucible.runs.provenance import ReproductionCheck
+
+
+def _check_equal_replies(inputs: CheckInputs) -> Iterable[Finding]:
+    arm = inputs.arms[0].arm
+    if len(inputs.arms) == 1 and not arm.members and not arm.without_effect:
+        return ()
+    # The module is loaded where an arm could be equal to something.
+    from pytest_crucible.features.run_checks.equal_replies import check_equal_replies
+
+    return check_equal_replies(inputs)
 
 
 def _check_competitors(inputs: CheckInputs) -> Iterable[Finding]:
@@ -51,7 +62,7 @@ def _check_training_prompts(inputs: CheckInputs) -> Iterable[Finding]:
 
 Check = Callable[[CheckInputs], Iterable[Finding]]
 CHECKS: tuple[Check, ...] = (
-    *(check_sent, check_answered, check_equal_replies, check_determinism),
+    *(check_sent, check_answered, _check_equal_replies, check_determinism),
     *(
         _check_competitors,
         check_prompts,
@@ -154,6 +165,9 @@ def measured_checks(analysis: Analysis) -> Iterator[ReproductionCheck]:
     outcome = analysis.sections.get("run_checks")
     if outcome is None or not isinstance(outcome.result, Measured):
         return
+    # Imported here: `crucible doctor` alone checks whether a run can be reproduced.
+    from pytest_crucible.runs.provenance import ReproductionCheck
+
     subject = f"{analysis.plan.nodeid}: what was measured"
     problems = [rated.finding.problem for rated in outcome.result.findings if not rated.is_quiet]
     yield from (ReproductionCheck(subject, False, problem) for problem in problems)

@@ -32,7 +32,7 @@ FEATURE = Feature(
     tables={
         "further_exports": "pytest_crucible.features.training.export:EXPORTS",
         "preparations": "pytest_crucible.features.training.tables:PREPARATIONS",
-        "known_numbers": "pytest_crucible.features.training.tables:KNOWN_NUMBERS",
+        "known_numbers": "pytest_crucible.features.training.known_numbers:KNOWN_NUMBERS",
     },
 )
 

@@ -1,20 +1,16 @@
-"""The rows that training adds to tables of the core: how adapters with a recipe are prepared, and the numbers of trainings."""
+"""The row that training adds to the preparations of adapters: how one with a recipe is trained."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.adapters.feature_rows import Pending, Preparation
-from pytest_crucible.records import MetricFacts, TrainingResult
-from pytest_crucible.records.statistics import KnownNumber
 
 if TYPE_CHECKING:
     from pytest_crucible.adapters.adapter_kind import Origin
     from pytest_crucible.adapters.context import AdapterContext
-    from pytest_crucible.records import Adapter, Arm, Target, TargetResult
+    from pytest_crucible.records import Adapter
 
 
 def _open(adapter: Adapter, context: AdapterContext, trained: Any) -> Adapter | Pending:
@@ -59,24 +55,3 @@ RECIPE = Preparation(
     refusal=_refuse,
 )
 PREPARATIONS = (RECIPE,)
-
-
-def _evaluate(target: Target, arm: Arm, *, alpha: float, is_fixed: bool) -> TargetResult:
-    from pytest_crucible.features.training.numbers import evaluate_training
-
-    return evaluate_training(target, arm, alpha=alpha, is_fixed=is_fixed)
-
-
-SOURCE = "training"
-_LIMITS = {
-    "training_steps": (1.0, math.inf),
-    "convergence_steps": (1.0, math.inf),
-    "loss_reduction": (-math.inf, 1.0),
-    "largest_gradient_norm": (0.0, math.inf),
-    "gradient_norms_finite": (0.0, 1.0),
-}
-RANGES = {field.name: _LIMITS.get(field.name, (-math.inf, math.inf)) for field in fields(TrainingResult)}
-"""The numbers of a training, with the lowest and the highest value that each can have."""
-KNOWN_NUMBERS = tuple(
-    KnownNumber(MetricFacts(name=name, low=low, high=high), SOURCE, _evaluate) for name, (low, high) in RANGES.items()
-)

@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from pytest_crucible.exports import escape_surrogates, write_csv, write_jsonl
-from pytest_crucible.features.provenance.exports.rows import graph_rows, step_rows
+from pytest_crucible.features.provenance.exports.rows import graph_rows, printable_table, step_rows
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.records import ExportTable
@@ -19,6 +19,8 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.secret_settings import process_hider
+from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.report.printable import printable_json
 from pytest_crucible.runs.report_files import write_whole
 
 Render = Callable[[Any, str], str | bytes]
@@ -39,19 +41,24 @@ def _page(reference: str) -> Render:
 def _document(reference: str) -> Render:
     def render(content: Any, style: str) -> str:
         # Readers in other languages refuse JSON with a lone surrogate.
-        document = redact(load_object(f"{_FOLDER}.{reference}")(content), escape_surrogates)
-        return json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False) + "\n"
+        document = redact(to_plain(load_object(f"{_FOLDER}.{reference}")(content)), escape_surrogates)
+        return printable_json(json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
 
     return render
 
 
-def _rows(to_table: Callable[[Any], ExportTable], write: Callable[[ExportTable, Any], int]) -> Render:
-    def render(content: Any, style: str) -> bytes:
-        file = BytesIO()
-        write(to_table(content), file)
-        return file.getvalue()
+def _json_lines(to_table: Callable[[Any], ExportTable]) -> Render:
+    return lambda content, style: printable_json(_written(write_jsonl, to_table(content)))
 
-    return render
+
+def _comma_separated(to_table: Callable[[Any], ExportTable]) -> Render:
+    return lambda content, style: _written(write_csv, printable_table(to_table(content)))
+
+
+def _written(write: Callable[[ExportTable, Any], int], table: ExportTable) -> str:
+    file = BytesIO()
+    write(table, file)
+    return file.getvalue().decode()
 
 
 # The formats are named, and imported for the files that are written: a command without `-o` needs none.
@@ -60,8 +67,8 @@ GRAPHS: Mapping[str, Render] = {
     ".prov.json": _document("prov:prov_document"),
     ".html": _page("pages:graph_html"),
     ".md": _page("pages:graph_markdown"),
-    ".jsonl": _rows(graph_rows, write_jsonl),
-    ".csv": _rows(graph_rows, write_csv),
+    ".jsonl": _json_lines(graph_rows),
+    ".csv": _comma_separated(graph_rows),
 }
 """Ending of a file's name -> the format of a graph."""
 TIMELINES: Mapping[str, Render] = {
@@ -70,8 +77,8 @@ TIMELINES: Mapping[str, Render] = {
     ".chrome.json": _document("chrome:chrome_document"),
     ".html": _page("pages:timelines_html"),
     ".md": _page("pages:timelines_markdown"),
-    ".jsonl": _rows(step_rows, write_jsonl),
-    ".csv": _rows(step_rows, write_csv),
+    ".jsonl": _json_lines(step_rows),
+    ".csv": _comma_separated(step_rows),
 }
 """Ending of a file's name -> the format of timelines."""
 

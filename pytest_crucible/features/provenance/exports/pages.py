@@ -17,6 +17,7 @@ from pytest_crucible.features.provenance.timeline_text import find_start, headin
 from pytest_crucible.records import Row, Table, View
 from pytest_crucible.report.html import A_TEXT, MARKS, render_page, text_of
 from pytest_crucible.report.markdown import markdown_table, plain, quoted_text
+from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.stats.number_format import quantity
 
 _HERE = Path(__file__).parent
@@ -63,7 +64,7 @@ def timelines_html(timelines: Sequence[Timeline]) -> str:
 
 
 def _title(timelines: Sequence[Timeline]) -> str:
-    return f"Trace of {timelines[0].sample} in run {timelines[0].run}" if timelines else "Trace"
+    return f"Trace of {printable(timelines[0].sample, AN_ID)} in run {timelines[0].run}" if timelines else "Trace"
 
 
 def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
@@ -72,13 +73,13 @@ def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
         StepOnPage(
             kind=step.kind,
             time=time_text(step, start),
-            title=step.title,
+            title=printable(step.title),
             is_claim=step.is_claim,
             texts=tuple((name, text_of(value)) for name, value in own),
         )
         for step, own in zip(timeline.steps, texts, strict=True)
     )
-    return TimelineOnPage(heading=heading(timeline), unknown=timeline.unknown, steps=steps)
+    return TimelineOnPage(heading=printable(heading(timeline)), unknown=printable(timeline.unknown), steps=steps)
 
 
 def timelines_markdown(timelines: Sequence[Timeline]) -> str:
@@ -144,4 +145,10 @@ def _table(title: str, heads: tuple[str, ...], rows: Sequence[Row]) -> Table:
 
 
 def _facts(facts: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}: {'unknown' if value is None else value}" for name, value in facts.items())
+    return ", ".join(f"{name}: {_fact(value)}" for name, value in facts.items())
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return " ".join(map(str, value))
+    return "unknown" if value is None else str(value)

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.features.provenance.timeline_text import find_start
 from pytest_crucible.records import ColumnKind, ExportTable
+from pytest_crucible.records.serialize import to_plain
+from pytest_crucible.report.printable import LONGEST_ESCAPE, printable, printable_json
 
 _STEPS: dict[str, ColumnKind] = {
     **dict.fromkeys(("run", "experiment", "arm", "sample"), "text"),
@@ -58,3 +62,16 @@ def _graph_rows(graph: Graph) -> Iterator[tuple[Any, ...]]:
         yield "node", node.key, node.kind, node.type, node.label, node.facts, None
     for relation in graph.relations:
         yield "relation", relation.source, relation.kind, None, None, None, relation.target
+
+
+def printable_table(table: ExportTable) -> ExportTable:
+    """Return a table for a format that people open: control characters of its texts are escapes, and facts are JSON."""
+    return replace(table, rows=(tuple(map(_printable_cell, row)) for row in table.rows))
+
+
+def _printable_cell(value: Any) -> Any:
+    if isinstance(value, str):
+        return printable(value, len(value) * LONGEST_ESCAPE)
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    return printable_json(json.dumps(to_plain(value), ensure_ascii=False))

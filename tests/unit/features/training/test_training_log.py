@@ -16,7 +16,7 @@ from pytest_crucible.features.training.log import (
     convergence_steps,
     summarise_training,
 )
-from pytest_crucible.features.training.tables import RANGES
+from pytest_crucible.features.training.known_numbers import RANGES
 from pytest_crucible.local_model.losses import AdamParams
 
 LOSSES = st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=60)
