@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 from pytest_crucible.gate.explain import comparison_reason, suggestion_text
 from pytest_crucible.records import Comparison, Verdict
+
+
+_PLANS = re.compile(r"; n=[\d,]+ can detect [^;]*(; about n=[^;]*)?$|; about n=[^;]*$|; proof needs about n=[^;]*$")
+"""The end of a reason that is about a next run."""
 
 
 def finding(verdict: Verdict, pair: Comparison | None, alpha: float) -> str:
@@ -14,8 +20,9 @@ def finding(verdict: Verdict, pair: Comparison | None, alpha: float) -> str:
     proof = "proven" if verdict.proven else "not proven"
     if pair is not None and _is_plain_difference(verdict, pair, alpha):
         return f"{pair.candidate} differs, and its {_statistic(pair)} is {_direction(pair)} ({proof})"
+    reason = _PLANS.sub("", verdict.reason)
     is_said = not verdict.proven or "proven" in verdict.reason
-    return verdict.reason if is_said else f"{verdict.reason} (proven)"
+    return reason if is_said else f"{reason} (proven)"
 
 
 def _is_plain_difference(verdict: Verdict, pair: Comparison, alpha: float) -> bool:

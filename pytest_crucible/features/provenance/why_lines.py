@@ -57,15 +57,18 @@ def _reply_texts(graph: Graph, verdict: Node) -> Iterator[str]:
     by_arm: dict[str, list[str]] = {}
     for node in ancestors(graph, verdict.key):
         if node.type == "replies":
-            by_arm.setdefault(node.facts["arm"], []).append(node.label)
-    yield "; ".join(f"{arm}: {', '.join(texts)}" for arm, texts in by_arm.items())
+            by_arm.setdefault(node.facts["of"], []).append(node.label)
+    if by_arm:
+        yield "; ".join(f"{arm}: {', '.join(texts)}" for arm, texts in by_arm.items())
 
 
 def _made_from(graph: Graph, verdict: Node) -> Iterator[str]:
     nodes = list(ancestors(graph, verdict.key))
     by_type = {node.type: node for node in nodes}
     parts = [f"{word} {short(by_type[type].facts['sha256'])}" for type, word in _PARTS if type in by_type]
-    yield ", ".join([*parts, *(f"commit {_commit(node.facts)}" for node in nodes if node.type == "commit")])
+    parts += [f"commit {_commit(node.facts)}" for node in nodes if node.type == "commit"]
+    files = [node for node in nodes if node.type == "file" and node.facts.get("role")]
+    yield ", ".join([*parts, *(f"{node.label} {short(node.facts['sha256'])}" for node in files)])
     for node in nodes:
         if node.type == "adapter":
             yield from _adapter_lines(graph, node)
