@@ -34,14 +34,15 @@ def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = 
             arms |= dict.fromkeys(each.name for each in plan.arms)
             timelines += _of_experiment(_Experiment(store, full, key, plan), position, sample, arm)
     if not arms:
-        raise SpecError(f"run {full} has no sample {sample!r}: {_near_sample(store, full, sample)}")
+        raise SpecError(f"run {full} has no sample {sample!r}: {near_sample(store, full, sample)}")
     if arm is not None and arm not in arms:
         hint = suggest(arm, arms, otherwise=f"it has {', '.join(arms)}")
         raise SpecError(f"run {full} has no arm {arm!r}: {hint}")
     return timelines
 
 
-def _near_sample(store: RunStore, run: str, sample: str) -> str:
+def near_sample(store: RunStore, run: str, sample: str) -> str:
+    """Return which sample of a run was meant, or its first one."""
     plans = {plan.dataset_sha256 for _, plan, _ in store.all_experiments(run)}
     ids = [name for dataset in plans for name in all_sample_ids(store, dataset)]
     first = f"the first of its {len(ids):,} samples is {ids[0]!r:.200}" if ids else "none of its experiments began"
