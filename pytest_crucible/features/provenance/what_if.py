@@ -16,13 +16,13 @@ from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import (
     SampleAttributes,
     ScoredMetric,
+    keep_own_samples,
     lost_samples,
     prepare,
     row_of,
     scored_samples,
 )
 from pytest_crucible.analyse.targets import weigh_target
-from pytest_crucible.analyse.unpaired import keep_own_samples
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.measures.means import weigh_means
 from pytest_crucible.measures.row import End
