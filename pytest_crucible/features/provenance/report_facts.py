@@ -1,4 +1,4 @@
-"""What the reports of a run say of it, and of its verdicts beside their numbers."""
+"""Facts in the reports of a run: its root, and how fragile its verdicts are."""
 
 from __future__ import annotations
 
