@@ -67,7 +67,7 @@ def test_decisions_are_steps_of_a_timeline(suite):
     assert [step.title for step in steps] == [
         "stage choose: started",
         "hypothesis_formed: count (confidence 0.8)",
-        "decision: add, instead of 'count'",
+        "decision: add",
         "stage choose: completed",
     ]
     assert steps[-1].seconds is not None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.decisions import Decision
@@ -22,7 +22,7 @@ def steps_of_decisions(decisions: Sequence[Decision]) -> Iterator[Step]:
         seconds = None if started is None else max((decision.at or 0.0) - (started.at or 0.0), 0.0)
         yield Step(
             kind="stage" if decision.kind in kinds.STAGES else "decision",
-            title=_title(decision, by_number),
+            title=_title(decision),
             at=decision.at,
             seconds=seconds,
             is_claim=decision.is_claim,
@@ -34,14 +34,9 @@ def steps_of_decisions(decisions: Sequence[Decision]) -> Iterator[Step]:
         )
 
 
-def _short(text: str, most: int = LONGEST_TITLE) -> str:
-    """Return the beginning of a text on one line."""
-    line = " ".join(text[: 2 * most].split())
-    return line if len(line) <= most else f"{line[:most]}..."
-
-
-def _title(decision: Decision, by_number: Mapping[int, Decision]) -> str:
-    short = _short(decision.decision)
+def _title(decision: Decision) -> str:
+    text = " ".join(decision.decision[: 2 * LONGEST_TITLE].split())
+    short = text if len(text) <= LONGEST_TITLE else f"{text[:LONGEST_TITLE]}..."
     if decision.kind == kinds.STAGE_STARTED:
         return f"stage {short}: started"
     if decision.kind == kinds.STAGE_COMPLETED:
@@ -49,6 +44,4 @@ def _title(decision: Decision, by_number: Mapping[int, Decision]) -> str:
     if decision.kind == kinds.UNCLOSED:
         return short
     confidence = "" if decision.confidence is None else f" (confidence {decision.confidence:g})"
-    earlier = by_number.get(decision.revises or 0)
-    revises = "" if earlier is None else f", instead of {_short(earlier.decision, 60)!r}"
-    return f"{decision.kind}: {short}{confidence}{revises}"
+    return f"{decision.kind}: {short}{confidence}"
