@@ -228,7 +228,9 @@ def test_timelines_of_a_run_in_postgresql_are_those_of_one_in_sqlite(served, ser
         [other] = load_timelines(store, "latest", "q03")
 
     def content(timeline: Timeline) -> list[Any]:
-        return [(step.kind, step.call, step.request, step.member, step.facts.get("reply")) for step in timeline.steps]
+        # Whether a request waits for its turn is a matter of time.
+        happened = [step for step in timeline.steps if step.kind != "wait"]
+        return [(step.kind, step.call, step.request, step.member, step.facts.get("reply")) for step in happened]
 
     assert content(other) == content(own)
 
