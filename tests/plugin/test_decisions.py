@@ -62,7 +62,7 @@ def test_decisions_are_steps_of_a_timeline(suite):
     assert [step.title for step in steps] == [
         "stage choose: started",
         "hypothesis_formed: count (confidence 0.8)",
-        "decision: add, instead of decision 2",
+        "decision: add",
         "stage choose: completed",
     ]
     assert steps[-1].seconds is not None
