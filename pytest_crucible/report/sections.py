@@ -15,6 +15,7 @@ from pytest_crucible.records import (
     Estimate,
     Excerpt,
     Note,
+    Row,
     Run,
     Statement,
     Table,

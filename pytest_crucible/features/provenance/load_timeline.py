@@ -10,7 +10,7 @@ from typing import Any
 from pytest_crucible.features.provenance.call_steps import Parameters, ReplyRow, call_steps, end_step, score_steps
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
-from pytest_crucible.features.provenance.load_decisions import load_decisions
+from pytest_crucible.features.provenance.load_decisions import load_decisions, unknown_calls
 from pytest_crucible.features.provenance.step_order import order_steps
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.records import Conversation, Plan
@@ -34,30 +34,19 @@ def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = 
             arms |= dict.fromkeys(each.name for each in plan.arms)
             timelines += _of_experiment(_Experiment(store, full, key, plan), position, sample, arm)
     if not arms:
-        raise SpecError(f"run {full} has no sample {sample!r}: {_near_sample(store, full, sample)}")
+        raise SpecError(f"run {full} has no sample {sample!r}: {near_sample(store, full, sample)}")
     if arm is not None and arm not in arms:
         hint = suggest(arm, arms, otherwise=f"it has {', '.join(arms)}")
         raise SpecError(f"run {full} has no arm {arm!r}: {hint}")
     return timelines
 
 
-def _near_sample(store: RunStore, run: str, sample: str) -> str:
+def near_sample(store: RunStore, run: str, sample: str) -> str:
+    """Return which sample of a run was meant, or its first one."""
     plans = {plan.dataset_sha256 for _, plan, _ in store.all_experiments(run)}
     ids = [name for dataset in plans for name in all_sample_ids(store, dataset)]
     first = f"the first of its {len(ids):,} samples is {ids[0]!r:.200}" if ids else "none of its experiments began"
     return suggest(sample, ids, otherwise=first)
-
-
-def unknown_calls(store: RunStore, run: str) -> str:
-    """Return why the calls of a run are not known, as a sentence; empty if they are."""
-    row = store.run(run)
-    imported = row["environment"].get("imported")
-    if imported:
-        return f"run {run} was imported from {imported[0].get('harness') or 'another harness'}: its calls are unknown"
-    settings = (row["manifest"] or {}).get("settings") or {}
-    if settings.get("trace") == "off":
-        return f"run {run} was recorded with --crucible-trace=off: its calls are unknown"
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
