@@ -66,6 +66,10 @@ class CommitListener(Protocol):
         """Enter what belongs to these changes, in their transaction, which is committed within the context."""
         ...
 
+    def lacks(self, connection: Connection, table: Table, key: str) -> bool:
+        """Return whether nothing was entered for a dataset or variant, although it is stored: by an earlier version."""
+        ...
+
     def forget(self, connection: Connection, table: Table, key: str) -> None:
         """Remove what belongs to a run, a dataset or a variant that is deleted as a whole; `table` has them by this key."""
         ...
@@ -252,6 +256,13 @@ class Connection:
                 before.pop(row, None)
             self._record(change_of(table, added))
         self._record(change_of(table, list(before), is_removed=True))
+
+    def record_stored(self, table: Table, column: str, key: str) -> None:
+        """Record, for listeners that lack them, the rows of a dataset or variant that is stored already, by its column."""
+        if any(listener.lacks(self, table, key) for listener, _ in self._prepared):
+            cursor = self.execute(f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {column} = :key", key=key)
+            while part := cursor.fetchmany(_PART):
+                self._record(change_of(table, part))
 
     def forget(self, table: Table, key: str) -> None:
         """Let listeners remove what belongs to a run, a dataset or a variant that is deleted as a whole."""

@@ -76,6 +76,11 @@ class Sealer:
             yield
             self._chains |= sealed
 
+    def lacks(self, connection: Connection, table: Table, key: str) -> bool:
+        owner = Owner(table.name, key)
+        chains = "SELECT COUNT(*) FROM seal_chains WHERE kind = :kind AND owner = :key"
+        return owner not in self._chains and not connection.scalar(chains, **owner._asdict())
+
     def forget(self, connection: Connection, table: Table, key: str) -> None:
         owner = Owner(table.name, key)
         chains = "SELECT id FROM seal_chains WHERE kind = :kind AND owner = :key"
