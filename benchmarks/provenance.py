@@ -152,7 +152,7 @@ def _sealing_us(store: RunStore) -> float:
         sealer, seconds = Sealer(), 0.0
         for change in changes:
             started = time.process_time()
-            with sealer.committing(connection, [change]):
+            with sealer.committing(connection, [sealer.prepare(connection, change)]):
                 seconds += time.process_time() - started
     return seconds / sum(change.rows for change in changes) * 1e6
 
