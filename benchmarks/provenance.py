@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
 from benchmarks.million import SAMPLES, fill
 from benchmarks.suite import Suite
+from pytest_crucible import trace
 from pytest_crucible.features.provenance.load_timeline import load_timelines
+from pytest_crucible.features.provenance.parser import StatedEvent, parse_events, write_events
+from pytest_crucible.metrics.models.scorers import set_current_reply
+from pytest_crucible.records.outcomes import FeatureRows
 from pytest_crucible.store.runs import RunStore
 
 ONE_CALL_SAMPLES = 5_000
 
 
 def figures() -> list[Figure]:
-    return [*numbers_of_events(), *timeline_of_a_million()]
+    return [*numbers_of_events(), *timeline_of_a_million(), *recorded_decisions()]
 
 
 def numbers_of_events() -> list[Figure]:
@@ -59,6 +64,47 @@ def timeline_of_a_million() -> list[Figure]:
     return [
         Figure(name="a sample's timelines, at a million observations", measured=seconds, unit="s", limit=6, digits=2)
     ]
+
+
+DECISIONS = 20_000
+MEGABYTE = 1_000_000
+
+
+def recorded_decisions() -> list[Figure]:
+    """Return the microseconds of a decision in a sample, and the milliseconds of reading a reply of a megabyte.
+
+    The first reply is nothing but text and events, of 290 characters each; the second nothing but tags, nested 66,666 deep.
+    """
+    rows: FeatureRows = {}
+    set_current_reply("test", "q1", 0, [], feature_rows=rows)
+    decide = best_seconds(lambda: [trace.decision("a", ["b"], "c", 0.5) for _ in range(DECISIONS)]) / DECISIONS
+    event = write_events([StatedEvent("hypothesis_formed", "binary search", ("scan", "hash"), "it is sorted", 0.8)])
+    text = f"Some words of the answer, which go on until the next event comes.\n{event}\n"
+    read, nested = (
+        best_seconds(lambda reply=reply: parse_events(reply))
+        for reply in (text * (MEGABYTE // len(text)), "<event>" * (MEGABYTE // 15) + "</event>" * (MEGABYTE // 15))
+    )
+    return [
+        Figure(name="a recorded decision", measured=decide * 1e6, unit="us", limit=20),
+        Figure(
+            name=f"reading a reply of 1 MB with {MEGABYTE // len(text):,} events",
+            measured=read * 1e3,
+            unit="ms",
+            limit=20,
+        ),
+        Figure(name="reading a reply of 1 MB of nested tags", measured=nested * 1e3, unit="ms", limit=None),
+    ]
+
+
+def best_seconds(call: Callable[[], object]) -> float:
+    """Return the shortest of five durations."""
+
+    def measure() -> float:
+        started = time.perf_counter()
+        call()
+        return time.perf_counter() - started
+
+    return min(measure() for _ in range(5))
 
 
 def _size(store: RunStore) -> int:

@@ -109,6 +109,8 @@ class AnalysisInputs:
     """Each sample's id. Without them, permutation tests join samples into blocks by their positions."""
     seed: int = 0
     """The seed of the run, for permutation tests."""
+    plans_next_run: bool = True
+    """Whether comparisons say which difference they could show, and how many samples would decide: a verdict needs neither."""
 
     @property
     def all_answers(self) -> tuple[ArmOutcomes, ...]:
@@ -190,7 +192,7 @@ def analyse(inputs: AnalysisInputs, table: ScoreTable, *, alpha: float, family_s
         plan=plan,
         estimates=_estimates(inputs, table, alpha),
         targets=_targets(plan, table, alpha, bounds_alpha),
-        comparisons=_comparisons(plan, table, alpha, bounds_alpha, family_size),
+        comparisons=_comparisons(inputs, table, alpha, bounds_alpha, family_size),
         kinds={name: str(facts.kind) for name, facts in table.facts.items()},
         finished=inputs.finished,
         unanswered=tuple(
@@ -339,8 +341,9 @@ def _target(target: Target, plan: Plan, table: ScoreTable, alpha: float, bounds_
 
 
 def _comparisons(
-    plan: Plan, table: ScoreTable, alpha: float, bounds_alpha: float, family_size: int
+    inputs: AnalysisInputs, table: ScoreTable, alpha: float, bounds_alpha: float, family_size: int
 ) -> tuple[Comparison, ...]:
+    plan = inputs.plan
     if not plan.contrasts:
         return ()
     # Their methods are loaded where something is compared.
@@ -351,7 +354,8 @@ def _comparisons(
     def compare_at(contrast: Contrast, level_alpha: float) -> Comparison:
         arms = table.arm(contrast, 0), table.arm(contrast, number[contrast.baseline])
         attributes, size = table.attributes_of(contrast), max(family_size, 1)
-        compared = compare(contrast, plan.candidate.name, arms, attributes, alpha=level_alpha, family_size=size)
+        candidate, plans = plan.candidate.name, inputs.plans_next_run
+        compared = compare(contrast, candidate, arms, attributes, alpha=level_alpha, family_size=size, plans=plans)
         beyond = table.beyond_reach.get(contrast.metric) if contrast.statistic == MEAN.name else None
         suggested = None if beyond else suggest_reach(compared, arms, attributes, alpha=level_alpha, family_size=size)
         return replace(compared, beyond_reach=beyond, suggested_reach=suggested)

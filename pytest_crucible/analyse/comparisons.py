@@ -77,11 +77,12 @@ def compare(
     *,
     alpha: float,
     family_size: int,
+    plans: bool = True,
 ) -> Comparison:
-    """Compare (candidate, baseline) on the samples that both have; `family_size` comparisons share the session's alpha."""
-    # Its power analysis needs most of scipy, which a session without a comparison does not load.
-    from pytest_crucible.analyse.next_run import detectable_difference, detectable_falls, samples_to_decide
+    """Compare (candidate, baseline) on the samples that both have; `family_size` comparisons share the session's alpha.
 
+    With `plans`, it also has the difference that they could show, and the number of samples that would decide.
+    """
     ours, theirs = arms
     seed = attributes.monte_carlo.seed
     attributes = replace(attributes, monte_carlo=resolve_for(alpha, family_size, seed))
@@ -124,8 +125,7 @@ def compare(
         note = invalid or _problem(contrast, arms, attributes, pairs, applicable)
         return replace(result, method="no pairs", note=note)
     alikeness, interval = difference.alikeness, _interval(contrast, difference, attributes, alpha)
-    level = alpha / family_size if contrast.shares_alpha else alpha
-    return replace(
+    result = replace(
         result,
         clusters=difference.clusters,
         difference=difference.value,
@@ -137,14 +137,22 @@ def compare(
         is_exact=alikeness.exact if alikeness else False,
         method=difference.method,
         evidence=replace(result.evidence, method=difference.bounds_method),
-        detectable=detectable_difference(difference, level),
-        detectable_falls=None
-        if contrast.unpaired
-        else detectable_falls(difference, contrast, theirs, attributes, pairs, level),
-        needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
         effects=difference.effects,
         note="; ".join(filter(None, (difference.note, order))),
         ratio=_ratio(difference, interval, better),
+    )
+    if not plans:
+        return result
+    # Its power analysis needs most of scipy, which a session without a comparison does not load.
+    from pytest_crucible.analyse.next_run import detectable_difference, detectable_falls, samples_to_decide
+
+    level = alpha / family_size if contrast.shares_alpha else alpha
+    falls = None if contrast.unpaired else detectable_falls(difference, contrast, theirs, attributes, pairs, level)
+    return replace(
+        result,
+        detectable=detectable_difference(difference, level),
+        detectable_falls=falls,
+        needed=samples_to_decide(difference, contrast, alpha=alpha, family_size=family_size),
     )
 
 

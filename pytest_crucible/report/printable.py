@@ -44,13 +44,13 @@ def printable(text: str, most: int = MOST) -> str:
     return "".join(parts) + (f"... ({left:,} characters more)" if left else "")
 
 
-def printable_cell(text: str) -> str:
+def printable_cell(text: str, most: int = MOST) -> str:
     r"""Return a text for a cell of a table: printable, and on one line.
 
     >>> printable_cell("a\nb\u2028c")
     'a\\nb\\u2028c'
     """
-    return printable(text).replace("\n", "\\n")
+    return printable(text, most).replace("\n", "\\n")
 
 
 def printable_json(text: str) -> str:

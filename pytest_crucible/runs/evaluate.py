@@ -101,18 +101,20 @@ def analyse_run(
     strict: bool = False,
     at: Mapping[str, Any] | None = None,
     look_share: float = 1.0,
+    plans_next_run: bool = True,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
     Nothing is stored. `stored_claims` is the number of claims that the session decided: those of a plugin's section cannot
     be computed again without the plugin, and yet they share alpha. `at` is the place to look at, in the words of features;
     without it that at which the session ended. `look_share` is the share of the plan's alpha for looks (--crucible-stop) that
-    this analysis spends.
+    this analysis spends. `plans_next_run` is that of `AnalysisInputs`.
     """
     whole = begin_analysis(store, run, extensions, alpha=alpha, strict=strict, at=at)
 
     def experiments() -> Iterator[tuple[AnalysisInputs, StoredExperiment]]:
         for inputs, stored in _cut_inputs(whole, interrupted=interrupted, look_share=look_share):
+            inputs = replace(inputs, plans_next_run=plans_next_run)
             yield add_pools(inputs, stored, strict=strict) if memory == "pool" else inputs, stored
 
     analyses, family_size = analyse_together(

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import itemgetter
 from pathlib import Path
@@ -347,6 +347,10 @@ def _detail(text: str, hide: Callable[[str], str]) -> str | None:
     return (sanitize_text(hide(text)) or None) if text else None
 
 
+_ANSWERS = frozenset({"winner", "counts"})
+"""Facts of a vote that hold answers of members."""
+
+
 class Recorder:
     """Records the events of one run. Events before the run is in the store, such as those of training, wait for that.
 
@@ -355,14 +359,18 @@ class Recorder:
 
     ignores = NOT_STORED
 
-    def __init__(self, run: str) -> None:
-        self._run = run
+    def __init__(self, run: str, *, stores_texts: bool = True) -> None:
+        """Without `stores_texts`, answers in events are left out, as in `CallRows`."""
+        self._run, self._stores_texts = run, stores_texts
         self._early: list[Event] = []
         self._keep: Emit = self._early.append
 
     def __call__(self, event: Event) -> None:
-        if event.name not in self.ignores:
-            self._keep(event)
+        if event.name in self.ignores:
+            return
+        if not self._stores_texts and event.name == "vote":
+            event = replace(event, facts={name: fact for name, fact in event.facts.items() if name not in _ANSWERS})
+        self._keep(event)
 
     def open(self, writer: Writer) -> None:
         """Write the waiting events, and from now on each event: the run is in the store."""

@@ -91,7 +91,8 @@ def _add_baselines(draft: GraphDraft, store: RunStore, reached: set[str]) -> Non
 def _add_features(draft: GraphDraft, store: RunStore, reached: set[str]) -> None:
     """Add what features keep that depends on the reached nodes, such as registered versions."""
     nodes = [draft.nodes[key] for key in reached]
-    by_name = {node.key.partition(":")[2]: node.key for node in nodes if node.type in ("adapter", "checkpoint", "file")}
+    by_name = {node.key.partition(":")[2]: node.key for node in nodes if node.type in ("checkpoint", "file")}
+    by_name |= {node.facts["identity"]: node.key for node in nodes if node.type == "adapter"}
     by_name |= {node.facts["run"]: node.key for node in nodes if node.type in _OF_RUNS}
     suspects = Suspects(
         hashes=frozenset(node.key.partition(":")[2] for node in nodes if node.type in ("file", "checkpoint")),

@@ -26,7 +26,7 @@ def add_suite(draft: GraphDraft, plan: Plan) -> list[str]:
     return [
         draft.entity("dataset", plan.dataset_sha256, plan.dataset, **dataset),
         draft.entity("test", sha256 or UNKNOWN, plan.nodeid, path=plan.path, sha256=sha256),
-        *(add_file(draft, form.sha256, form.name) for form in plan.prompts),
+        *(add_file(draft, form.sha256, form.name, role="prompt") for form in plan.prompts),
         *(add_file(draft, digest, name) for name, digest in files.items()),
     ]
 
@@ -51,7 +51,7 @@ def add_commit_of_run(draft: GraphDraft, store: RunStore, run: str | None) -> st
 def add_imported_files(draft: GraphDraft, environment: Mapping[str, Any]) -> list[str]:
     """Add the files that a run was imported from, and return their keys."""
     files = environment.get("imported", ())
-    return [add_file(draft, each["sha256"], each["file"], harness=each["harness"]) for each in files]
+    return [add_file(draft, each["sha256"], each["file"], role="imported", harness=each["harness"]) for each in files]
 
 
 def add_file(draft: GraphDraft, sha256: str, name: str, **facts: Any) -> str:
@@ -63,7 +63,7 @@ def add_adapter(draft: GraphDraft, arm: Arm) -> str:
     """Add the adapter of an arm with the trainings behind its weights, and return its key."""
     facts = {"name": arm.name, "adapter": arm.adapter, "identity": arm.identity, "members": list(arm.members)}
     settings = {"parameters": dict(arm.parameters), "settings": dict(arm.settings), "simulated": arm.simulated}
-    key = draft.entity("adapter", arm.identity or arm.name, arm.name, **facts, **settings)
+    key = draft.entity("adapter", f"{arm.name} {arm.identity}", arm.name, **facts, **settings)
     for lineage in arm_lineages(arm):
         sources = [add_weights(draft, lineage)] if lineage.weights else _add_files(draft, lineage.files or {})
         for source in sources:

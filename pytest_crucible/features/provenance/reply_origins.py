@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_crucible.records.usage import JUDGE
 from pytest_crucible.store.runs import RunStore
@@ -23,16 +24,25 @@ class ReplyOrigin:
     is_cached: bool = False
     """Whether they were read from the reply cache."""
 
+    @property
+    def way(self) -> str:
+        """How the replies came into the run, in one word."""
+        if self.is_own:
+            return "made" if self.run is None else "requested"
+        return "cached" if self.is_cached else "copied"
+
 
 def reply_origins(store: RunStore, run: str, arms: Sequence[int]) -> list[ReplyOrigin]:
     """Return the origins of the replies in the arms with these keys, those of the run itself first.
 
     A reply with a new call among several is new. Failures count as replies; lost units have none.
     """
-    return sorted(
-        (origin for arm in arms for origin in _of_arm(store, run, arm)),
-        key=lambda origin: (not origin.is_own, -origin.replies),
-    )
+    counts: Counter[ReplyOrigin] = Counter()
+    for arm in arms:
+        for origin in _of_arm(store, run, arm):
+            counts[replace(origin, replies=0)] += origin.replies
+    origins = (replace(origin, replies=count) for origin, count in counts.items())
+    return sorted(origins, key=lambda origin: (not origin.is_own, -origin.replies))
 
 
 # A judge's calls are about a reply, and did not make it.
@@ -67,3 +77,17 @@ def _of_arm(store: RunStore, run: str, arm: int) -> Iterator[ReplyOrigin]:
                 copied_from=copied_from,
                 is_cached=bool(is_cached) and copied_from is None,
             )
+
+
+def judge_origins(store: RunStore, run: str, arms: Sequence[int]) -> dict[str, list[ReplyOrigin]]:
+    """Return the origins of a judge's replies about those of an arm, by `judge:NAME`; counted by calls."""
+    query = f"""
+        SELECT member, COUNT(*), paid_by FROM calls WHERE arm IN (:arms) AND member LIKE '{JUDGE}%' AND error IS NULL
+        GROUP BY member, paid_by ORDER BY member, paid_by
+    """
+    origins: dict[str, list[ReplyOrigin]] = {}
+    for member, replies, payer in store.rows(query, arms=arms):
+        is_own = payer is None
+        origin = ReplyOrigin(replies=replies, run=run if is_own else payer, is_own=is_own, is_cached=not is_own)
+        origins.setdefault(member, []).append(origin)
+    return origins

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import click
 
-from pytest_crucible.adapters.context import files_folder
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.exports.files import check_graph_file, graph_file_options, write_graph
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.why_lines import verdict_lines
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.load_run import load_verdicts
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
@@ -26,6 +26,9 @@ from pytest_crucible.store.runs import RunStore
 @run_argument
 @click.argument("subject", default="")
 @click.option("--suite", default="", metavar="TEXT", help="The experiment whose name contains this text.")
+@click.option(
+    "--sample", metavar="ID", help="Instead: the verdicts that a sample enters, and whether it alone decides."
+)
 @click.option("--file", metavar="FILE", help="Instead: all that depends on a file, by its path or SHA-256.")
 @click.option(
     "--checkpoint", metavar="NAME", help="Instead: all that depends on weights or an adapter, by path or name."
@@ -38,6 +41,7 @@ def why(
     run: str,
     subject: str,
     suite: str,
+    sample: str | None,
     file: str | None,
     checkpoint: str | None,
     commit: str | None,
@@ -55,28 +59,42 @@ def why(
     """
     check_graph_file(output, style)
     given = {name: value for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit)) if value}
-    _check_arguments(run, given)
+    _check_arguments(run, subject, sample, given)
     with existing_store(store) as opened:
         if given:
             graph, lines = _find_dependents(opened, store, *given.popitem())
+        elif sample is not None:
+            graph, lines = _weigh_sample(opened, opened.find_run(run), sample, suite)
         else:
-            stored = load_run(opened, opened.find_run(run))
-            graph = build_graph(opened, stored, find_verdicts(stored, subject, suite))
+            stored = load_verdicts(opened, opened.find_run(run))
+            verdicts = [(each.nodeid, each.subject) for each in find_verdicts(stored, subject, suite)]
+            graph = build_graph(opened, stored, load_verdict_facts(opened, stored, verdicts).values())
             lines = list(_lines(stored, graph))
     _print_graph(graph, lines, output, style, as_json=as_json)
 
 
-def _check_arguments(run: str, given: Mapping[str, str]) -> None:
-    """Raise SpecError for several starts, or a run beside one."""
-    options = " and ".join(f"--{name}" for name in given)
-    if len(given) > 1:
-        raise SpecError(f"{options} are starts of their own: write one of them")
+def _check_arguments(run: str, subject: str, sample: str | None, given: Mapping[str, str]) -> None:
+    """Raise SpecError for several starts, and for a run or a verdict beside one that has none."""
+    options = [f"--{name}" for name in given] + (["--sample"] if sample is not None else [])
+    if len(options) > 1:
+        raise SpecError(f"{' and '.join(options)} are starts of their own: write one of them")
     if given and run:
-        raise SpecError(f"{options} looks through all runs of the store: leave out RUN {run!r}")
+        raise SpecError(f"{options[0]} looks through all runs of the store: leave out RUN {run!r}")
+    if sample is not None and subject:
+        raise SpecError(f"--sample shows all verdicts that the sample enters: leave out SUBJECT {subject!r}")
+
+
+def _weigh_sample(store: RunStore, run: str, sample: str, suite: str) -> tuple[Graph, list[str]]:
+    from pytest_crucible.features.provenance.sample_graph import build_sample_graph
+    from pytest_crucible.features.provenance.sample_lines import sample_lines
+
+    graph = build_sample_graph(store, load_verdicts(store, run), sample, suite)
+    return graph, list(sample_lines(graph, run, sample))
 
 
 def _find_dependents(store: RunStore, location: str, option: str, named: str) -> tuple[Graph, list[str]]:
     # Imported here: a verdict needs neither datasets nor trainings.
+    from pytest_crucible.adapters.context import files_folder
     from pytest_crucible.features.provenance import starts
     from pytest_crucible.features.provenance.dependent_lines import dependent_lines
     from pytest_crucible.features.provenance.dependents import dependents_graph
@@ -145,8 +163,9 @@ def _explain_none(run: Run, suite: str) -> str:
 def _lines(run: Run, graph: Graph) -> Iterator[str]:
     verdicts = [node for node in graph.nodes.values() if node.type == "verdict"]
     if not verdicts:
-        first = run.verdicts[0].subject
-        yield f"all {len(run.verdicts)} verdicts of run {run.id} are met: name one to see why, such as {first!r}"
+        count, first = len(run.verdicts), run.verdicts[0].subject
+        met = f"all {count:,} verdicts of run {run.id} are met" if count > 1 else f"the verdict of run {run.id} is met"
+        yield f"{met}: name one to see why, such as {first!r}"
     for number, verdict in enumerate(verdicts):
         yield from [""] if number else []
         yield from verdict_lines(graph, verdict)

@@ -7,8 +7,7 @@ from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph, Node, ancestors, targets
 from pytest_crucible.report.printable import printable_cell
-from pytest_crucible.stats.interval import Interval
-from pytest_crucible.stats.number_format import p_equals, ratio_with_interval, with_interval
+from pytest_crucible.stats.number_format import p_equals
 
 _HEAD, _NAME = 40, 11
 _DIGITS, _COMMIT_DIGITS = 4, 7
@@ -18,33 +17,34 @@ def verdict_lines(graph: Graph, verdict: Node) -> Iterator[str]:
     """Yield the lines on one verdict."""
     facts = verdict.facts
     state = "error in the suite" if facts["suite_error"] else facts["state"]
-    proven = " (proven)" if facts["proven"] else ""
-    yield f"{printable_cell(verdict.label):<{_HEAD}}  {state}: {printable_cell(facts['reason'])}{proven}"
+    yield f"{printable_cell(verdict.label):<{_HEAD}}  {state}: {printable_cell(facts['finding'])}"
     evidence = targets(graph, verdict.key, "derived from")
-    for node in evidence:
-        yield f"  {_numbers(node.facts)}"
-    for node in evidence:
-        if node.facts.get("method"):
-            yield from block_lines("method", [str(node.facts["method"])])
+    numbers = evidence[0].facts if evidence else {}
+    if numbers.get("numbers_text"):
+        yield f"  {_numbers(numbers)}"
+    yield from block_lines("rule", [facts["rule"]] if facts["rule"] else [])
+    yield from block_lines("method", [numbers["method"]] if numbers.get("method") else [])
+    yield from block_lines("pairs", _pairs(graph, evidence[0]) if numbers.get("pairs") else [])
+    yield from block_lines("fragility", [facts["fragility_text"]])
+    yield from block_lines("influence", [numbers["influence_text"]] if numbers else [])
     yield from block_lines("replies", list(_reply_texts(graph, verdict)))
     yield from block_lines("made from", list(_made_from(graph, verdict)))
 
 
 def _numbers(facts: Mapping[str, Any]) -> str:
-    """Return `-0.092 [-0.154, -0.030]  n 240  lost 0  p = 0.005 (Holm, family of 1)`."""
-    interval = None
-    if facts["low"] is not None and facts["level"] is not None:
-        interval = Interval(low=facts["low"], high=facts["high"], level=facts["level"], method="")
-    parts = [_estimate(facts, interval), f"n {facts['n']:,}", f"lost {facts['lost']:,}"]
-    if facts.get("p_adjusted") is not None and facts["family_size"] is not None:
-        parts.append(f"{p_equals(facts['p_adjusted'])} (Holm, family of {facts['family_size']})")
+    """Return `-0.092 [-0.154, -0.030]  n 240  lost 0  p = 0.005 (Holm, 1 of 1)`."""
+    parts = [str(facts["numbers_text"]), f"n {facts['n']:,}", f"lost {facts['lost']:,}"]
+    if facts["p_adjusted"] is not None:
+        position = f"{facts['holm_position']} of {facts['family_size']}"
+        parts.append(f"{p_equals(facts['p_adjusted'])} (Holm, {position})")
     return "  ".join(parts)
 
 
-def _estimate(facts: Mapping[str, Any], interval: Interval | None) -> str:
-    if facts.get("is_ratio"):
-        return ratio_with_interval(facts["estimate"], interval)
-    return with_interval(facts["estimate"], interval, sign="is_ratio" in facts)
+def _pairs(graph: Graph, comparison: Node) -> list[str]:
+    pairs = comparison.facts["pairs"]
+    ours, theirs = (node.facts["arm"] for node in targets(graph, comparison.key, "derived from"))
+    counts = ("both", "both right"), ("only_candidate", f"only {ours}"), ("only_baseline", f"only {theirs}")
+    return [", ".join(f"{pairs[name]:,} {words}" for name, words in (*counts, ("neither", "both wrong")))]
 
 
 def block_lines(name: str, lines: Sequence[str]) -> Iterator[str]:
@@ -57,15 +57,18 @@ def _reply_texts(graph: Graph, verdict: Node) -> Iterator[str]:
     by_arm: dict[str, list[str]] = {}
     for node in ancestors(graph, verdict.key):
         if node.type == "replies":
-            by_arm.setdefault(node.facts["arm"], []).append(node.label)
-    yield "; ".join(f"{arm}: {', '.join(texts)}" for arm, texts in by_arm.items())
+            by_arm.setdefault(node.facts["of"], []).append(node.label)
+    if by_arm:
+        yield "; ".join(f"{arm}: {', '.join(texts)}" for arm, texts in by_arm.items())
 
 
 def _made_from(graph: Graph, verdict: Node) -> Iterator[str]:
     nodes = list(ancestors(graph, verdict.key))
     by_type = {node.type: node for node in nodes}
     parts = [f"{word} {short(by_type[type].facts['sha256'])}" for type, word in _PARTS if type in by_type]
-    yield ", ".join([*parts, *(f"commit {_commit(node.facts)}" for node in nodes if node.type == "commit")])
+    parts += [f"commit {_commit(node.facts)}" for node in nodes if node.type == "commit"]
+    files = [node for node in nodes if node.type == "file" and node.facts.get("role")]
+    yield ", ".join([*parts, *(f"{node.label} {short(node.facts['sha256'])}" for node in files)])
     for node in nodes:
         if node.type == "adapter":
             yield from _adapter_lines(graph, node)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,11 @@ from hypothesis import strategies as st
 
 from pytest_crucible.features.provenance.build_graph import build_graph
 from pytest_crucible.features.provenance.graph import Graph, Node, ancestors, targets
+from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, MetricFacts, Run, Sample
 from pytest_crucible.runs.evaluate import conclude
-from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.load_run import load_verdicts
 from pytest_crucible.store.runs import RunStore
 
 EXACT = Contrast(metric="exact", baseline="v1")
@@ -30,7 +32,11 @@ def conclude_run(store: RunStore, run: str, v2: list[Any], v1: list[Any], **fact
     claims = {"contrasts": (EXACT,), "targets": (TARGET,), "metrics": (BINARY,)}
     store_run(store, run, samples, v2=v2, v1=v1, **claims, **facts)
     conclude(store, run, alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
-    return load_run(store, run)
+    return load_verdicts(store, run)
+
+
+def graph_of(store: RunStore, run: Run) -> Graph:
+    return build_graph(store, run, load_verdict_facts(store, run).values())
 
 
 def evidence(graph: Graph, subject: str) -> tuple[Node, list[Node]]:
@@ -59,7 +65,7 @@ def test_each_number_is_recomputed_by_walking_to_the_stored_observations(
     with closing(RunStore(str(tmp_path_factory.mktemp("store") / "runs.db"))) as store:
         run = conclude_run(store, "r1", [row[0] for row in rows], [row[1] for row in rows])
 
-        graph = build_graph(store, run, run.verdicts)
+        graph = graph_of(store, run)
 
         comparison, arms = evidence(graph, PAIR)
         ours, theirs = (stored_scores(store, arm) for arm in arms)
@@ -70,6 +76,13 @@ def test_each_number_is_recomputed_by_walking_to_the_stored_observations(
         assert comparison.facts["n"] == len(pairs)
         assert comparison.facts["lost"] == len(set.union(*(stored_losses(store, arm) for arm in arms)))
         assert comparison.facts["estimate"] == expected
+        counts = Counter((bool(ours[position]), bool(theirs[position])) for position in pairs)
+        assert comparison.facts["pairs"] == {
+            "both": counts[True, True],
+            "only_candidate": counts[True, False],
+            "only_baseline": counts[False, True],
+            "neither": counts[False, False],
+        }
         estimate, [observations] = evidence(graph, TARGET.text)
         scores = stored_scores(store, observations)
         assert estimate.facts["n"] == len(scores)
@@ -84,7 +97,7 @@ def test_replies_lead_to_the_run_that_requested_them(tmp_path: Path):
         conclude_run(store, "second", [True] * 8, [False] * 8, reused={"v1": "first"})
         third = conclude_run(store, "third", [True] * 8, [False] * 8, reused={"v1": "second"})
 
-        graph = build_graph(store, third, third.verdicts)
+        graph = graph_of(store, third)
 
         replies = {node.facts["arm"]: node for node in graph.nodes.values() if node.type == "replies"}
         assert replies["v2"].label == "8 made in this run, without a stored request"
@@ -98,7 +111,7 @@ def test_an_adapter_is_shown_only_where_a_verdict_depends_on_it(tmp_path: Path):
     with closing(RunStore(str(tmp_path / "runs.db"))) as store:
         run = conclude_run(store, "r1", [True] * 8, [False] * 8)
 
-        graph = build_graph(store, run, run.verdicts)
+        graph = graph_of(store, run)
 
         [of_target, of_pair] = (
             [
@@ -117,7 +130,7 @@ def test_what_a_run_does_not_know_is_a_node_without_a_value(tmp_path: Path):
         # It was stored outside of a repository.
         run = conclude_run(store, "r1", [True] * 8, [False] * 8)
 
-        graph = build_graph(store, run, run.verdicts)
+        graph = graph_of(store, run)
 
         assert graph.nodes["commit:unknown"].facts == {"commit": None, "dirty": None}
         assert all({each.source, each.target} <= graph.nodes.keys() for each in graph.relations)
