@@ -15,22 +15,27 @@ from pytest_crucible import trace
 from pytest_crucible.features.provenance.load_timeline import load_timelines
 from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.parser import StatedEvent, parse_events, write_events
+from pytest_crucible.features.provenance.run_rows import rows_of_run, run_owners
+from pytest_crucible.features.provenance.seals import Sealer
+from pytest_crucible.features.provenance.verify import verify_run
 from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import Contrast, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.outcomes import FeatureRows
 from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.store import schema
+from pytest_crucible.store.row_changes import change_of
 from pytest_crucible.store.runs import RunStore
 
 ONE_CALL_SAMPLES = 5_000
 
 
 def figures() -> list[Figure]:
-    return [*numbers_of_events(), *timeline_of_a_million(), *recorded_decisions(), *fragile_verdicts()]
+    return [*numbers_of_events(), *timeline_of_a_million(), *recorded_decisions(), *seals_of_a_run(), *fragile_verdicts()]
 
 
 def fragile_verdicts() -> list[Figure]:
-    """Return the seconds of fragility and influence on 1,319 pairs, and of all facts of a verdict on 250,000 pairs of two metrics."""
+    """Return the seconds of all facts of a verdict on 1,319 pairs, and of two on 250,000 pairs each."""
     with tempfile.TemporaryDirectory() as directory:
         store = RunStore(str(Path(directory) / "store.db"))
         fill_pairs(store)
@@ -158,6 +163,51 @@ def best_seconds(call: Callable[[], object]) -> float:
         return time.perf_counter() - started
 
     return min(measure() for _ in range(5))
+
+
+def seals_of_a_run() -> list[Figure]:
+    """Return what seals cost a suite that calls its model once a sample, and how fast its run is verified."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "suite"
+        Suite(directory=place, samples=ONE_CALL_SAMPLES).write().run(
+            "--crucible-adapter=v2", "--crucible-store=runs.db"
+        )
+        store = RunStore(str(place / "runs.db"))
+        try:
+            run = store.find_run()
+            started = time.process_time()
+            verification = verify_run(store, run)
+            seconds = time.process_time() - started
+            whole = _size(store)
+            for table in ("seals", "seal_chains"):
+                store.execute(f"DELETE FROM {table}")
+            bare = _size(store)
+            sealing = _sealing_us(store)
+        finally:
+            store.close()
+    assert verification is not None
+    assert verification.is_intact
+    return [
+        Figure(name="seals: added bytes", measured=(whole / bare - 1) * 100, unit="%", limit=8),
+        Figure(name="seals: sealing a row", measured=sealing, unit="us", limit=2, digits=2),
+        Figure(name="verifying 100,000 rows", measured=1e5 * seconds / verification.rows, unit="s", limit=1, digits=2),
+    ]
+
+
+def _sealing_us(store: RunStore) -> float:
+    """Return the microseconds of sealing a row, in commits of 1,000 rows, with the statements that write the seals."""
+    with store.connect() as connection:
+        changes = [
+            change_of(table, rows)
+            for table in (schema.replies, schema.observations, schema.calls, schema.events)
+            for rows in rows_of_run(connection, table, run_owners(connection, store.find_run()), 1_000)
+        ]
+        sealer, seconds = Sealer(), 0.0
+        for change in changes:
+            started = time.process_time()
+            with sealer.committing(connection, [change]):
+                seconds += time.process_time() - started
+    return seconds / sum(change.rows for change in changes) * 1e6
 
 
 def _size(store: RunStore) -> int:

@@ -319,6 +319,20 @@ class Connection:
             yield
 
     @contextlib.contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let all queries within see the database as it is now, whatever another process commits."""
+        if self.is_sqlite:
+            self.raw.execute("BEGIN")
+            try:
+                yield
+            finally:
+                self.raw.execute("ROLLBACK")
+            return
+        with self.raw.transaction():
+            self.raw.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            yield
+
+    @contextlib.contextmanager
     def stream(self, sql: str, /, **values: Any) -> Iterator[Cursor]:
         """Execute a query whose rows are fetched a part at a time, so that a large result never sits in memory."""
         if self.is_sqlite:

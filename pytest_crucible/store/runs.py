@@ -326,10 +326,15 @@ class RunStore:
         return dict(kinds) if same else {}
 
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts:
-            reason = sanitize_text(self.hide(verdict.reason))
-            row = {"experiment": experiment, **pick(verdict, "subject kind state proven"), "reason": reason}
-            self.insert(schema.verdicts, [row])
+        rows = [
+            {
+                "experiment": experiment,
+                **pick(verdict, "subject kind state proven"),
+                "reason": sanitize_text(self.hide(verdict.reason)),
+            }
+            for verdict in verdicts
+        ]
+        self.insert(schema.verdicts, rows)
 
     def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
         """Return the verdicts of an experiment by subject: kind, state, proven and reason of each."""

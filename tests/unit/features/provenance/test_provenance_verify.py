@@ -252,12 +252,12 @@ def test_copied_replies_and_their_removal_keep_a_run_valid(stored):
 
 def test_a_run_that_is_deleted_takes_its_seals_with_it(stored):
     begin(stored.store, "later")
-    kept = Prunable(runs=(RUN,), replies=0, before=None)
-    clear(stored.store, kept)
+    prunable = Prunable(runs=(RUN,), replies=0, before=None)
+    clear(stored.store, prunable)
 
     assert stored.verify("later").is_intact
     assert set(stored.store.scalars("SELECT owner FROM seal_chains")) == {"later", PLAN.dataset_sha256}
-    clear(stored.store, replace(kept, runs=("later",)))
+    clear(stored.store, replace(prunable, runs=("later",)))
     assert not list(stored.store.scalars("SELECT chain FROM seals"))
     begin(stored.store)
     assert stored.verify().is_intact
