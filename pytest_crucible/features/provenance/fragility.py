@@ -19,7 +19,7 @@ from pytest_crucible.analyse.scores import Flags, Floats, Scores
 from pytest_crucible.analyse.statistics import ScoredMetric, inapplicable_samples, lost_samples, row_of
 from pytest_crucible.features.provenance.rough_decision import guess_fewest
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility, LostFlip
-from pytest_crucible.features.provenance.what_if import Answer, Question, single_scores
+from pytest_crucible.features.provenance.what_if import Answer, Question, leave_out, single_scores
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.measures.means import RELATIONS
 from pytest_crucible.measures.values import numeric
@@ -290,17 +290,21 @@ def _lost(question: Question) -> Flags:
 
 
 def _tables(question: Question, forgotten: Flags) -> tuple[ScoreTable, ...]:
+    """Return the scores as if what is lost of some samples had never been asked for."""
     name = question.measure.metric
-    forget = partial(_forget_lost, samples=forgotten)
+    unscored = np.any([np.isnan(_of_arm(question, number).scores.values) for number in question.numbers], axis=0)
+
+    def forget(scores: Scores) -> Scores:
+        return leave_out(_without_lost(scores, forgotten), forgotten & unscored)
+
     tables = (question.table, question.rest) if question.rest else (question.table,)
     return tuple(
         replace(table, scores={**table.scores, name: tuple(map(forget, table.scores[name]))}) for table in tables
     )
 
 
-def _forget_lost(scores: Scores, samples: Flags) -> Scores:
-    """Return the scores with what is lost of some samples as if it had never been asked for."""
-    gone = samples & np.isnan(scores.values)
+def _without_lost(scores: Scores, samples: Flags) -> Scores:
+    """Return the scores with those replies of some samples alone that are scored."""
     low, high = (np.where(samples, scores.values, end) for end in (scores.low, scores.high))
     units = scores.units
     if units is not None:
@@ -311,14 +315,7 @@ def _forget_lost(scores: Scores, samples: Flags) -> Scores:
             high=np.where(wide, units.values, units.high),
             lost=units.lost & ~wide,
         )
-    return replace(
-        scores,
-        low=low,
-        high=high,
-        lost=scores.lost & ~samples,
-        inapplicable=scores.inapplicable | gone,
-        units=units,
-    )
+    return replace(scores, low=low, high=high, lost=scores.lost & ~samples, units=units)
 
 
 def _count_lost(question: Question, lost: Flags, is_better: bool, decided: Decision) -> LostFlip | None:
