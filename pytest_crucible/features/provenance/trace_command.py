@@ -20,7 +20,8 @@ from pytest_crucible.features.provenance.exports.files import (
     timeline_file_options,
     write_timelines,
 )
-from pytest_crucible.features.provenance.load_timeline import load_timelines, unknown_calls
+from pytest_crucible.features.provenance.load_decisions import unknown_calls
+from pytest_crucible.features.provenance.load_timeline import load_timelines
 from pytest_crucible.features.provenance.search import find_decisions
 from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.features.provenance.timeline_text import OfReply
