@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.commands.show import LONGEST_LINE
 from pytest_crucible.features.provenance.decision_lines import difference_lines, found_lines, found_timelines
 from pytest_crucible.features.provenance.differences import compare_runs
 from pytest_crucible.features.provenance.exports.files import (
@@ -26,7 +25,7 @@ from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.features.provenance.timeline_text import OfReply
 from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import A_LINE, AN_ID, printable
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
@@ -78,7 +77,7 @@ def print_trace(
     if output is not None:
         write_timelines(timelines, output, style)
         lines, document = _report_file(timelines, output)
-    print_result((printable(line, LONGEST_LINE) for line in lines), document, as_json=as_json)
+    print_result((printable(line, A_LINE) for line in lines), document, as_json=as_json)
 
 
 def _check_options(where: str | None, against: str | None, output: Path | None) -> None:
@@ -114,7 +113,7 @@ def _print_differences(
     differences = [each for each in compare_runs(store, run, against) if of.includes(each)]
     lines = difference_lines(differences, run, against, layout)
     document = {"run": run, "against": against, "replies": differences}
-    print_result((printable(line, LONGEST_LINE) for line in lines), document, as_json=as_json)
+    print_result((printable(line, A_LINE) for line in lines), document, as_json=as_json)
 
 
 def _check_recorded(store: RunStore, run: str) -> None:
