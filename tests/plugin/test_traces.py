@@ -122,7 +122,7 @@ def test_without_tracing_calls_are_unknown_and_a_search_is_refused(deciding, cru
     assert "scored     3" in output
     assert searched == 4
     assert re.fullmatch(
-        r"crucible trace: run \w+ was recorded with --crucible-trace=off: its calls are unknown\n", error
+        r"crucible trace: run \w+ was recorded with --crucible-trace=off: its decisions are unknown\n", error
     )
 
 
