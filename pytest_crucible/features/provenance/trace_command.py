@@ -19,7 +19,7 @@ from pytest_crucible.features.provenance.exports.files import (
     timeline_file_options,
     write_timelines,
 )
-from pytest_crucible.features.provenance.load_timeline import load_timelines
+from pytest_crucible.features.provenance.load_timeline import check_arm, load_timelines
 from pytest_crucible.features.provenance.search import find_decisions
 from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.features.provenance.timeline_text import OfReply
@@ -100,7 +100,16 @@ class _Replies:
         return self.sample in ("", reply.sample) and self.arm in (None, reply.arm)
 
 
+    def check(self, store: RunStore, run: str) -> None:
+        """Raise SpecError for a sample or an arm that a run does not have: nothing would be found."""
+        if self.sample:
+            load_timelines(store, run, self.sample, arm=self.arm)
+        else:
+            check_arm(run, self.arm, [arm.name for _, plan, _ in store.all_experiments(run) for arm in plan.arms])
+
+
 def _find_timelines(store: RunStore, run: str, where: str, of: _Replies) -> list[Timeline]:
+    of.check(store, run)
     decisions = find_decisions(store, run, where)
     return found_timelines(run, [each for each in decisions if of.includes(each.chain)])
 
@@ -108,6 +117,7 @@ def _find_timelines(store: RunStore, run: str, where: str, of: _Replies) -> list
 def _print_differences(
     store: RunStore, run: str, against: str, of: _Replies, layout: TextLayout, *, as_json: bool
 ) -> None:
+    of.check(store, run)
     differences = [each for each in compare_runs(store, run, against) if of.includes(each)]
     lines = difference_lines(differences, run, against, layout)
     document = {"run": run, "against": against, "replies": differences}
