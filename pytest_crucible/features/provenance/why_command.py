@@ -103,7 +103,7 @@ def _find_dependents(store: RunStore, location: str, option: str, named: str) ->
     find = {"file": starts.find_file, "checkpoint": starts.find_checkpoint, "commit": starts.find_commit}[option]
     draft = GraphDraft()
     experiments = add_store(draft, store, files_folder(Path(), location) / "adapters")
-    start = find(draft.build(), named)
+    start = find(draft, named)
     graph = dependents_graph(draft, store, experiments, start.nodes)
     return graph, list(dependent_lines(graph, start.title, start.nodes))
 
