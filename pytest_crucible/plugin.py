@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_crucible import builtin, hookspecs, no_assert_rewriting, options
+from pytest_crucible import _OrdinaryFinder, hookspecs, options
 from pytest_crucible.features import register_features
 from pytest_crucible.fixtures import (
     crucible,
@@ -63,7 +63,6 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.pluginmanager.register(builtin, "crucible-builtin")
     config.pluginmanager.register(feature_fixtures(options.features_of(config.pluginmanager)), "crucible-fixtures")
     further = (marker for feature in options.features_of(config.pluginmanager) for marker in feature.markers)
     for marker in (*MARKERS, *further):
@@ -197,7 +196,7 @@ def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, objec
 @pytest.hookimpl(trylast=True)
 def pytest_unconfigure() -> None:
     """Leave the import system as it was before the session; a later session in this process needs no finder any more."""
-    no_assert_rewriting.uninstall()
+    _OrdinaryFinder.uninstall()
 
 
 def _conclude(session: pytest.Session, *, interrupted: bool) -> None:

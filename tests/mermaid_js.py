@@ -30,7 +30,7 @@ async (text) => {
 
 @contextlib.contextmanager
 def mermaid_js() -> Iterator[Callable[[str], list[str]]]:
-    """A function that draws a diagram and returns the texts in it. It fails for one that Mermaid rejects, or with an element that acts."""
+    """A function that draws a diagram and returns its texts. It fails where Mermaid does, and for an element that acts."""
     if not _PROGRAM.exists():
         pytest.skip("no Mermaid here: npm install --no-save --no-package-lock mermaid")
     with chromium() as browser:

@@ -37,6 +37,7 @@ from pytest_crucible import hookspecs, metrics
 from pytest_crucible.datasets import checks as data_checks
 from pytest_crucible.features import all_features
 from pytest_crucible.features.cns3 import plugin as cns3_plugin
+from pytest_crucible.features.provenance.kinds import KINDS
 from pytest_crucible.options import OPTIONS, Option
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import LostReason
@@ -582,6 +583,21 @@ def _document(pytester: pytest.Pytester, *, fields: int = 2, last: tuple[str, ..
         result = pytester.runpytest("-p", "no:asyncio", *arms, *more, "--crucible-json=out.json")
         assert result.ret == 0
     return json.loads((pytester.path / "out.json").read_text())
+
+
+def test_the_page_of_events_has_every_kind_in_its_group() -> None:
+    groups = {kind.group for kind in KINDS.values()}
+    rows = {row[0]: row[1] for row in table_rows("reference/events.md") if row[0] in groups}
+    written = [(group, name) for group, text in rows.items() for name in re.findall(r"`(\w+)`", text) if name in KINDS]
+    unrecorded = {
+        name
+        for text in rows.values()
+        for names in re.findall(r"((?:`\w+`, )*`\w+`): nothing", text)
+        for name in re.findall(r"\w+", names)
+    }
+
+    assert sorted(written) == sorted((kind.group, name) for name, kind in KINDS.items())
+    assert unrecorded == {name for name, kind in KINDS.items() if not kind.recorded_by}
 
 
 def test_every_option_and_key_that_a_page_names_exists() -> None:

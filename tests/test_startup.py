@@ -27,13 +27,11 @@ HEAVY = (
 ROOT = Path(__file__).parent.parent
 FRONT_DOOR = {
     "pytest_crucible",
-    "pytest_crucible.builtin",
     "pytest_crucible.features",
     "pytest_crucible.features.row",
     *(f"pytest_crucible.features.{name}" for name in NAMES if name not in LATE),
     "pytest_crucible.fixtures",
     "pytest_crucible.hookspecs",
-    "pytest_crucible.no_assert_rewriting",
     "pytest_crucible.options",
     "pytest_crucible.plugin",
     "pytest_crucible.session",

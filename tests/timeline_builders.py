@@ -31,7 +31,12 @@ def a_timeline(*steps: Step, **changes: Any) -> Timeline:
 def a_call(reply: str | None = "2", *, call: int = 1, prompt: Any = (SYSTEM, QUESTION), **facts: Any) -> Step:
     """A call with its reply; None for none."""
     messages = list(prompt) if isinstance(prompt, tuple) else prompt
-    facts = {"prompt": messages, **({} if reply is None else {"reply": reply}), **facts}
+    facts = {
+        "prompt": messages,
+        "parameters": {"temperature": 0.7},
+        **({} if reply is None else {"reply": reply}),
+        **facts,
+    }
     return Step(kind="call", title=f"call {call}: {len(messages)} messages", call=call, facts=facts)
 
 

@@ -64,6 +64,7 @@ class Conclusion:
         state = self._state
         if self._concluded is not None:
             from pytest_crucible.session import finish
+            from pytest_crucible.session.reports import add_suite_properties
 
             self._concluded = run = dataclasses.replace(self._concluded, exit_status=int(exitstatus))
             try:

@@ -27,7 +27,7 @@ class EventPublisher:
     """
 
     def __init__(self, config: pytest.Config, settings: Settings, run: str) -> None:
-        self.recorder = Recorder(run)
+        self.recorder = Recorder(run, stores_texts=settings.trace == "on")
         self._config = config
         self._settings = settings
         self._run = run

@@ -97,7 +97,9 @@ def _properties(
 def add_suite_properties(config: pytest.Config, run: Run) -> None:
     """Write the facts of the run itself into the JUnit file, if there is one."""
     xml = config.stash.get(xml_key, None)
-    for fact in run.own_facts if xml is not None else ():
+    if xml is None:
+        return
+    for fact in run.own_facts:
         xml.add_global_property(f"crucible_{fact.name}", printable(fact.text))
 
 

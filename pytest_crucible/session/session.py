@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from pytest_crucible import builtin
 from pytest_crucible.adapters.config_tables import read_table
 from pytest_crucible.features import register_features
 from pytest_crucible.records import Plan
@@ -38,6 +39,7 @@ def open_session(config: pytest.Config, run: str | None = None) -> CrucibleSessi
         config.pluginmanager.register(session, "crucible-session")
         config.pluginmanager.register(session.interruptions, "crucible-interruptions")
         config.pluginmanager.register(session.conclusion, "crucible-conclusion")
+        config.pluginmanager.register(builtin, "crucible-builtin")
         register_features(config.pluginmanager)
         config.hook.pytest_crucible_open(session=session)
         config.pluginmanager.register(session.collection.unusable_store, "crucible-unusable-store")

@@ -326,10 +326,15 @@ class RunStore:
         return dict(kinds) if same else {}
 
     def add_verdicts(self, experiment: int, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts:
-            reason = sanitize_text(self.hide(verdict.reason))
-            row = {"experiment": experiment, **pick(verdict, "subject kind state proven"), "reason": reason}
-            self.insert(schema.verdicts, [row])
+        rows = [
+            {
+                "experiment": experiment,
+                **pick(verdict, "subject kind state proven"),
+                "reason": sanitize_text(self.hide(verdict.reason)),
+            }
+            for verdict in verdicts
+        ]
+        self.insert(schema.verdicts, rows)
 
     def verdicts(self, experiment: int) -> dict[str, dict[str, Any]]:
         """Return the verdicts of an experiment by subject: kind, state, proven and reason of each."""
@@ -381,6 +386,8 @@ class RunStore:
         has_metadata = any(sample.metadata for sample in samples[:_PART])
         lacking = has_metadata and not self.scalar(f"{stored} AND metadata IS NOT NULL", dataset=dataset)
         if self.scalar(stored, dataset=dataset) == len(samples) and not lacking:
+            with self.begin() as connection:
+                connection.record_stored(schema.samples, "dataset", dataset)
             return
         with self.begin() as connection, contextlib.ExitStack() as replacing:
             if lacking:
@@ -403,6 +410,8 @@ class RunStore:
     def _add_twins(self, planned: PlannedVariant, variant: Variant, samples: Sequence[Sample]) -> None:
         stored = self.scalar("SELECT COUNT(*) FROM twins WHERE variant = :variant", variant=planned.sha256)
         if stored == len(samples):
+            with self.begin() as connection:
+                connection.record_stored(schema.twins, "variant", planned.sha256)
             return
         for part in _parts(samples):
             rows = [twin_row(planned.sha256, place, sample, variant, self.hide) for place, sample in part]

@@ -9,8 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from typing import Any
 
+import pytest
+
+from pytest_crucible import SpecError
+from pytest_crucible.features.provenance.differences import compare_runs
 from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions
 from pytest_crucible.features.provenance.load_timeline import load_timelines
+from pytest_crucible.features.provenance.search import find_decisions
 from pytest_crucible.store.runs import RunStore
 
 TEST = """
@@ -62,7 +67,7 @@ def test_decisions_are_steps_of_a_timeline(suite):
     assert [step.title for step in steps] == [
         "stage choose: started",
         "hypothesis_formed: count (confidence 0.8)",
-        "decision: add, instead of decision 2",
+        "decision: add",
         "stage choose: completed",
     ]
     assert steps[-1].seconds is not None
@@ -198,3 +203,102 @@ def test_what_carries_decisions_into_threads_is_restored(suite):
     suite.run("--crucible-adapter=v1").assert_outcomes(passed=2)
 
     assert (threading.Thread.start, ThreadPoolExecutor.submit) == before
+
+
+def test_decisions_are_searched_and_compared_over_runs(suite):
+    suite.test(TEST)
+    suite.run("--crucible-adapter=v1").assert_outcomes(passed=2)
+    suite.test(TEST.replace('trace.decision("add"', 'trace.decision("add" if sample.id != "q03" else "guess"'))
+    suite.run("--crucible-adapter=v1", "--crucible-fresh").assert_outcomes(passed=2)
+
+    with closing(RunStore(str(suite.path / ".crucible" / "crucible.db"))) as store:
+        newest, oldest = store.scalars("SELECT id FROM runs ORDER BY started DESC")
+        guesses = find_decisions(store, "latest", "kind = decision and decision = guess")
+        low = find_decisions(store, newest, "kind = hypothesis_formed and confidence < 0.9 and not sample contains 0")
+        scores = find_decisions(store, newest, "kind = metric_recorded and sample = q12")
+        changed = [each for each in compare_runs(store, newest, oldest) if each.similarity < 1]
+
+    assert [(each.chain.sample, each.decision.number) for each in guesses] == [("q03", 3)]
+    assert [each.chain.sample for each in low] == [f"q{k}" for k in range(11, 20)]
+    assert [each.decision.decision for each in scores] == ["exact_match = 0.0"]
+    (difference,) = changed
+    assert (difference.sample, difference.similarity) == ("q03", 0.75)
+    assert [[event.decision for event in events] for events in (difference.added, difference.removed)] == [
+        ["guess"],
+        ["add"],
+    ]
+
+
+def test_without_tracing_decisions_are_counted_and_not_stored(suite):
+    suite.test(CALIBRATED)
+    suite.run("--crucible-adapter=v1", "--crucible-trace=off").assert_outcomes(passed=2)
+
+    assert stored_mean(suite, "decision_count") == 2.5
+    with closing(RunStore(str(suite.path / ".crucible" / "crucible.db"))) as store:
+        assert load_decisions(store, store.find_run()) == []
+        with pytest.raises(SpecError, match=r"was recorded with --crucible-trace=off: its decisions are unknown"):
+            find_decisions(store, "latest")
+
+
+COMPARED = TEST.replace(">= 0.20", ">= 0").replace(
+    "    async def", '    @pytest.mark.ab_compare("exact_match")\n    async def'
+)
+
+
+def test_decisions_of_reused_and_resumed_replies_are_those_of_the_run_that_sent_them(suite):
+    suite.script("def answer(request):\n    return '4'\n\ndef base(request):\n    return '6'\n")
+    suite.test(COMPARED)
+    suite.run("--crucible-adapter=scripted", "--compare=base", "--crucible-budget=12 requests")
+    first = {(chain.arm, chain.sample): chain.decisions for chain in load_chains(suite)}
+    suite.run("--crucible-adapter=scripted", "--compare=base", "--crucible-resume")
+
+    chains = load_chains(suite)
+
+    # Lost samples have decided something, too, and decide it again.
+    assert (len(first), len(chains)) == (40, 40)
+    assert sum(first[chain.arm, chain.sample] == chain.decisions for chain in chains) == 12
+
+
+CLAIMS = """
+    import pytest
+    from pytest_crucible import trace
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match", "stated_confidence"])
+    @pytest.mark.quality_target("exact_match >= 0.99")
+    def test_sums(sample, sampler):
+        return trace.read(sampler.generate(trace.prompt(sample.input)))
+"""
+ANSWER = """
+def answer(request):
+    prompt, _, form = request.input.partition("\\n\\n")
+    assert '<event type="hypothesis_formed">' in form
+    total = 2 * int(prompt.split()[0])
+    return f"<event type='my_own'><decision>add\\0</decision><confidence>{total}%</confidence></event>\\n{total}\\n<event>"
+"""
+
+
+def test_what_a_model_states_is_a_claim_and_no_part_of_its_answer(suite):
+    suite.script(ANSWER.replace('<event>"', '"'))
+    suite.test(CLAIMS)
+    suite.run("--crucible-adapter=scripted").assert_outcomes(passed=2)
+
+    claims = [event for chain in load_chains(suite) for event in chain.decisions]
+
+    assert len(claims) == 20
+    assert all(
+        (event.kind, event.decision, event.is_claim, event.calls) == ("my_own", "add\ufffd", True, 1)
+        for event in claims
+    )
+    assert [event.confidence for event in claims] == [2 * k / 100 for k in range(20)]
+
+
+def test_a_tag_that_is_not_closed_is_counted_and_stays_in_the_answer(suite):
+    suite.script(ANSWER)
+    suite.test(CLAIMS)
+    suite.run("--crucible-adapter=scripted").assert_outcomes(passed=1, failed=1)
+
+    events = load_chains(suite)[0].decisions
+    assert [(event.kind, event.decision, event.is_claim) for event in events] == [
+        ("my_own", "add\ufffd", True),
+        ("unclosed_tags", "1 <event> tag without an end: not read", False),
+    ]

@@ -11,7 +11,7 @@ LOADERS = """
         loaders = {
             name: type(module.__loader__).__name__
             for name, module in sys.modules.items()
-            if name.startswith("pytest_crucible.") and name != "pytest_crucible.no_assert_rewriting"
+            if name.startswith("pytest_crucible.")
         }
         assert "pytest_crucible.session.session" in loaders
         assert set(loaders.values()) == {"SourceFileLoader"}

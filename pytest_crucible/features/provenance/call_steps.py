@@ -41,7 +41,7 @@ def call_steps(run: str, call: StoredCall, parameters: Parameters, hits: Sequenc
         "reply": call.text,
         "reasoning": call.reasoning or None,
         "error": call.error or None,
-        "model": (call.answered_by or [None])[0] or None,
+        "model": call.answered_by[0] or None if call.answered_by else None,
     }
     yield Step(kind=kind, title=_call_title(call), call=call.call, member=call.member, facts=_without_none(facts))
     if call.cached or call.paid_by is not None:

@@ -44,5 +44,4 @@ def _title(decision: Decision) -> str:
     if decision.kind == kinds.UNCLOSED:
         return short
     confidence = "" if decision.confidence is None else f" (confidence {decision.confidence:g})"
-    revises = "" if decision.revises is None else f", instead of decision {decision.revises}"
-    return f"{decision.kind}: {short}{confidence}{revises}"
+    return f"{decision.kind}: {short}{confidence}"

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions
+from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions, refuse_unknown
 from pytest_crucible.store.runs import RunStore
 
 
@@ -31,9 +31,13 @@ class ChainDifference:
 def compare_runs(store: RunStore, run: str, against: str) -> list[ChainDifference]:
     """Return the difference of each reply with decisions in either run, in the order of the first one.
 
-    Replies are paired by experiment, arm, sample, repeat and variant. One without decisions has an empty chain.
+    Both are names for `find_run`. Replies are paired by experiment, arm, sample, repeat and variant. One without decisions has
+    an empty chain. Raises SpecError for a run whose decisions are not known.
     """
-    first, second = ({_place(chain): chain for chain in load_decisions(store, name)} for name in (run, against))
+    runs = store.find_run(run), store.find_run(against)
+    for each in runs:
+        refuse_unknown(store, each)
+    first, second = ({_place(chain): chain for chain in load_decisions(store, each)} for each in runs)
     return [
         _difference(first[place] if place in first else second[place], *(_events(of, place) for of in (first, second)))
         for place in dict.fromkeys((*first, *second))

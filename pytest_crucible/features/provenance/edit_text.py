@@ -29,7 +29,7 @@ def edit_line(connection: Connection, edit: EditedRow) -> str:
 
 def broken_line(seal: BrokenSeal) -> str:
     """Return the line of a seal that is missing or does not match its rows."""
-    return f"seals: chain {seal.chain}, number {seal.number} was {'removed' if seal.is_missing else 'changed'}"
+    return f"seals: chain {seal.chain}, number {seal.number} {'was removed' if seal.is_missing else 'does not match its rows'}"
 
 
 def _place(connection: Connection, table: Table, key: Mapping[str, Any]) -> Iterator[str]:

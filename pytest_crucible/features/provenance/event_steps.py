@@ -102,7 +102,7 @@ def event_steps(events: Sequence[StoredEvent], *, only_call: int | None) -> Iter
                 call=event.call or only_call,
                 request=event.request,
                 member=event.member,
-                facts=event.facts,
+                facts={"event": event.name, **event.facts},
             )
 
 

@@ -14,11 +14,12 @@ from functools import partial
 import numpy as np
 
 from pytest_crucible.analyse.analysis import ScoreTable
+from pytest_crucible.analyse.comparisons import paired_samples
 from pytest_crucible.analyse.scores import Flags, Floats, Scores
-from pytest_crucible.analyse.statistics import row_of
+from pytest_crucible.analyse.statistics import ScoredMetric, inapplicable_samples, lost_samples, row_of
 from pytest_crucible.features.provenance.rough_decision import guess_fewest
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility, LostFlip
-from pytest_crucible.features.provenance.what_if import Answer, Question, single_scores
+from pytest_crucible.features.provenance.what_if import Answer, Question, leave_out, single_scores
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.measures.means import RELATIONS
 from pytest_crucible.measures.values import numeric
@@ -70,7 +71,7 @@ def undefined_reason(question: Question) -> str:
 
 
 def _fewest(question: Question, differs: Differs) -> Flip | None:
-    """Return the smallest set of answers after which the decision differs; the candidate's, unless one of the baseline is smaller."""
+    """Return the smallest set of answers after which the decision differs; of two arms the candidate's, if it is as small."""
     fewest: Flip | None = None
     for number in question.numbers:
         for is_better in (True, False):
@@ -85,7 +86,7 @@ def _fewest(question: Question, differs: Differs) -> Flip | None:
 
 
 def _has_room(question: Question, flip: Flip) -> bool:
-    """Return whether a set of the candidate is smaller than each kind of its answers, so that none of the baseline can be smaller."""
+    """Return whether the candidate has as many answers of each kind as its set: then the baseline has no smaller one."""
     kinds = Counter(movable_answers(question, 0, flip.is_better).kinds)
     return (
         isinstance(question.measure, Contrast)
@@ -98,6 +99,7 @@ def _has_room(question: Question, flip: Flip) -> bool:
 def _fewest_moves(question: Question, moves: Moves, differs: Differs) -> Flip | None:
     if not moves.answers:
         return None
+    chosen: Sequence[int] | None
     if is_counted(question):
         chosen, is_exact = _fewest_of_kinds(question, moves, differs), True
     else:
@@ -140,8 +142,9 @@ def ends_of(facts: MetricFacts) -> tuple[float, float]:
     return (0.0, 1.0) if numeric(facts.kind) == "binary" else (facts.low, facts.high)
 
 
-def _of_arm(question: Question, number: int, table: ScoreTable | None = None):  # type: ignore[no-untyped-def]
-    return (table or question.table).arm(question.measure, number)[0]
+def _of_arm(question: Question, number: int) -> ScoredMetric:
+    """Return the scores of an arm that the verdict is about."""
+    return question.table.arm(question.measure, number)[0]
 
 
 def movable_answers(question: Question, number: int, is_better: bool) -> Moves:
@@ -182,18 +185,20 @@ def _goal(measure: Measure, facts: MetricFacts, is_better: bool) -> float | None
 def _is_short_of(measure: Measure, facts: MetricFacts, scores: Floats, is_better: bool, goal: float) -> Flags:
     """Return which scores are not yet on the side of the goal."""
     if measure.inner_relation is None:
-        return np.asarray(scores != goal)
+        is_apart: Flags = np.asarray(scores != goal)
+        return is_apart
     holds = is_better == row_of(measure).higher_is_better(measure, facts)
     with np.errstate(invalid="ignore"):
-        return np.asarray(RELATIONS[measure.inner_relation](scores, measure.inner_value or 0.0)) != holds
+        return np.asarray(_holds(measure, scores) != holds)
 
 
 def _kinds(question: Question, number: int, rows: np.typing.NDArray[np.int64], scores: Floats) -> Sequence[object]:
     """Return what distinguishes the effect of one answer from that of another."""
     other = next((k for k in question.numbers if k != number), None)
     measure, clusters = question.measure, question.table.attributes.clusters
-    is_paired = isinstance(measure, Contrast) and not measure.unpaired and other is not None
-    others = _of_arm(question, other).scores.values[rows] if is_paired else np.zeros(rows.size)
+    others = np.zeros(rows.size)
+    if isinstance(measure, Contrast) and not measure.unpaired and other is not None:
+        others = _of_arm(question, other).scores.values[rows]
     if measure.inner_relation is not None:
         scores, others = (np.asarray(_holds(measure, values), dtype=float) for values in (scores, others))
     groups = np.zeros(rows.size) if clusters is None else clusters[rows]
@@ -204,7 +209,7 @@ def _kinds(question: Question, number: int, rows: np.typing.NDArray[np.int64], s
 
 
 def _holds(measure: Measure, values: Floats) -> Flags:
-    return np.asarray(RELATIONS[measure.inner_relation or ">"](values, measure.inner_value or 0.0))
+    return np.asarray(RELATIONS[measure.inner_relation or ">"](values, measure.inner_value or 0.0), dtype=np.bool_)
 
 
 def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs) -> list[int] | None:
@@ -234,14 +239,20 @@ def _fewest_of_scores(question: Question, moves: Moves, differs: Differs) -> tup
     def changes(chosen: Sequence[int]) -> bool:
         return differs(question.decide([moves.answers[place] for place in chosen]))
 
-    orders = _orders(question, moves)
-    found = [order[:few] for order in orders if (few := fewest_answers(lambda k, o=order: changes(o[:k]), len(order)))]
+    found = []
+    for order in _orders(question, moves):
+        few = fewest_answers(partial(_changes_first, changes, order), len(order))
+        found += [order[:few]] if few else []
     best = min(found, key=len, default=None)
     if int(question.chosen.sum()) > SMALL:
         return best, False
     below = len(moves.answers) + 1 if best is None else len(best)
     smaller, is_exact = smallest_set(moves.kinds, changes, below=below, most_sets=MOST_SETS)
     return smaller or best, is_exact
+
+
+def _changes_first(changes: Callable[[Sequence[int]], bool], order: list[int], number: int) -> bool:
+    return changes(order[:number])
 
 
 def _orders(question: Question, moves: Moves) -> list[list[int]]:
@@ -260,7 +271,7 @@ def _orders(question: Question, moves: Moves) -> list[list[int]]:
 
 
 def count_lost(question: Question) -> LostFlip | None:
-    """Return the fewest lost samples that change what the scored ones decide, by the worst and best values of the verdict itself."""
+    """Return the fewest lost samples that change what the scored ones decide, by the verdict's own worst and best values."""
     lost = _lost(question)
     if not lost.any():
         return None
@@ -271,9 +282,6 @@ def count_lost(question: Question) -> LostFlip | None:
 
 def _lost(question: Question) -> Flags:
     """Return the samples that the verdict counts as lost."""
-    from pytest_crucible.analyse.comparisons import paired_samples
-    from pytest_crucible.analyse.statistics import inapplicable_samples, lost_samples
-
     arms = [question.table.arm(question.measure, number) for number in question.numbers]
     lost = np.any([lost_samples(metrics) for metrics in arms], axis=0)
     if isinstance(question.measure, Contrast):
@@ -282,18 +290,22 @@ def _lost(question: Question) -> Flags:
 
 
 def _tables(question: Question, forgotten: Flags) -> tuple[ScoreTable, ...]:
+    """Return the scores as if what is lost of some samples had never been asked for."""
     name = question.measure.metric
-    forget = partial(_forget_lost, samples=forgotten)
+    unscored = np.any([np.isnan(_of_arm(question, number).scores.values) for number in question.numbers], axis=0)
+
+    def forget(scores: Scores) -> Scores:
+        return leave_out(_without_lost(scores, forgotten), forgotten & unscored)
+
     tables = (question.table, question.rest) if question.rest else (question.table,)
     return tuple(
         replace(table, scores={**table.scores, name: tuple(map(forget, table.scores[name]))}) for table in tables
     )
 
 
-def _forget_lost(scores: Scores, samples: Flags) -> Scores:
-    """Return the scores with what is lost of some samples as if it had never been asked for."""
-    gone = samples & np.isnan(scores.values)
-    ends = {name: np.where(samples, scores.values, getattr(scores, name)) for name in ("low", "high")}
+def _without_lost(scores: Scores, samples: Flags) -> Scores:
+    """Return the scores with those replies of some samples alone that are scored."""
+    low, high = (np.where(samples, scores.values, end) for end in (scores.low, scores.high))
     units = scores.units
     if units is not None:
         wide = samples.reshape(-1, *[1] * (units.values.ndim - 1))
@@ -303,7 +315,7 @@ def _forget_lost(scores: Scores, samples: Flags) -> Scores:
             high=np.where(wide, units.values, units.high),
             lost=units.lost & ~wide,
         )
-    return replace(scores, lost=scores.lost & ~samples, inapplicable=scores.inapplicable | gone, units=units, **ends)
+    return replace(scores, low=low, high=high, lost=scores.lost & ~samples, units=units)
 
 
 def _count_lost(question: Question, lost: Flags, is_better: bool, decided: Decision) -> LostFlip | None:

@@ -32,7 +32,9 @@ class Kind:
 
 
 _DECISION = "`trace.decision`, or a claim of the model"
-_STEP = "an event `train.step`"
+_STEP = "event `train.step`"
+_POLICY = f"{_STEP} on rows with advantages"
+_STAGE = "`trace.step`"
 
 KINDS: Mapping[str, Kind] = {
     "hypothesis_formed": Kind("reasoning", _DECISION),
@@ -41,6 +43,26 @@ KINDS: Mapping[str, Kind] = {
     "pattern_applied": Kind("reasoning", _DECISION),
     AMBIGUITY_FLAGGED: Kind("reasoning", _DECISION),
     CONFIDENCE_UPDATED: Kind("reasoning", f"{_DECISION}; each decision with `revises` and a confidence, too"),
+    "training_started": Kind("training", f"the first {_STEP} of an adapter"),
+    "training_completed": Kind("training", "event `checkpoint`"),
+    "epoch_started": Kind("training", ""),
+    "epoch_completed": Kind("training", ""),
+    "batch_processed": Kind("training", _STEP),
+    "loss_computed": Kind("metrics", _STEP),
+    "metric_recorded": Kind("metrics", "each observation that is not lost"),
+    "gradient_computed": Kind("metrics", f"{_STEP}, where the norm of the gradient is known"),
+    "checkpoint_saved": Kind("checkpoint", "event `checkpoint`"),
+    "checkpoint_loaded": Kind("checkpoint", "the lineage of an arm: what its training started from"),
+    "early_stopped": Kind("checkpoint", ""),
+    "deployment_started": Kind("deployment", "the start of a run, for each of its arms"),
+    "model_loaded": Kind("deployment", "the first answered request of an arm"),
+    "inference_completed": Kind("deployment", "event `request.stop` without an error"),
+    "deployment_completed": Kind("deployment", "the end of a run, for each of its arms"),
+    "reward_received": Kind("reinforcement", f"{_POLICY}: their mean"),
+    "policy_updated": Kind("reinforcement", _POLICY),
+    "experience_sampled": Kind("reinforcement", f"{_POLICY}: their number"),
+    STAGE_STARTED: Kind("stage", _STAGE),
+    STAGE_COMPLETED: Kind("stage", _STAGE),
 }
 """The 26 kinds by name."""
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.features.provenance.call_steps import Parameters, ReplyRow, call_steps, end_step, score_steps
-from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
-from pytest_crucible.features.provenance.load_decisions import load_decisions
+from pytest_crucible.features.provenance.load_decisions import load_decisions, unknown_calls
+from pytest_crucible.features.provenance.step_order import order_steps
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.records import Conversation, Plan
 from pytest_crucible.records.errors import SpecError, suggest
@@ -48,18 +47,6 @@ def near_sample(store: RunStore, run: str, sample: str) -> str:
     ids = [name for dataset in plans for name in all_sample_ids(store, dataset)]
     first = f"the first of its {len(ids):,} samples is {ids[0]!r:.200}" if ids else "none of its experiments began"
     return suggest(sample, ids, otherwise=first)
-
-
-def unknown_calls(store: RunStore, run: str) -> str:
-    """Return why the calls of a run are not known, as a sentence; empty if they are."""
-    row = store.run(run)
-    imported = row["environment"].get("imported")
-    if imported:
-        return f"run {run} was imported from {imported[0].get('harness') or 'another harness'}: its calls are unknown"
-    settings = (row["manifest"] or {}).get("settings") or {}
-    if settings.get("trace") == "off":
-        return f"run {run} was recorded with --crucible-trace=off: its calls are unknown"
-    return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +140,6 @@ def _load_rows(of: _Experiment, number: int, twin: int, position: int) -> defaul
     return rows
 
 
-# -- the order of time ------------------------------------------------------------------------------------------------
-
-
 def _steps(
     run: str,
     conversation: Conversation,
@@ -170,33 +154,9 @@ def _steps(
     only_call = own[0] if len(own) == 1 and not any(event.call for event in events) else None
     hits = [event for event in events if event.name == "cache.hit"]
     calls = [step for call in conversation.calls for step in call_steps(run, call, parameters, hits)]
-    timed = [*steps_of_decisions(decisions), *event_steps(events, only_call=only_call)]
-    last = [*score_steps(conversation.scores, rows.reasons, rows.lost), end_step(conversation, rows.reply)]
-    starts = _starts(calls, timed, decisions)
-    # Decisions first: one that was made before a call of unknown time has the latest time that this call is known to follow.
-    ordered = sorted([*((step.at or 0.0, step) for step in timed), *zip(starts, calls, strict=True)], key=_time)
-    return (*(step for _, step in ordered), *last)
-
-
-def _time(timed: tuple[float, Step]) -> float:
-    return timed[0]
-
-
-def _starts(calls: Sequence[Step], timed: Sequence[Step], decisions: Sequence[Decision]) -> list[float]:
-    """Return when each step of a call began: with its first event, or as early as decisions and the calls before it allow."""
-    began: dict[tuple[int | None, str], float] = {}
-    for step in timed:
-        if step.call is not None and step.at is not None:
-            # A call of an ensemble begins with the first of its members.
-            for part in {(step.call, step.member), (step.call, "")}:
-                began[part] = min(began.get(part, math.inf), step.at - (step.seconds or 0.0))
-    starts: list[float] = []
-    latest = -math.inf
-    for step in calls:
-        before = (
-            decision.at for decision in decisions if decision.at is not None and decision.calls < (step.call or 0)
-        )
-        earliest = max(latest, *before, -math.inf)
-        latest = step.at if step.at is not None else began.get((step.call, step.member), earliest)
-        starts.append(latest)
-    return starts
+    ordered = order_steps(calls, [*event_steps(events, only_call=only_call)], decisions)
+    return (
+        *ordered,
+        *score_steps(conversation.scores, rows.reasons, rows.lost),
+        end_step(conversation, rows.reply),
+    )

@@ -1,4 +1,4 @@
-"""Loads what is said of the verdicts of a run. Fragility and influence take time, so only those of the verdicts asked for are computed."""
+"""Loads what is said of the verdicts of a run. It takes time, so it is computed only for the verdicts that are asked for."""
 
 from __future__ import annotations
 

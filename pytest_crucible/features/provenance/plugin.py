@@ -37,6 +37,13 @@ def pytest_crucible_verdict_facts(run: Run) -> list[ReportFact]:
     return fragility_facts(run)
 
 
+def pytest_crucible_run_facts(run: Run) -> list[ReportFact]:
+    """Return the root of the run, by which `crucible verify` knows whether it is still the one of the report."""
+    from pytest_crucible.features.provenance.report_facts import root_facts
+
+    return root_facts(run)
+
+
 def pytest_crucible_commands() -> dict[str, str]:
     return {
         "why": Command(

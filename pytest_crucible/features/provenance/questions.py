@@ -30,6 +30,8 @@ class Asked:
     """None for a claim of a section, and for a metric without scores."""
     question: Question | None
     undefined: str = ""
+    strict: bool = False
+    """Whether --crucible-strict asked for proof."""
 
 
 def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = None) -> Iterator[Asked]:
@@ -64,7 +66,7 @@ def ask(
     result = find_result(verdict, analysis)
     undefined = "its scores are not in the store" if inputs is None else _undefined(verdict, analysis, result, inputs)
     if undefined or result is None or inputs is None or table is None:
-        return Asked(verdict, analysis, result, None, undefined or "it has no scores")
+        return Asked(verdict, analysis, result, None, undefined or "it has no scores", strict)
     rest_inputs = without_excluded(inputs, analysis.kinds) if result.reduced is not None else None
     is_by_bounds = isinstance(result, TargetResult) or result.contrast.limit is not None
     shared = analysis.bounds_share_alpha and is_by_bounds
@@ -81,17 +83,17 @@ def ask(
     # Amended by a hook, decided by earlier rules, or from what is not in the store any more.
     if question.decide() != (verdict.state, verdict.proven):
         return Asked(
-            verdict, analysis, result, None, "the gate, asked again, decides it otherwise than its session did"
+            verdict, analysis, result, None, "the gate, asked again, decides it otherwise than its session did", strict
         )
-    return Asked(verdict, analysis, result, question)
+    return Asked(verdict, analysis, result, question, strict=strict)
 
 
 def find_result(verdict: Verdict, analysis: Analysis) -> TargetResult | Comparison | None:
     """Return what a verdict was decided from; None for a claim, and for a metric without scores."""
-    targets = {("target", result.target.text): result for result in analysis.targets}
-    pairs = {("comparison", pair.contrast.subject(pair.candidate)): pair for pair in analysis.comparisons}
-    found: TargetResult | Comparison | None = {**targets, **pairs}.get((verdict.kind, verdict.subject))
-    return found
+    if verdict.kind == "target":
+        return next((result for result in analysis.targets if result.target.text == verdict.subject), None)
+    pairs = (pair for pair in analysis.comparisons if pair.contrast.subject(pair.candidate) == verdict.subject)
+    return next(pairs, None) if verdict.kind == "comparison" else None
 
 
 def _undefined(

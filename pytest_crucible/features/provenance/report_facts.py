@@ -1,4 +1,4 @@
-"""What the reports of a run say of its verdicts beside their numbers."""
+"""Facts in the reports of a run: its root, and how fragile its verdicts are."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from contextlib import closing
 from typing import Any
 
 from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
+from pytest_crucible.features.provenance.run_root import run_root
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
 from pytest_crucible.features.provenance.verdict_lines import fragility_text
 from pytest_crucible.records import ReportFact, Run
@@ -27,6 +28,13 @@ def fragility_facts(run: Run) -> list[ReportFact]:
         )
         for (nodeid, subject), each in facts.items()
     ]
+
+
+def root_facts(run: Run) -> list[ReportFact]:
+    """Return the root of a run as a fact of its reports; none for a run without seals."""
+    with closing(RunStore(run.store)) as store, store.connect() as connection, connection.snapshot():
+        root = run_root(connection, run.id)
+    return [ReportFact(name="root", text=f"root of run {run.id}: {root}", document=root)] if root else []
 
 
 def fragility_document(fragility: Fragility) -> dict[str, Any]:

@@ -11,7 +11,7 @@ def rule_sentence(asked: Asked, alpha: float) -> str:
     """Return when the verdict is missed or met."""
     result = asked.result
     if isinstance(result, TargetResult):
-        return _target_rule(result.target, alpha)
+        return _target_rule(result.target, alpha, asked.strict)
     if isinstance(result, Comparison):
         return _comparison_rule(result.contrast, result.candidate, alpha)
     if asked.verdict.kind == "claim" and find_claim(asked.verdict, asked.analysis) is not None:
@@ -19,10 +19,13 @@ def rule_sentence(asked: Asked, alpha: float) -> str:
     return ""
 
 
-def _target_rule(target: Target, alpha: float) -> str:
-    if target.decide == "bound" and target.relation != "==":
-        return f"quality target: met when the one-sided bound (alpha {alpha:g}) proves it, missed when it proves the opposite"
-    return f"quality target: met when the estimate is {target.relation} {target.value:g}; proven when the one-sided bound is (alpha {alpha:g})"
+def _target_rule(target: Target, alpha: float, strict: bool) -> str:
+    goal = f"{target.relation} {target.value:g}"
+    if target.relation == "==":
+        return f"quality target: met when the estimate is {goal}"
+    if strict or target.decide == "bound":
+        return f"quality target: met when a one-sided bound (alpha {alpha:g}) proves it, missed when the other one refutes it"
+    return f"quality target: met when the estimate is {goal}; proven when the one-sided bound is (alpha {alpha:g})"
 
 
 def _comparison_rule(contrast: Contrast, candidate: str, alpha: float) -> str:

@@ -13,7 +13,8 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
@@ -24,8 +25,11 @@ from pytest_crucible.store.database import Connection
 from pytest_crucible.store.row_changes import RowChange
 from pytest_crucible.store.table import Table
 
-CHECKSUM_BYTES = 4
-"""Of each row's hash. They name the row: one changed row in four billion would not be named, and yet its seal be wrong."""
+CHECKSUM_BYTES = 3
+"""Of each row's hash. They name the row: of 16 million changed rows one would not be named, although its seal shows it.
+
+With 4, the rerun of a suite would add more than 300 bytes a sample (`python -m benchmarks.store_bytes`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +61,25 @@ class Sealer:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
+    def prepare(self, connection: Connection, change: RowChange) -> list[tuple[Owner, _Part]] | None:
+        place = owner_column(change.table)
+        return None if place is None else list(self._parts(connection, change, place))
+
     @contextmanager
-    def committing(self, connection: Connection, changes: Sequence[RowChange]) -> Iterator[None]:
-        parts = self._by_owner(connection, changes)
-        if not parts:
-            yield
-            return
+    def committing(self, connection: Connection, prepared: Sequence[list[tuple[Owner, _Part]]]) -> Iterator[None]:
+        parts: defaultdict[Owner, list[_Part]] = defaultdict(list)
+        for owner, part in chain.from_iterable(prepared):
+            parts[owner].append(part)
         # Held until the seals are committed: the next one of a chain needs the hash of the last that is there.
         with self._lock:
             sealed = {owner: self._seal(connection, owner, of_owner) for owner, of_owner in parts.items()}
             yield
             self._chains |= sealed
+
+    def lacks(self, connection: Connection, table: Table, key: str) -> bool:
+        owner = Owner(table.name, key)
+        chains = "SELECT COUNT(*) FROM seal_chains WHERE kind = :kind AND owner = :key"
+        return owner not in self._chains and not connection.scalar(chains, **owner._asdict())
 
     def forget(self, connection: Connection, table: Table, key: str) -> None:
         owner = Owner(table.name, key)
@@ -81,9 +93,7 @@ class Sealer:
     def _seal(self, connection: Connection, owner: Owner, parts: Sequence[_Part]) -> Seal:
         keys = pack_keys([part.keys for part in parts])
         seal = next_seal(self._last_seal(connection, owner), keys, [hash for part in parts for hash in part.hashes])
-        checksums = b"".join(
-            hash if part.keys.is_removed else hash[:CHECKSUM_BYTES] for part in parts for hash in part.hashes
-        )
+        checksums = b"".join(part.checksums() for part in parts)
         row = {"chain": seal.chain, "number": seal.number, "sha256": seal.sha256, "keys": keys, "checksums": checksums}
         connection.insert(seals, [row])
         return seal
@@ -99,20 +109,17 @@ class Sealer:
             return first
         return self._chains[owner]
 
-    def _by_owner(self, connection: Connection, changes: Sequence[RowChange]) -> dict[Owner, list[_Part]]:
-        parts: defaultdict[Owner, list[_Part]] = defaultdict(list)
-        for change in changes:
-            if (place := owner_column(change.table)) is not None:
-                for owner, part in self._parts(connection, change, place):
-                    parts[owner].append(part)
-        return parts
-
     def _parts(self, connection: Connection, change: RowChange, place: OwnerColumn) -> Iterator[tuple[Owner, _Part]]:
         values = change.columns[place.column]
-        for value in dict.fromkeys(values):
-            owner = self._owner(connection, place, value)
+        owners = {value: self._owner(connection, place, value) for value in dict.fromkeys(values)}
+        for owner in dict.fromkeys(owners.values()):
             if owner is not None:
-                yield owner, _part(connection, change, [k for k, other in enumerate(values) if other == value])
+                # Nearly always all rows are of one run.
+                is_only = all(other == owner for other in owners.values())
+                yield (
+                    owner,
+                    _part(connection, change if is_only else _select(change, [owners[v] == owner for v in values])),
+                )
 
     def _owner(self, connection: Connection, place: OwnerColumn, value: Any) -> Owner | None:
         key = (place, value)
@@ -122,18 +129,27 @@ class Sealer:
 
 
 class _Part(NamedTuple):
+    """The rows of one table in a commit."""
+
     keys: KeyedRows
     hashes: Sequence[bytes]
 
+    def checksums(self) -> bytes:
+        """Return what is stored of the hashes: all of a row that is removed, since it cannot be hashed again."""
+        return b"".join(self.hashes if self.keys.is_removed else [hash[:CHECKSUM_BYTES] for hash in self.hashes])
 
-def _part(connection: Connection, change: RowChange, places: Sequence[int]) -> _Part:
-    """Return the keys and hashes of some rows of a change."""
-    table, columns = change.table, change.columns
-    if len(places) < change.rows:
-        columns = {name: [values[k] for k in places] for name, values in columns.items()}
-    hashes = row_hashes(table, columns, len(places), _as_stored(connection))
-    keys = [columns[name] for name in table.key]
-    return _Part(KeyedRows(table.name, change.is_removed, len(places), keys), hashes)
+
+def _select(change: RowChange, is_selected: Sequence[bool]) -> RowChange:
+    """Return a change of some of its rows."""
+    columns = {name: [*compress(values, is_selected)] for name, values in change.columns.items()}
+    return replace(change, columns=columns, rows=sum(is_selected))
+
+
+def _part(connection: Connection, change: RowChange) -> _Part:
+    """Return the keys and hashes of the rows of a change."""
+    hashes = row_hashes(change.table, change.columns, change.rows, _as_stored(connection))
+    keys = [change.columns[name] for name in change.table.key]
+    return _Part(KeyedRows(change.table.name, change.is_removed, change.rows, keys), hashes)
 
 
 def _as_stored(connection: Connection) -> Any:

@@ -20,7 +20,8 @@ from typing import Any, NoReturn
 
 from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.decisions import Decision
-from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions
+from pytest_crucible.features.provenance.load_decisions import Chain, load_decisions, refuse_unknown
+from pytest_crucible.features.provenance.observed import load_observed
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.store.runs import RunStore
 
@@ -42,14 +43,17 @@ Search = Callable[[Chain, Decision], bool | None]
 
 
 def find_decisions(store: RunStore, run: str, where: str = "") -> list[Found]:
-    """Return the decisions of a run that a search finds; all of them for an empty one. Raises SpecError for an invalid search."""
+    """Return the decisions of a run that a search finds; all of them for an empty one. `run` is a name for `find_run`.
+
+    Events that were observed, such as `kind = checkpoint_saved`, are searched where their kind is named. Raises SpecError for an
+    invalid search, and for a run whose decisions are not known.
+    """
+    full, words = store.find_run(run), set(re.findall(r"\w+", where))
+    refuse_unknown(store, full)
     is_meant = parse_search(where) if where.strip() else None
-    return [
-        Found(chain, decision)
-        for chain in load_decisions(store, run)
-        for decision in chain.decisions
-        if is_meant is None or is_meant(chain, decision)
-    ]
+    recorded = ((chain, decision) for chain in load_decisions(store, full) for decision in chain.decisions)
+    observed = load_observed(store, full, [kind for kind in kinds.KINDS if kind in words])
+    return [Found(*event) for event in (*recorded, *observed) if is_meant is None or is_meant(*event)]
 
 
 def parse_search(text: str) -> Search:

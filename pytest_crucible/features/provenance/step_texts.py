@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pytest_crucible.features.provenance.timeline import Step, Timeline
+from pytest_crucible.features.provenance.timeline import Step
 from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends
 from pytest_crucible.stats.number_format import quantity
 
@@ -18,21 +18,24 @@ class NamedText(NamedTuple):
     """A text, or plain data."""
 
 
-def step_texts(timeline: Timeline) -> list[list[NamedText]]:
+def step_texts(steps: Sequence[Step]) -> list[list[NamedText]]:
     """Return the texts of each step: of a call its prompt and parameters, of the last step of the call its reply."""
-    ends = call_ends(timeline.steps)
-    replies = [step.facts.get("reply") for step in timeline.steps if step.kind in CALLS]
+    ends = call_ends(steps)
+    replies = [step.facts.get("reply") for step in steps if step.kind in CALLS]
+    decisions = {step.facts.get("number"): step for step in steps if step.kind == "decision"}
     texts: list[list[NamedText]] = []
     before: list[Any] = []
-    for place, step in enumerate(timeline.steps):
+    for place, step in enumerate(steps):
         texts.append(own := [])
         if step.kind in CALLS:
             messages = _as_messages(step.facts.get("prompt"))
-            own += [*_prompt(messages, before), *_parameters(timeline, step)]
+            own += [*_prompt(messages, before), *_parameters(step)]
             before = messages if step.kind == "call" else before
         elif step.kind == "end" and step.facts.get("reply") and step.facts["reply"] not in replies:
             # The reply of no call: the test made it, or its call is not known.
             own.append(NamedText("scored", step.facts["reply"]))
+        elif step.kind == "decision":
+            own += _grounds(step, decisions)
         if place in ends:
             own += _reply(ends[place])
     return texts
@@ -58,10 +61,22 @@ def _prompt(messages: Sequence[Any], before: Sequence[Any]) -> Iterator[NamedTex
             yield NamedText(role, rest)
 
 
-def _parameters(timeline: Timeline, step: Step) -> Iterator[NamedText]:
-    parameters = {**timeline.parameters, **(step.facts.get("parameters") or {})}
+def _parameters(step: Step) -> Iterator[NamedText]:
+    parameters = step.facts.get("parameters")
     if parameters:
         yield NamedText("parameters", ", ".join(f"{name}={value}" for name, value in parameters.items()))
+
+
+def _grounds(decision: Step, decisions: Mapping[int | None, Step]) -> Iterator[NamedText]:
+    revises = decision.facts.get("revises")
+    if revises is not None:
+        # By its text: its number among the decisions is not that of its step.
+        revised = decisions[revises].facts["decision"] if revises in decisions else f"decision {revises}"
+        yield NamedText("instead of", revised)
+    if decision.facts.get("over"):
+        yield NamedText("over", "; ".join(decision.facts["over"]))
+    if decision.facts.get("because"):
+        yield NamedText("because", decision.facts["because"])
 
 
 def _reply(call: Step) -> Iterator[NamedText]:

@@ -62,10 +62,9 @@ seals = Table(
         Column("sha256", "BLOB", required=True),
         # Which rows were added and removed: JSON, compressed by zlib.
         Column("keys", "BLOB", required=True),
-        # 4 bytes of the SHA-256 of each added row, and all 32 of each removed one.
+        # 3 bytes of the SHA-256 of each added row, and all 32 of each removed one.
         Column("checksums", "BLOB", required=True),
     ),
-    has_rowid=False,
 )
 
 TABLES = (trace_events, seal_chains, seals)

@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from pytest_crucible.features.provenance.timeline import Step, Timeline
+from pytest_crucible.features.provenance.timeline import Step
 from pytest_crucible.records.views import experiment_name
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import AN_ID, printable_cell
 
 CLAIM = "says: "
 """Stands before what a model says of itself, which nothing has observed."""
 
 
-def heading(timeline: Timeline) -> str:
-    """Return what the timeline is of: experiment, sample, arm, repeat and variant.
+class OfReply(Protocol):
+    """A record about one reply, such as a timeline."""
 
+    @property
+    def experiment(self) -> str: ...
+    @property
+    def arm(self) -> str: ...
+    @property
+    def sample(self) -> str: ...
+    @property
+    def repeat(self) -> int: ...
+    @property
+    def variant(self) -> str: ...
+
+
+def heading(reply: OfReply) -> str:
+    """Return what a timeline is of: experiment, sample, arm, variant and repeat.
+
+    >>> from pytest_crucible.features.provenance.timeline import Timeline
     >>> heading(Timeline(run="3f2a", experiment="test_qa.py::test_qa", arm="v2", sample="q17", repeat=1, variant="typos"))
     'test_qa, sample q17, v2, variant typos, repeat 2'
     """
-    variant = f", variant {timeline.variant}" if timeline.variant else ""
-    repeat = f", repeat {timeline.repeat + 1}" if timeline.repeat else ""
-    sample = printable(timeline.sample, AN_ID)
-    return f"{experiment_name(timeline.experiment)}, sample {sample}, {timeline.arm}{variant}{repeat}"
+    variant = f", variant {printable_cell(reply.variant, AN_ID)}" if reply.variant else ""
+    repeat = f", repeat {reply.repeat + 1}" if reply.repeat else ""
+    experiment, sample, arm = (
+        printable_cell(name, AN_ID) for name in (experiment_name(reply.experiment), reply.sample, reply.arm)
+    )
+    return f"{experiment}, sample {sample}, {arm}{variant}{repeat}"
 
 
 def find_start(steps: Sequence[Step]) -> float | None:

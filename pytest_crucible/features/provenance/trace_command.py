@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
 from pytest_crucible.commands.show import LONGEST_LINE
+from pytest_crucible.features.provenance.decision_lines import difference_lines, found_lines, found_timelines
+from pytest_crucible.features.provenance.differences import compare_runs
 from pytest_crucible.features.provenance.exports.files import (
     check_timeline_file,
     timeline_file_options,
     write_timelines,
 )
-from pytest_crucible.features.provenance.load_timeline import load_timelines
+from pytest_crucible.features.provenance.load_timeline import load_timelines, unknown_calls
+from pytest_crucible.features.provenance.search import find_decisions
+from pytest_crucible.features.provenance.timeline import Timeline
+from pytest_crucible.features.provenance.timeline_text import OfReply
 from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
-from pytest_crucible.report.printable import printable
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.printable import AN_ID, printable
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import all_sample_ids
 
 
 @click.command("trace")
 @run_argument
-@click.argument("sample")
+@click.argument("sample", default="")
 @click.option("--arm", metavar="NAME", help="Only this arm.")
-@click.option("-v", "is_whole", is_flag=True, help="Show prompts and replies whole.")
+@click.option("--where", metavar="SEARCH", help="List decisions: 'kind = ambiguity_flagged and confidence < 0.7'.")
+@click.option("--against", metavar="RUN", help="Compare decisions with those of another run, by their content.")
+@click.option("-v", "is_whole", is_flag=True, help="Show texts whole, and list all decisions.")
 @timeline_file_options
 @store_option
 @json_option
@@ -33,6 +47,8 @@ def print_trace(
     run: str,
     sample: str,
     arm: str | None,
+    where: str | None,
+    against: str | None,
     is_whole: bool,
     output: Path | None,
     style: str | None,
@@ -41,17 +57,82 @@ def print_trace(
 ) -> None:
     """Follow SAMPLE through RUN: its calls with prompts and replies, requests, waits, retries, votes, decisions and scores.
 
-    RUN is a run's id, the beginning of one, `latest` or `tag:NAME`. What a model says of itself stands behind `says:`.
+    RUN is a run's id, the beginning of one, `latest` or `tag:NAME`. What a model says of itself stands behind `says:`. With
+    --where or --against: the decisions of all samples, or of SAMPLE.
     """
     check_timeline_file(output, style)
+    _check_options(where, against, output)
+    of = _Replies(sample, arm)
+    layout = TextLayout(shutil.get_terminal_size().columns, is_whole)
     with existing_store(store) as opened:
-        timelines = load_timelines(opened, run, sample, arm=arm)
+        run = opened.find_run(run)
+        if against is not None:
+            _print_differences(opened, run, opened.find_run(against), of, layout, as_json=as_json)
+            return
+        if where is not None:
+            timelines = _find_timelines(opened, run, where, of)
+            lines, document = found_lines(timelines, run, layout), {"run": run, "where": where, "timelines": timelines}
+        else:
+            timelines = load_timelines(opened, run, _named_sample(opened, run, sample), arm=arm)
+            lines, document = trace_lines(timelines, layout), {"run": run, "sample": sample, "timelines": timelines}
     if output is not None:
         write_timelines(timelines, output, style)
-        steps = sum(len(timeline.steps) for timeline in timelines)
-        lines = [f"{quantity(steps, 'step')} of {quantity(len(timelines), 'timeline')} written to {output}"]
-        print_result(lines, {"file": str(output), "steps": steps}, as_json=as_json)
-        return
-    layout = TextLayout(shutil.get_terminal_size().columns, is_whole)
-    lines = (printable(line, LONGEST_LINE) for line in trace_lines(timelines, layout))
-    print_result(lines, {"run": timelines[0].run, "sample": sample, "timelines": timelines}, as_json=as_json)
+        lines, document = _report_file(timelines, output)
+    print_result((printable(line, LONGEST_LINE) for line in lines), document, as_json=as_json)
+
+
+def _check_options(where: str | None, against: str | None, output: Path | None) -> None:
+    if where is not None and against is not None:
+        raise SpecError("--where searches one run and --against compares two: write one of them")
+    if against is not None and output is not None:
+        raise SpecError("--against compares two runs and -o writes the timelines of one: write one of them, or --json")
+
+
+@dataclass(frozen=True, slots=True)
+class _Replies:
+    """The replies that are meant: those to one sample, in one arm, or all."""
+
+    sample: str
+    """Empty for those of all samples."""
+    arm: str | None
+
+    def includes(self, reply: OfReply) -> bool:
+        return self.sample in ("", reply.sample) and self.arm in (None, reply.arm)
+
+
+def _find_timelines(store: RunStore, run: str, where: str, of: _Replies) -> list[Timeline]:
+    _check_recorded(store, run)
+    decisions = find_decisions(store, run, where)
+    return found_timelines(run, [each for each in decisions if of.includes(each.chain)])
+
+
+def _print_differences(
+    store: RunStore, run: str, against: str, of: _Replies, layout: TextLayout, *, as_json: bool
+) -> None:
+    for name in (run, against):
+        _check_recorded(store, name)
+    differences = [each for each in compare_runs(store, run, against) if of.includes(each)]
+    lines = difference_lines(differences, run, against, layout)
+    document = {"run": run, "against": against, "replies": differences}
+    print_result((printable(line, LONGEST_LINE) for line in lines), document, as_json=as_json)
+
+
+def _check_recorded(store: RunStore, run: str) -> None:
+    """Raise SpecError for a run whose decisions are not known: none of them is found, and that says nothing."""
+    why = unknown_calls(store, run)
+    if why:
+        raise SpecError(why)
+
+
+def _named_sample(store: RunStore, run: str, sample: str) -> str:
+    if sample:
+        return sample
+    samples = [name for _, plan, _ in store.all_experiments(run) for name in all_sample_ids(store, plan.dataset_sha256)]
+    example = f", such as `crucible trace {run} {shlex.quote(printable(samples[0], AN_ID))}`" if samples else ""
+    raise SpecError(f"no sample is named: name one of the {len(samples):,} of run {run}{example}")
+
+
+def _report_file(timelines: Sequence[Timeline], output: Path) -> tuple[Sequence[str], Mapping[str, Any]]:
+    steps = sum(len(timeline.steps) for timeline in timelines)
+    counts = f"{quantity(steps, 'step')} of {quantity(len(timelines), 'timeline')}"
+    return [f"{counts} written to {output}"], {"file": str(output), "timelines": len(timelines), "steps": steps}

@@ -47,22 +47,28 @@ def trace_lines(timelines: Sequence[Timeline], layout: TextLayout) -> Iterator[s
 def _step_lines(timeline: Timeline, layout: TextLayout) -> Iterator[str]:
     start = find_start(timeline.steps)
     call: int | None = None
-    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline), strict=True), start=1):
-        yield f"{number:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {_title(step, call)}"
+    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline.steps), strict=True), start=1):
+        yield f"{number:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {_title(step, call, layout)}"
         call = step.call
         for name, value in texts:
-            yield from _text_lines(name, value, layout)
+            yield from text_lines(name, value, layout)
 
 
-def _title(step: Step, call: int | None) -> str:
+def _title(step: Step, call: int | None, layout: TextLayout) -> str:
     """Return a step's title; of one within a call with the call, where the line above belongs to another."""
-    title = printable_cell(step_text(step))
+    title = title_text(step, layout)
     if step.call is None or step.kind in CALLS:
         return title
     return f"  {title}" + ("" if step.call == call else f" (call {step.call})")
 
 
-def _text_lines(name: str, value: Any, layout: TextLayout) -> Iterator[str]:
+def title_text(step: Step, layout: TextLayout) -> str:
+    """Return the title of a step on one line."""
+    text = printable_cell(step_text(step))
+    return text if layout.is_whole else _cut(text, max(_SHORTEST, layout.width - len(_INDENT)))
+
+
+def text_lines(name: str, value: Any, layout: TextLayout) -> Iterator[str]:
     """Yield a text behind its name: whole, or one line of it with its length."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     head = f"{_INDENT}{printable_cell(name):<{_NAME}} "

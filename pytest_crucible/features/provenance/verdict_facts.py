@@ -90,7 +90,7 @@ class SampleWeight:
     """Its share of the estimate: 1 / n."""
     n: int
     value: float | None
-    """Its difference between the arms, positive where the candidate is better; of a target its value. None if it has no such part."""
+    """Its difference between the arms, positive where the candidate is better; of a target its value. None if that is not known."""
     state_without: State
     """The state of the verdict, had the sample not been in the dataset."""
     proven_without: bool

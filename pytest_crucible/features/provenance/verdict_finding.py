@@ -7,7 +7,6 @@ import re
 from pytest_crucible.gate.explain import comparison_reason, suggestion_text
 from pytest_crucible.records import Comparison, Verdict
 
-
 _PLANS = re.compile(r"; n=[\d,]+ can detect [^;]*(; about n=[^;]*)?$|; about n=[^;]*$|; proof needs about n=[^;]*$")
 """The end of a reason that is about a next run."""
 

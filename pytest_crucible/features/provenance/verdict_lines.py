@@ -56,7 +56,8 @@ def _turned_text(flip: Flip, facts: VerdictFacts) -> str:
     """Return `v2 were right on 6 more`, of scores `6 answers of v2 had the best score`."""
     arm, count = printable(flip.arm, AN_ID), f"{flip.answers:,}"
     measure, metric = facts.measure, facts.metric
-    assert measure is not None and metric is not None, "a fragility is of a measure"
+    assert measure is not None, "a fragility is of a measure"
+    assert metric is not None, "a fragility is of a metric"
     if measure.inner_relation is not None:
         verb = "fulfilled" if flip.is_better == row_of(measure).higher_is_better(measure, metric) else "did not fulfil"
         condition = f"{measure.metric} {measure.inner_relation} {measure.inner_value:g}"
@@ -82,7 +83,6 @@ def _lost_text(lost: LostFlip | None, total: int) -> str:
     at_most = "" if lost.is_exact else "at most "
     word = "well" if lost.is_better else "badly"
     proven = ", proven" if lost.proven else ", not proven"
-    return (
-        f"{at_most}{lost.samples:,} of the {quantity(lost.of, 'lost sample')}: if {'it' if lost.samples == 1 else 'they'} turned out {word} "
-        f"for the candidate, it would be {lost.state}{proven}"
-    )
+    they = "it" if lost.samples == 1 else "they"
+    head = f"{at_most}{lost.samples:,} of the {quantity(lost.of, 'lost sample')}"
+    return f"{head}: if {they} turned out {word} for the candidate, it would be {lost.state}{proven}"

@@ -10,7 +10,15 @@ from typing import Any
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
 from pytest_crucible.features.provenance.run_root import run_root
 from pytest_crucible.features.provenance.run_rows import ARMS, rows_of_run, run_owners, sealed_tables
-from pytest_crucible.features.provenance.sealed_rows import BrokenSeal, Edit, EditedRow, Key, SealedRows, load_seals
+from pytest_crucible.features.provenance.sealed_rows import (
+    BrokenSeal,
+    Edit,
+    EditedRow,
+    SealedRows,
+    TableRows,
+    load_seals,
+)
+from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.runs import RunStore
@@ -41,27 +49,28 @@ class Verification:
 
 def verify_run(store: RunStore, run: str) -> Verification | None:
     """Return what verifying a run found; None for a run that was stored without seals. Raises StoreError."""
-    with store.connect() as connection:
+    # Another process may be writing.
+    with store.connect() as connection, connection.snapshot():
         reader = _Reader(connection, run)
         sealed = load_seals(connection, reader.owners)
-        if not _begins_sealed(sealed, run):
-            return None
-        edits = [*reader.edits(sealed), *sealed.edits, *reader.edited_bodies()]
         of_run = [stored for owner, _, stored in sealed.chains if owner.kind == schema.runs.name]
+        if not _begins_sealed(sealed):
+            return None
         return Verification(
             run=run,
+            edits=[*reader.edits(sealed), *reader.edited_bodies()],
             rows=reader.rows,
             commits=sum(map(len, of_run)),
             processes=len(of_run),
-            edits=edits,
             broken=list(sealed.broken_seals()),
             root=run_root(connection, run),
         )
 
 
-def _begins_sealed(sealed: SealedRows, run: str) -> bool:
-    """Return whether the run was entered by a process that sealed it, or has a seal at all."""
-    return (run,) in sealed.rows.get(schema.runs.name, {})
+def _begins_sealed(sealed: SealedRows) -> bool:
+    """Return whether the run was entered by a process that seals: one of an earlier format may have been resumed since."""
+    first = [stored[0].number for owner, _, stored in sealed.chains if owner.kind == schema.runs.name and stored]
+    return schema.runs.name in sealed.parts or any(number > 1 for number in first)
 
 
 class _Reader:
@@ -74,22 +83,24 @@ class _Reader:
         """How many rows were compared."""
 
     def edits(self, sealed: SealedRows) -> Iterator[EditedRow]:
-        """Yield the rows that are not as they were written, table by table."""
-        for table in sealed_tables(self._connection):
-            yield from sorted(self._edits_of(table, sealed), key=_in_order)
+        """Yield the rows that are not as they were written, table by table. Raises StoreError for a table of another version."""
+        tables = sealed_tables(self._connection)
+        if unknown := sealed.parts.keys() - {table.name for table in tables}:
+            raise StoreError(
+                f"run {self._run} has rows in the table {min(unknown)!r}, which this version does not know: "
+                "verify it with the version that stored it"
+            )
+        for table in tables:
+            yield from sorted(self._edits_of(table, TableRows(sealed, table.name)), key=_in_order)
 
-    def _edits_of(self, table: Table, sealed: SealedRows) -> Iterator[EditedRow]:
-        stored: set[Key] = set()
+    def _edits_of(self, table: Table, expected: TableRows) -> Sequence[EditedRow]:
         for rows in rows_of_run(self._connection, table, self.owners, _PART):
             self.rows += len(rows)
             columns = dict(zip(table.names, zip(*rows, strict=True), strict=True))
-            keys = list(zip(*(columns[name] for name in table.key), strict=True))
-            stored.update(keys)
-            for key, hash in zip(keys, row_hashes(table, columns, len(rows)), strict=True):
-                if (edit := sealed.match_row(table.name, key, hash)) is not None:
-                    yield EditedRow(table.name, key, edit)
-        for key in sealed.missing_rows(table.name, stored):
-            yield EditedRow(table.name, key, "removed")
+            keys = zip(*(columns[name] for name in table.key), strict=True)
+            expected.match(keys, row_hashes(table, columns, len(rows)))
+        expected.add_missing()
+        return expected.edits
 
     def edited_bodies(self) -> Iterator[EditedRow]:
         """Yield the rows whose long text, reasoning or messages are not those that their key is the hash of."""

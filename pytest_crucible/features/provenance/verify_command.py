@@ -85,8 +85,8 @@ def _problems(store: RunStore, result: Verification, root: str) -> Iterator[str]
         yield f"{quantity(len(result.edits) - 1, 'more row')} not as written"
     if not result.root.startswith(root):
         yield (
-            f"its root is {result.root}, not {root}: the run or that report was changed, or the run was resumed "
-            "after that report"
+            f"its root is {result.root}, not {root}: the run was changed after that report, or the report itself, "
+            "or it is one of another run"
         )
 
 

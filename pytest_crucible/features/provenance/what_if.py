@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -186,7 +187,8 @@ def _weigh_plain_mean(
 
     observed = worst = best = read(pairs, OBSERVED)
     if (np.any([lost_samples(metrics) for metrics in arms], axis=0) & applicable).any():
-        low, high = ("low", "high") if is_higher else ("high", "low")
+        low: End = "low" if is_higher else "high"
+        high: End = "high" if is_higher else "low"
         worst, best = read(applicable, (low, high)), read(applicable, (high, low))
     return Evidence(observed=observed, worst=worst, best=best, method="")
 
@@ -196,7 +198,8 @@ def put_answers(scores: Scores, answers: Sequence[Answer]) -> Scores:
     rows = np.array([answer.position for answer in answers])
     values = np.array([answer.score for answer in answers])
     if scores.units is None:
-        return replace(scores, **{name: _put(getattr(scores, name), rows, values) for name in _ENDS})
+        values_of = {name: _put(getattr(scores, name), rows, values) for name in _ENDS}
+        return replace(scores, **_as_fields(values_of))
     size = len(scores.values)
     columns = np.array([answer.unit for answer in answers])
     cells = {name: getattr(scores.units, name).reshape(size, -1).copy() for name in _ENDS}
@@ -206,10 +209,14 @@ def put_answers(scores: Scores, answers: Sequence[Answer]) -> Scores:
     means = {name: _put(getattr(scores, name), changed, np.nanmean(cells[name][changed], axis=1)) for name in _ENDS}
     shape = scores.units.values.shape
     units = Units(**{name: cells[name].reshape(shape) for name in _ENDS}, lost=scores.units.lost)
-    return replace(scores, units=units, **means)
+    return replace(scores, units=units, **_as_fields(means))
 
 
 _ENDS = ("values", "low", "high")
+
+
+def _as_fields(columns: dict[str, Floats]) -> dict[str, Any]:
+    return dict(columns)
 
 
 def _put(values: Floats, places: np.typing.NDArray[np.int64], new: Floats) -> Floats:

@@ -23,6 +23,7 @@ import pytest
 from _pytest.outcomes import OutcomeException
 from _pytest.skipping import evaluate_skip_marks, evaluate_xfail_marks
 
+from pytest_crucible import builtin
 from pytest_crucible.adapters.config import describe_table
 from pytest_crucible.features import register_features
 from pytest_crucible.features.registry.suite_record import Demands, SuiteRecord
@@ -308,6 +309,7 @@ class SuiteCollector:
     def _read(self, session: pytest.Session) -> SuiteRecord:
         config = session.config
         # No session is opened, and features have demands of their own.
+        config.pluginmanager.register(builtin, "crucible-builtin")
         register_features(config.pluginmanager)
         settings = read_settings(config)
         data = SessionDatasets(config, settings.seed)

@@ -19,6 +19,7 @@ from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from pytest_crucible.local_model.losses import AdamParams
@@ -49,6 +50,8 @@ class TrainingLog:
     settings: dict[str, set[Any]] = field(default_factory=dict)
     passes: list[list[tuple[str, float]]] = field(default_factory=list)
     """Digest and loss of each batch, for each step."""
+    policy: list[tuple[int, float] | None] = field(default_factory=list)
+    """How many rows with an advantage each step has read, and their mean advantage; None for a step without such rows."""
     finite: bool = True
     """False after a loss, a gradient or a weight that was not finite."""
 
@@ -73,16 +76,19 @@ class OpenStep:
     tokens: int = 0
     passes: list[tuple[str, float]] = field(default_factory=list)
     """The digest of each batch, and its loss."""
+    advantages: list[float] = field(default_factory=list)
+    """Of each row that has one."""
 
     def begin(self) -> None:
         """Start the clock, unless an earlier batch of the step has."""
         self.began = self.began or time.perf_counter()
 
-    def add(self, digest: str, loss: float, counted: float, tokens: int) -> None:
+    def add(self, digest: str, loss: float, counted: float, tokens: int, advantages: Iterable[float] = ()) -> None:
         self.passes.append((digest, loss))
         self.loss += loss
         self.counted += counted
         self.tokens += tokens
+        self.advantages += advantages
 
     def write(self, log: TrainingLog, norm: float | None, params: AdamParams) -> None:
         """Append the step to the log, with the norm of its gradients if that is known."""
@@ -91,6 +97,7 @@ class OpenStep:
         log.gradient_norms.append(None if norm is None or math.isnan(norm) else float(norm))
         log.tokens.append(self.tokens)
         log.passes.append(self.passes)
+        log.policy.append((len(self.advantages), fmean(self.advantages)) if self.advantages else None)
         now = time.perf_counter()
         log.seconds.append(now - (self.began or now))
         settings = asdict(params)

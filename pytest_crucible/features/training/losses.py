@@ -294,3 +294,9 @@ def datums_of(data: Sequence[Any]) -> list[Datum]:
 def count_weights(data: Sequence[Datum]) -> float:
     """Return the number of tokens that count in the loss; of rows, where a loss weighs them by advantages."""
     return sum(float(datum.inputs["weights"].sum()) if "weights" in datum.inputs else 1.0 for datum in data)
+
+
+def row_advantages(data: Sequence[Datum]) -> list[float]:
+    """Return the advantage of each row that has one: the mean over its tokens, without those of the prompt, which have 0."""
+    inputs = (datum.inputs["advantages"] for datum in data if "advantages" in datum.inputs)
+    return [float(values[values != 0].mean()) if values.any() else 0.0 for values in inputs]

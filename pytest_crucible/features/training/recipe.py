@@ -246,6 +246,8 @@ def emit_step(log: TrainingLog, emit: Emit, adapter: str) -> None:
         "tokens": log.tokens[-1],
         "tokens_per_s": log.tokens[-1] / seconds if seconds > 0 else None,
     }
+    if log.policy and log.policy[-1] is not None:
+        facts["samples"], facts["advantage"] = log.policy[-1]
     emit(Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts))
 
 

@@ -67,6 +67,8 @@ class Replay:
         self._passes = []
         for name in ("losses", "gradient_norms", "learning_rates", "tokens", "seconds", "passes"):
             getattr(log, name).append(getattr(old, name)[step])
+        # A state of an earlier version has none.
+        log.policy.append(old.policy[step] if old.policy else None)
         return old.gradient_norms[step]
 
     def skip_step(self, log: TrainingLog) -> None:

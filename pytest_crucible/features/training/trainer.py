@@ -36,6 +36,7 @@ from pytest_crucible.features.training.losses import (
     pass_regularized,
     preferences_of,
     reply_logprobs,
+    row_advantages,
     sides,
     with_reference,
 )
@@ -228,7 +229,8 @@ class RecipeTrainer(Resumable):
             self._remember()
             self._save_state_if_due(digest)
             tokens = sum(len(datum.tokens) for datum in rows)
-            self._open_step.add(digest, float(output.loss), len(pairs) or count_weights(rows), tokens)
+            counted = len(pairs) or count_weights(rows)
+            self._open_step.add(digest, float(output.loss), counted, tokens, row_advantages(rows))
             for name, value in {"loss": batch.loss, "rows": len(batch.data), **batch.config}.items():
                 self.log.note(name, value)
             for regularizer in regularizers:

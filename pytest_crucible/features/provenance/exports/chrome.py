@@ -21,13 +21,13 @@ def chrome_document(timelines: Sequence[Timeline]) -> Json:
 
     Steps without a duration, such as decisions and scores, are instants of the first thread. Times count from the first step.
     """
-    starts = [min(_start(step, at) for step, at in _timed(timeline)) for timeline in timelines if timeline.steps]
+    starts = [min(_start(step, at) for step, at in _pair_times(timeline)) for timeline in timelines if timeline.steps]
     zero = min(starts, default=0.0)
     events = [event for number, each in enumerate(timelines, 1) for event in _timeline_events(each, number, zero)]
     return {"displayTimeUnit": "ms", "traceEvents": events}
 
 
-def _timed(timeline: Timeline) -> list[tuple[Step, float]]:
+def _pair_times(timeline: Timeline) -> list[tuple[Step, float]]:
     return list(zip(timeline.steps, step_times(timeline.steps), strict=True))
 
 
@@ -40,7 +40,7 @@ def _timeline_events(timeline: Timeline, process: int, zero: float) -> Iterator[
     yield _name("thread_name", process, _FIRST_LANE, "steps")
     lanes: list[float] = []
     # Slices of one thread must not overlap: each goes to the first lane that is free when it begins.
-    for step, at in sorted(_timed(timeline), key=lambda pair: _start(*pair)):
+    for step, at in sorted(_pair_times(timeline), key=lambda pair: _start(*pair)):
         begin = _start(step, at)
         event = {"name": step_text(step), "cat": step.kind, "pid": process, "ts": _microseconds(begin - zero)}
         facts = {"args": {"call": step.call, "request": step.request, "is_claim": step.is_claim, **step.facts}}

@@ -48,14 +48,14 @@ def _document(reference: str) -> Render:
 
 
 def _json_lines(to_table: Callable[[Any], ExportTable]) -> Render:
-    return lambda content, style: printable_json(_written(write_jsonl, to_table(content)))
+    return lambda content, style: printable_json(_render_table(write_jsonl, to_table(content)))
 
 
 def _comma_separated(to_table: Callable[[Any], ExportTable]) -> Render:
-    return lambda content, style: _written(write_csv, printable_table(to_table(content)))
+    return lambda content, style: _render_table(write_csv, printable_table(to_table(content)))
 
 
-def _written(write: Callable[[ExportTable, Any], int], table: ExportTable) -> str:
+def _render_table(write: Callable[[ExportTable, Any], int], table: ExportTable) -> str:
     file = BytesIO()
     write(table, file)
     return file.getvalue().decode()

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_crucible.features.provenance.graph import Graph, Node, Relation
-from pytest_crucible.stats.number_format import quantity
 
 
 def fold_alike(graph: Graph, few: int) -> Graph:
@@ -47,13 +46,20 @@ def _refine(graph: Graph, alike: Mapping[str, str]) -> dict[str, str]:
     return {key: first.setdefault((name, frozenset(around[key])), key) for key, name in alike.items()}
 
 
+def node_text(node: Node) -> str:
+    """Return what a picture says of a node: an entity with its type, unless its label begins with it.
+
+    >>> node_text(Node(key="dataset:9f3c", kind="entity", type="dataset", label="sums.jsonl"))
+    'dataset: sums.jsonl'
+    """
+    return node.label if node.kind == "activity" or node.label.startswith(node.type) else f"{node.type}: {node.label}"
+
+
 def _join(key: str, alike: Sequence[Node]) -> Node:
     first = alike[0]
     if len(alike) == 1:
         return first
-    return replace(
-        first, key=key, label=f"{first.label} and {quantity(len(alike) - 1, 'more ' + first.type)}", facts={}
-    )
+    return replace(first, key=key, label=f"{first.label} and {len(alike) - 1:,} more of its kind", facts={})
 
 
 def in_layers(graph: Graph) -> Iterator[list[Node]]:

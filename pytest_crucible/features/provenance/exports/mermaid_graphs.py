@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
-from pytest_crucible.features.provenance.exports.folding import fold_alike, in_layers
+from pytest_crucible.features.provenance.exports.folding import fold_alike, in_layers, node_text
 from pytest_crucible.features.provenance.exports.mermaid import (
     MOST_ARROWS,
     MOST_CHARACTERS,
@@ -27,18 +27,18 @@ def draw_graph(graph: Graph, style: str) -> str:
 
     The style `graph` shows each node as long as Mermaid can.
     """
-    texts = (STYLES[style](drawn) for drawn in folded(graph, math.inf if style == "graph" else MOST_NODES))
+    texts = (STYLES[style](drawn) for drawn in fold_until_readable(graph, math.inf if style == "graph" else MOST_NODES))
     return next((text for text in texts if len(text) <= MOST_CHARACTERS), "") or STYLES[style](fold_alike(graph, 0))
 
 
-def folded(graph: Graph, most: float) -> Iterator[Graph]:
+def fold_until_readable(graph: Graph, most: float) -> Iterator[Graph]:
     """Yield a graph, and then with ever more nodes as one, where it has at most so many nodes and Mermaid draws its relations."""
     drawn = (graph, *(fold_alike(graph, few) for few in (FEW, 1, 0)))
     return (each for each in drawn if len(each.nodes) <= most and len(each.relations) <= MOST_ARROWS)
 
 
 def _boxes_and_arrows(graph: Graph, direction: str, word: str) -> str:
-    boxes = [Box(key=key, text=node.label, shape=node.kind) for key, node in graph.nodes.items()]
+    boxes = [Box(key=key, text=node_text(node), shape=node.kind) for key, node in graph.nodes.items()]
     arrows = (Arrow(each.source, each.target, each.kind) for each in graph.relations)
     return render_flowchart([("", boxes)], arrows, direction=direction, word=word)
 
@@ -52,7 +52,7 @@ def _sequence(graph: Graph) -> str:
     place = {key: number for number, key in enumerate(order, start=1)}
     relations = sorted(graph.relations, key=lambda each: (place[each.source], place[each.target]))
     # Two nodes may have one label, and two actors may not: their numbers tell them apart.
-    names = {key: f"{number}. {graph.nodes[key].label}" for key, number in place.items()}
+    names = {key: f"{number}. {node_text(graph.nodes[key])}" for key, number in place.items()}
     messages = [Arrow(names[each.target], names[each.source], _FORWARD[each.kind]) for each in relations]
     return render_sequence(list(names.values()), messages)
 

@@ -66,16 +66,16 @@ class _Place:
 
 def _run_spans(run: str, timelines: Sequence[Timeline]) -> Iterator[Json]:
     root = _Place((run,))
-    yield _around(root, None, "crucible run", {"crucible.run": run}, timelines)
+    yield _outer_span(root, None, "crucible run", {"crucible.run": run}, timelines)
     for experiment, some in groupby(timelines, lambda each: each.experiment):
         place, own = root.within(experiment), list(some)
         attributes = {"crucible.run": run, "crucible.experiment": experiment}
-        yield _around(place, root, f"experiment {experiment}", attributes, own)
+        yield _outer_span(place, root, f"experiment {experiment}", attributes, own)
         for timeline in own:
             yield from _sample_spans(timeline, place)
 
 
-def _around(
+def _outer_span(
     place: _Place, parent: _Place | None, name: str, attributes: Mapping[str, Any], timelines: Sequence[Timeline]
 ) -> Json:
     """Return a span that lasts from the first to the last of the exported steps, for more is not known of it."""
@@ -146,7 +146,7 @@ def _event(timeline: Timeline, step: Step | None = None) -> Event:
     """Return the event that a session emitted for the sample, or for a request of it."""
     # Judges and their like are no adapters of the plan: their name is all that is stored.
     is_helper = step is not None and step.member.startswith(HELPERS)
-    asked = {} if is_helper else {"adapter": timeline.adapter, "parameters": timeline.parameters}
+    settings = {} if is_helper else {"adapter": timeline.adapter, "parameters": timeline.parameters}
     own = {} if step is None else {_EVENT_FACTS.get(name, name): value for name, value in step.facts.items()}
     return Event(
         name="sample.start" if step is None else "request.stop",
@@ -155,7 +155,7 @@ def _event(timeline: Timeline, step: Step | None = None) -> Event:
         arm=step.member if step is not None and is_helper else timeline.arm,
         sample=timeline.sample,
         repeat=timeline.repeat,
-        facts={**asked, **own},
+        facts={**settings, **own},
     )
 
 
@@ -196,8 +196,8 @@ def _content(timeline: Timeline, step: Step) -> Json:
         content["gen_ai.output.messages"] = json.dumps([answer])
     if step.facts.get("error"):
         content["error.type"] = str(step.facts["error"])
-    own = {**timeline.parameters, **(step.facts.get("parameters") or {})}
-    event = _event(timeline, Step(kind="call", title="", member=step.member, facts={"parameters": own}))
+    own = {"parameters": step.facts.get("parameters")}
+    event = _event(timeline, Step(kind="call", title="", member=step.member, facts=own))
     return {**request_attributes(event), **content}
 
 

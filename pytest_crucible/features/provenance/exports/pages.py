@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, folded
+from pytest_crucible.features.provenance.exports.folding import node_text
+from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
 from pytest_crucible.features.provenance.exports.picture import STYLE, draw_picture
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
@@ -17,14 +18,14 @@ from pytest_crucible.features.provenance.timeline_text import find_start, headin
 from pytest_crucible.records import Row, Table, View
 from pytest_crucible.report.html import A_TEXT, MARKS, render_page, text_of
 from pytest_crucible.report.markdown import markdown_table, plain, quoted_text
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import AN_ID, printable, printable_cell
 from pytest_crucible.stats.number_format import quantity
 
 _HERE = Path(__file__).parent
 # Nodes and relations in a page; a larger table is not read, and other formats have all.
 MOST_ROWS = 2_000
 # Texts that a reader looks for first; the others open at a click.
-_OPENED = ("user", "prompt", "reply", "no reply", "scored")
+_OPENED = ("over", "because", "user", "prompt", "reply", "no reply", "scored")
 _STEPS = """
 .steps { list-style-position: outside; padding-left: 2.5rem; } .steps li { border-bottom: 1px solid var(--line); padding: .2rem 0; }
 .steps li::marker, .time { color: var(--soft); font-size: .85rem; } .steps p { margin: .2rem 0; }
@@ -68,7 +69,7 @@ def _title(timelines: Sequence[Timeline]) -> str:
 
 
 def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
-    start, texts = find_start(timeline.steps), step_texts(timeline)
+    start, texts = find_start(timeline.steps), step_texts(timeline.steps)
     steps = tuple(
         StepOnPage(
             kind=step.kind,
@@ -92,7 +93,7 @@ def _markdown_lines(timeline: Timeline) -> Iterator[str]:
     yield from (f"## {plain(heading(timeline))}", "")
     if timeline.unknown:
         yield from (plain(timeline.unknown), "")
-    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline), strict=True), start=1):
+    for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline.steps), strict=True), start=1):
         marker = f"{number}. "
         yield marker + plain(f"{time_text(step, start)} {step_text(step)}")
         # What belongs to an item of a list is indented as far as its text.
@@ -112,7 +113,7 @@ def _quote(text: NamedText) -> Iterator[str]:
 
 def graph_html(graph: Graph) -> str:
     """Return a page with a picture of the graph, and tables of its nodes and relations."""
-    picture = draw_picture(next(folded(graph, MOST_NODES), graph))
+    picture = draw_picture(next(fold_until_readable(graph, MOST_NODES), graph))
     return render_page(
         _HERE / "graph.html.j2", more_style=STYLE, view=_graph_view(graph), picture=picture, marks=MARKS, many=False
     )
@@ -129,13 +130,20 @@ def graph_markdown(graph: Graph) -> str:
 
 def _graph_view(graph: Graph) -> View:
     nodes = [Row(cells=(node.label, node.type, _facts(node.facts))) for node in graph.nodes.values()]
-    labels = {key: node.label for key, node in graph.nodes.items()}
+    labels = {key: node_text(node) for key, node in graph.nodes.items()}
     relations = [Row(cells=(labels[each.source], each.kind, labels[each.target])) for each in graph.relations]
     tables = (
         _table("Entities and activities", ("name", "type", "facts"), nodes),
         _table("Relations", ("from", "relation", "to"), relations),
     )
-    return View(title="Provenance", tables=tables)
+    return View(title=_graph_title(graph), tables=tables)
+
+
+def _graph_title(graph: Graph) -> str:
+    verdicts = [node.label for node in graph.nodes.values() if node.type == "verdict"]
+    if not verdicts:
+        return "Provenance"
+    return f"Provenance of {printable_cell(verdicts[0]) if len(verdicts) == 1 else quantity(len(verdicts), 'verdict')}"
 
 
 def _table(title: str, heads: tuple[str, ...], rows: Sequence[Row]) -> Table:
@@ -149,6 +157,10 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def _fact(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "; ".join(f"{name} = {_fact(inner)}" for name, inner in value.items()) or "none"
     if isinstance(value, list | tuple):
-        return " ".join(map(str, value))
+        return " ".join(map(_fact, value)) or "none"
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return "unknown" if value is None else str(value)

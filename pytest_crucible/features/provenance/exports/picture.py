@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from xml.etree import ElementTree
 
-from pytest_crucible.features.provenance.exports.folding import in_layers
+from pytest_crucible.features.provenance.exports.folding import in_layers, node_text
 from pytest_crucible.features.provenance.graph import Graph, Node
 from pytest_crucible.report.pictures import element, svg_text
 from pytest_crucible.report.printable import printable_cell
@@ -16,7 +16,8 @@ _WIDTH, _HEIGHT, _GAP, _BETWEEN, _LINE = 190, 48, 24, 56, 15
 # Characters of a line in a box, and lines.
 _CHARACTERS, _LINES = 28, 2
 STYLE = """
-.provenance rect { fill: var(--raised); stroke: var(--soft); } .provenance .activity rect { stroke-dasharray: 4 3; fill: var(--paper); }
+.provenance rect { fill: var(--raised); stroke: var(--soft); }
+.provenance .activity rect { stroke-dasharray: 4 3; fill: var(--paper); }
 .provenance text { fill: var(--ink); font-size: 12px; } .provenance path { fill: none; stroke: var(--soft); }
 .provenance marker path { fill: var(--soft); }
 """
@@ -57,7 +58,7 @@ def _arrows(graph: Graph, places: Mapping[str, tuple[float, float]]) -> Iterator
 
 
 def _box(node: Node, x: float, y: float) -> ElementTree.Element:
-    lines = textwrap.wrap(printable_cell(node.label), _CHARACTERS, max_lines=_LINES, placeholder="…")
+    lines = textwrap.wrap(printable_cell(node_text(node)), _CHARACTERS, max_lines=_LINES, placeholder="…")
     texts = [
         element("text", line, x=x + 10, y=y + _HEIGHT / 2 + 4 + (place - (len(lines) - 1) / 2) * _LINE)
         for place, line in enumerate(lines)

@@ -21,7 +21,7 @@ _STEPS: dict[str, ColumnKind] = {
     "step": "integer",
     "kind": "text",
     "title": "text",
-    **dict.fromkeys(("at", "since_start_s", "seconds"), "number"),
+    **dict.fromkeys(("at", "since_first_s", "seconds"), "number"),
     **dict.fromkeys(("call", "request"), "integer"),
     "member": "text",
     "is_claim": "flag",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from itertools import pairwise
 
 from hostile_texts import HOSTILE
 from timeline_builders import START, a_call, a_decision, a_long_story, a_timeline
@@ -56,7 +57,7 @@ def test_requests_at_one_time_have_threads_of_their_own(tmp_path):
             threads[event["pid"], event["tid"]].append((event["ts"], event["ts"] + event["dur"]))
     assert sorted(map(len, threads.values())) == [1, 2, 2]
     for slices in threads.values():
-        assert all(end <= begin for (_, end), (begin, _) in zip(slices, slices[1:], strict=False))
+        assert all(end <= begin for (_, end), (begin, _) in pairwise(slices))
 
 
 def test_nothing_and_hostile_texts_are_written(tmp_path):

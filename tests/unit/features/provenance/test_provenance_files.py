@@ -86,7 +86,7 @@ def test_the_rows_of_a_timeline(tmp_path):
         "kind": "request",
         "title": "request: 429 after 0.5 s",
         "at": START + 0.75,
-        "since_start_s": 0.75,
+        "since_first_s": 0.75,
         "seconds": 0.5,
         "call": 1,
         "request": 1,

@@ -19,8 +19,8 @@ def test_replies_to_samples_are_one_node_and_those_of_another_arm_another():
     assert [node.label for node in folded.nodes.values()] == [
         "adapter:v1",
         "adapter:v2",
-        "reply:0 and 9 more replies",
-        "reply:1 and 9 more replies",
+        "reply:0 and 9 more of its kind",
+        "reply:1 and 9 more of its kind",
     ]
     assert [(each.source, each.target) for each in folded.relations] == [
         ("reply:0", "adapter:v1"),

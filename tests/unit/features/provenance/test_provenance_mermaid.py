@@ -20,7 +20,9 @@ from pytest_crucible.report.printable import printable_cell
 STYLES = ("flowchart", "sequence", "timeline", "graph")
 TEXT = r"(?:[\w .,/=…-]|#\d+;)+"
 BOX = rf'\("{TEXT}"\)|\["{TEXT}"\]|\[\["{TEXT}"\]\]'
-FLOWCHART = rf'  subgraph g\d+\["{TEXT}"\]|  end|  n\d+(?:{BOX})(?::::\w+)?|  n\d+ -->(?:\|"{TEXT}"\|)? n\d+|  classDef \w+ [\w:-]+(?: \d)?'  # fmt: skip
+NODE = rf"n\d+(?:{BOX})(?::::\w+)?"
+ARROW = rf'n\d+ -->(?:\|"{TEXT}"\|)? n\d+'
+FLOWCHART = rf'  subgraph g\d+\["{TEXT}"\]|  end|  {NODE}|  {ARROW}|  classDef \w+ [\w:-]+(?: \d)?'
 GRAMMAR = {
     "flowchart": rf"flowchart TD|{FLOWCHART}",
     "graph": rf"graph LR|{FLOWCHART}",
@@ -133,10 +135,10 @@ def test_a_graph_that_mermaid_would_not_draw_has_one_box_for_alike_nodes():
     for style in STYLES:
         text = draw_graph(a_graph(samples=2_000), style)
         check_grammar(text, style)
-        assert "reply to q0 and 1,999 more replies" in text
+        assert "reply to q0 and 1,999 more of its kind" in text
 
     assert "reply to q99" in draw_graph(a_graph(samples=200), "graph")
-    assert "reply to q0 and 199 more replies" in draw_graph(a_graph(samples=200), "flowchart")
+    assert "reply to q0 and 199 more of its kind" in draw_graph(a_graph(samples=200), "flowchart")
 
 
 def test_a_sequence_of_a_graph_runs_from_files_to_verdicts():
@@ -148,4 +150,4 @@ def test_a_sequence_of_a_graph_runs_from_files_to_verdicts():
         "a3->>a4: generated",
         "a4->>a5: led to",
     ]
-    assert lines[1] == "  participant a1 as 1#46; train.jsonl"
+    assert lines[1] == "  participant a1 as 1#46; file#58; train.jsonl"

@@ -14,11 +14,12 @@ from pytest_crucible.features.provenance.timeline import Step
 
 STYLES = ("flowchart", "sequence", "timeline", "graph")
 SYNTAX = (
-    "end", "title x", "section y", "participant z", "subgraph", "style n1", "click n1 call alert()", "Note over a1", "1. list", "1) list",
-    "- list", "+ list", "# head", "> quote", "__bold__", "`code`", '"`code`"', "%%{init: {}}%%", "%% remark", "a : b", "a; b", 'a"b', "a|b",
-    "o--o", "{{x}}", "[[x]]", "((x))", "@{ shape: x }", "---", "$$x^2$$", "#lt;", "&lt;", "ﬂ°lt¶ß", "\\n", "javascript:alert(1)", "日本語 é 😀",
-    "<img src=x onerror='hurt = 1'>", "<script>hurt = 1</script>", "<a href='javascript:hurt=1'>x</a>", "", " ",
-)  # fmt: skip
+    *("end", "title x", "section y", "participant z", "subgraph", "style n1", "click n1 call alert()", "Note over a1"),
+    *("1. list", "1) list", "- list", "+ list", "# head", "> quote", "__bold__", "`code`", '"`code`"'),
+    *("%%{init: {}}%%", "%% remark", "a : b", "a; b", 'a"b', "a|b", "o--o", "{{x}}", "[[x]]", "((x))", "@{ shape: x }"),
+    *("---", "$$x^2$$", "#lt;", "&lt;", "ﬂ°lt¶ß", "\\n", "javascript:alert(1)", "日本語 é 😀", "", " "),
+    *("<img src=x onerror='hurt = 1'>", "<script>hurt = 1</script>", "<a href='javascript:hurt=1'>x</a>"),
+)
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +28,7 @@ def draw():
         yield function
 
 
-def squeezed(texts: list[str]) -> str:
+def without_blanks(texts: list[str]) -> str:
     """All texts without blanks: Mermaid breaks lines."""
     return "".join("".join(texts).split())
 
@@ -38,14 +39,14 @@ def test_mermaid_shows_what_it_would_take_for_syntax(draw, style):
     graph = Graph(nodes={f"file:{k}": a_node(f"file:{k}", text or "-") for k, text in enumerate(SYNTAX)}, relations=())
     calls = [a_call(text, call=k, prompt=text or "-") for k, text in enumerate(SYNTAX, 1)]
 
-    drawn = squeezed(draw(draw_timelines([a_timeline(*steps)], style)))
+    drawn = without_blanks(draw(draw_timelines([a_timeline(*steps)], style)))
     draw(draw_timelines([a_timeline(*calls)], style))
-    of_graph = squeezed(draw(draw_graph(graph, style)))
+    of_graph = without_blanks(draw(draw_graph(graph, style)))
 
     for text in SYNTAX:
-        shown = "".join(text.split()).replace("ﬂ°", "fl°").replace("¶ß", "¶ss")
-        assert shown in drawn
-        assert shown in of_graph
+        text_in_it = "".join(text.split()).replace("ﬂ°", "fl°").replace("¶ß", "¶ss")
+        assert text_in_it in drawn
+        assert text_in_it in of_graph
 
 
 @pytest.mark.parametrize("style", STYLES)
@@ -60,8 +61,8 @@ def test_mermaid_draws_hostile_texts(draw, style):
 def test_mermaid_draws_the_largest_diagrams(draw, style):
     waits = [Step(kind="wait", title=f"wait {k}", at=float(k)) for k in range(2_000)]
 
-    assert "moresteps,notdrawnhere" in squeezed(draw(draw_timelines([a_timeline(*waits)], style)))
-    assert "1,999morereplies" in squeezed(draw(draw_graph(a_graph(samples=2_000), style)))
+    assert "moresteps,notdrawnhere" in without_blanks(draw(draw_timelines([a_timeline(*waits)], style)))
+    assert "1,999moreofitskind" in without_blanks(draw(draw_graph(a_graph(samples=2_000), style)))
     draw(draw_graph(a_graph(samples=240), style))
 
 
@@ -69,4 +70,4 @@ def test_mermaid_draws_the_largest_diagrams(draw, style):
 def test_mermaid_draws_a_plain_story(draw, style):
     texts = draw(draw_timelines([a_long_story(), a_long_story()], style))
 
-    assert "waited0.25sforitsturn" in squeezed(texts)
+    assert "waited0.25sforitsturn" in without_blanks(texts)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 
 import pytest
@@ -87,17 +88,13 @@ def test_a_kind_of_the_models_own_may_be_searched():
     assert parse_search("kind = my_own")(CHAIN, SILENT) is True
 
 
-@given(
-    st.text()
-    | st.lists(st.sampled_from(["kind", "=", "(", ")", "and", "not", "or", "0.7", "'", "confidence", "<"])).map(
-        " ".join
-    )
-)
+words = st.sampled_from(["kind", "=", "(", ")", "and", "not", "or", "0.7", "'", "confidence", "<"])
+
+
+@given(st.text() | st.lists(words).map(" ".join))
 def test_any_search_is_read_or_refused(text):
-    try:
-        parse_search(text)(CHAIN, UNSURE)
-    except SpecError as error:
-        assert str(error).startswith("--where ")
+    with contextlib.suppress(SpecError):
+        assert parse_search(text)(CHAIN, UNSURE) in (True, False, None)
 
 
 simple = st.sampled_from(["confidence < 0.7", "number = 3", "kind = my_own", "revises = 2", "claim = yes"])

@@ -23,6 +23,8 @@ def test_a_reply_is_followed_from_its_call_to_its_score():
         "  5    +2.000 s    request: stop after 0.25 s",
         "                 reply      2",
         "  6              decision: binary search",
+        "                 over       scan",
+        "                 because    sorted",
         "  7              says: decision: I am sure",
         "  8              exact_match = True",
         "  9              f1 = 0.5",

@@ -252,12 +252,12 @@ def test_copied_replies_and_their_removal_keep_a_run_valid(stored):
 
 def test_a_run_that_is_deleted_takes_its_seals_with_it(stored):
     begin(stored.store, "later")
-    kept = Prunable(runs=(RUN,), replies=0, before=None)
-    clear(stored.store, kept)
+    prunable = Prunable(runs=(RUN,), replies=0, before=None)
+    clear(stored.store, prunable)
 
     assert stored.verify("later").is_intact
     assert set(stored.store.scalars("SELECT owner FROM seal_chains")) == {"later", PLAN.dataset_sha256}
-    clear(stored.store, replace(kept, runs=("later",)))
+    clear(stored.store, replace(prunable, runs=("later",)))
     assert not list(stored.store.scalars("SELECT chain FROM seals"))
     begin(stored.store)
     assert stored.verify().is_intact
@@ -295,6 +295,16 @@ def test_two_processes_that_write_the_same_rows_keep_a_run_valid(stored):
                 writer.add(Outcome(Unit(position, 0, 0, 2 - position % 2), reply=Reply(text="mine")), 1, [], [])
 
     assert stored.verify().is_intact
+
+
+def test_a_dataset_of_an_earlier_format_is_sealed_by_the_next_run_on_it(place):
+    with contextlib.closing(RunStore(place.url, is_left_out=lambda name: True)) as earlier:
+        begin(earlier, "earlier")
+    begin(place.store)
+
+    assert place.verify().is_intact
+    place.edit("""UPDATE samples SET input = '""' WHERE position = 1""")
+    assert [edit.edit for edit in place.verify().edits] == ["changed"]
 
 
 def test_a_store_without_listeners_seals_nothing(tmp_path):

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_crucible.features.training.known_numbers import RANGES
 from pytest_crucible.features.training.log import (
     OpenStep,
     TrainingLog,
@@ -16,7 +17,6 @@ from pytest_crucible.features.training.log import (
     convergence_steps,
     summarise_training,
 )
-from pytest_crucible.features.training.known_numbers import RANGES
 from pytest_crucible.local_model.losses import AdamParams
 
 LOSSES = st.lists(st.integers(0, 1000).map(float), min_size=1, max_size=60)

@@ -282,6 +282,10 @@ def test_a_lineage_names_its_files_its_parents_and_those_declared(engine, tmp_pa
     # The weights that it started from are one of its files, but have no rows.
     assert parent.lineage.adapter_sha256 in lineage.data.values()
     assert lineage.training_files == {**lineage.inherited, of_second: str(tmp_path / "second.jsonl")}
+    # Also the training behind the parent is known, by its weights, recipe and files.
+    assert lineage.ancestors == parent.lineage.ancestry
+    assert [each.weights for each in lineage.ancestry] == [lineage.adapter_sha256, lineage.parent]
+    assert lineage.ancestry[1].files == parent.lineage.training_files
     assert from_plain(Lineage, json.loads(json.dumps(to_plain(lineage)))) == lineage
 
 

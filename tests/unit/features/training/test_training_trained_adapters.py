@@ -11,10 +11,13 @@ from training_builders import make_lineage, make_recipe, steps, train_recipe
 
 from pytest_crucible.backends.lineages import TrainedAdapter
 from pytest_crucible.features.training.adapters import find_step, with_checkpoint
-from pytest_crucible.features.training.log import TrainingLog
+from pytest_crucible.features.training.log import OpenStep, TrainingLog
+from pytest_crucible.features.training.losses import row_advantages
 from pytest_crucible.features.training.recipe import emit_checkpoint, emit_step, find_damaged, find_trained
 from pytest_crucible.local_model.checkpoints import load_sampler
+from pytest_crucible.local_model.config import Datum
 from pytest_crucible.local_model.engine import Engine
+from pytest_crucible.local_model.losses import AdamParams
 from pytest_crucible.records import Adapter, Event
 from pytest_crucible.records.errors import SpecError
 
@@ -134,6 +137,21 @@ def test_each_step_is_emitted():
     assert item.facts == {
         "step": 2, "loss": 1.0, "gradient_norm": 3.0, "learning_rate": 0.1, "tokens": 100, "tokens_per_s": 400.0
     }  # fmt: skip
+
+
+def test_a_step_of_a_policy_is_emitted_with_its_samples_and_their_advantage():
+    reported: list[Event] = []
+    log = TrainingLog()
+    inputs = [{"advantages": [0.0, 0.5, 0.5]}, {"advantages": [0.0, -1.0]}, {"advantages": [0.0]}, {}]
+    for rows in (inputs, inputs[3:]):
+        step = OpenStep()
+        step.add("digest", 1.0, 2.0, 5, row_advantages([Datum([1] * 3, row) for row in rows]))
+        step.write(log, None, AdamParams())
+        emit_step(log, reported.append, "v2")
+
+    policy, other = (event.facts for event in reported)
+    assert (policy["samples"], policy["advantage"]) == (3, -0.5 / 3)
+    assert not {"samples", "advantage"} & set(other)
 
 
 def test_a_new_adapter_emits_a_checkpoint():
