@@ -113,9 +113,10 @@ def test_what_does_not_exist_is_refused_with_the_nearest_name(suite, command: Co
     suite.test(BOTH.format(name="second"), name="test_second")
     suite.run("--crucible-adapter=poor", "--compare=v2")
     run = json.loads(command("runs", "list", "--json")[1])[0]["id"]
+    misspelt = "exact_mach: poor vs v2"
     refusals = {
-        ("latest", "exact_mach: poor vs v2"): f"run {run} has no verdict 'exact_mach: poor vs v2': did you mean 'exact_match: poor vs v2'?",
-        ("latest", "exact_match >= 0.70"): f"run {run} has 'exact_match >= 0.70' in 2 experiments: choose one with --suite, such as ",
+        ("latest", misspelt): f"run {run} has no verdict {misspelt!r}: did you mean 'exact_match: poor vs v2'?",
+        ("latest", "exact_match >= 0.70"): f"run {run} has 'exact_match >= 0.70' in 2 experiments: choose one with --suite, ",
         ("latest", "--sample", "q-999"): f"run {run} has no sample 'q-999': ",
         ("latest", "-o", "graph.dot"): "nothing writes '.dot': use .mmd, ",
         ("latest", "--file", "questions.jsonl"): "--file looks through all runs of the store: leave out RUN 'latest'",
