@@ -89,7 +89,7 @@ def test_reused_replies_lead_to_the_run_that_requested_them(suite, command: Comm
     _, output, _ = command("why", "latest", "exact_match: scripted vs base")
     document = json.loads(command("why", "latest", "exact_match: scripted vs base", "--json")[1])
 
-    assert f"replies    scripted: 20 requested in this run; base: 20 reused from run {first}\n" in output
+    assert f"replies    scripted: 20 answered by a script in this run; base: 20 reused from run {first}\n" in output
     [copied] = [node for node in document["nodes"].values() if node["type"] == "requests" and "base" in node["key"]]
     assert copied["facts"]["run"] == first
 

@@ -59,6 +59,7 @@ class _Experiment:
         of_verdict = pick(verdict, "nodeid subject kind state proven suite_error reason")
         of_verdict |= {"finding": finding(verdict, self._pair(verdict), self.run.alpha), "rule": facts.rule or None}
         of_verdict |= {"fragility": to_plain(facts.fragility), "fragility_text": fragility_text(facts)}
+        of_verdict |= {"simulated": any(arm.simulated for arm in self.plan.arms)}
         key = draft.entity("verdict", name, verdict.subject, **of_verdict)
         of_run = pick(self.run, "alpha correction family_size rules")
         gate = draft.activity("gate", name, f"decision in run {self.run.id}", run=self.run.id, **of_run)

@@ -84,6 +84,8 @@ def _describe_own(origin: ReplyOrigin, run: Run, plan: Plan, arm: Arm) -> str:
         return f"imported from {harness}, whose requests are unknown"
     if arm.recorded:
         return "read from recorded replies in this run"
+    if arm.simulated:
+        return "answered by a script in this run"
     return "requested in this run" if origin.run else "made in this run, without a stored request"
 
 

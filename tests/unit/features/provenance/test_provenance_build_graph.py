@@ -132,5 +132,5 @@ def test_what_a_run_does_not_know_is_a_node_without_a_value(tmp_path: Path):
 
         graph = graph_of(store, run)
 
-        assert graph.nodes["commit:unknown"].facts == {"commit": None, "dirty": None}
+        assert graph.nodes["commit:outside of a repository"].facts == {"commit": None, "dirty": None}
         assert all({each.source, each.target} <= graph.nodes.keys() for each in graph.relations)
