@@ -42,8 +42,8 @@ def _numbers(facts: Mapping[str, Any]) -> str:
 
 
 def _pairs(graph: Graph, comparison: Node) -> list[str]:
-    pairs = comparison.facts["pairs"]
-    ours, theirs = (node.facts["arm"] for node in targets(graph, comparison.key, "derived from"))
+    pairs, nodes = comparison.facts["pairs"], targets(graph, comparison.key, "derived from")
+    ours, theirs = dict.fromkeys(node.facts["arm"] for node in nodes if node.type == "observations")
     counts = ("both", "both right"), ("only_candidate", f"only {ours}"), ("only_baseline", f"only {theirs}")
     return [", ".join(f"{pairs[name]:,} {words}" for name, words in (*counts, ("neither", "both wrong")))]
 
