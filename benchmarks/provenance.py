@@ -79,9 +79,14 @@ def fill_pairs(store: RunStore) -> None:
         "pairs", started="", seed=0, alpha=0.05, correction="holm", git={}, environment={"rules": RULES_VERSION}
     )
     planned = replace(
-        plan(), nodeid="test_pairs.py::test_pairs", dataset_sha256="pairs", planned=len(rates), selected=len(rates), metrics=METRICS[:1],
+        plan(),
+        nodeid="test_pairs.py::test_pairs",
+        dataset_sha256="pairs",
+        planned=len(rates),
+        selected=len(rates),
+        metrics=METRICS[:1],
         contrasts=(Contrast(metric="right", baseline="v1"),),
-    )  # fmt: skip
+    )
     key = store.add_experiment("pairs", planned, samples)
     arms = [store.add_arm(key, number, name, name) for number, name in enumerate(ARMS)]
     writer = store.writer()
