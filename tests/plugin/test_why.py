@@ -117,6 +117,8 @@ def test_what_does_not_exist_is_refused_with_the_nearest_name(suite, command: Co
     refusals = {
         ("latest", misspelt): f"run {run} has no verdict {misspelt!r}: did you mean 'exact_match: poor vs v2'?",
         ("latest", "exact_match >= 0.70"): f"run {run} has 'exact_match >= 0.70' in 2 experiments: choose one with --suite, ",
+        ("exact_match: poor vs v2",): "'exact_match: poor vs v2' is a verdict, and RUN comes first: write crucible why latest ",
+        ("x",): "run store '.crucible/crucible.db' has no run that begins with 'x': ",
         ("latest", "--sample", "q-999"): f"run {run} has no sample 'q-999': ",
         ("latest", "-o", "graph.dot"): "nothing writes '.dot': use .mmd, ",
         ("latest", "--file", "questions.jsonl"): "--file looks through all runs of the store: leave out RUN 'latest'",
