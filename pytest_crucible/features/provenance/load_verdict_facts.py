@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from pytest_crucible.features.provenance.fragility import is_binary, measure_fragility
+from pytest_crucible.features.provenance.fragility import measure_fragility
 from pytest_crucible.features.provenance.influence import measure_influence, weigh_sample
+from pytest_crucible.features.provenance.movable import is_binary
 from pytest_crucible.features.provenance.questions import Asked, Key, load_questions
 from pytest_crucible.features.provenance.rough_decision import count_pairs
 from pytest_crucible.features.provenance.rule_sentences import method_sentence, rule_sentence
