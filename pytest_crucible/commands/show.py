@@ -77,9 +77,10 @@ def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> It
             new = messages[len(before) :] if messages[: len(before)] == before else messages
             for message in new:
                 yield from _message(message)
-            before = messages
+            # What is not recorded is not repeated either.
+            before = messages if call.is_recorded else []
             # The next call repeats this reply as an assistant message, which is printed below already.
-            if call.text is not None:
+            if call.text is not None and call.is_recorded:
                 before = [*messages, {"role": "assistant", "content": call.text}]
         yield from _reply(call, reasoning)
 

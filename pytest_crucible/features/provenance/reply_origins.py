@@ -26,7 +26,7 @@ class ReplyOrigin:
 
     @property
     def way(self) -> str:
-        """How the replies came into the run, in one word."""
+        """One word for the way of the replies into the run: `requested`, `made`, `cached` or `copied`."""
         if self.is_own:
             return "made" if self.run is None else "requested"
         return "cached" if self.is_cached else "copied"

@@ -58,11 +58,11 @@ def why(
     and registered version of the store that depends on it.
     """
     check_graph_file(output, style)
-    given = {name: value for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit)) if value}
-    _check_arguments(run, subject, sample, given)
+    starts = {name: value for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit)) if value}
+    _check_arguments(run, subject, sample, starts)
     with existing_store(store) as opened:
-        if given:
-            graph, lines = _find_dependents(opened, store, *given.popitem())
+        if starts:
+            graph, lines = _find_dependents(opened, store, *starts.popitem())
         elif sample is not None:
             graph, lines = _weigh_sample(opened, opened.find_run(run), sample, suite)
         else:
@@ -73,12 +73,12 @@ def why(
     _print_graph(graph, lines, output, style, as_json=as_json)
 
 
-def _check_arguments(run: str, subject: str, sample: str | None, given: Mapping[str, str]) -> None:
+def _check_arguments(run: str, subject: str, sample: str | None, starts: Mapping[str, str]) -> None:
     """Raise SpecError for several starts, and for a run or a verdict beside one that has none."""
-    options = [f"--{name}" for name in given] + (["--sample"] if sample is not None else [])
+    options = [f"--{name}" for name in starts] + (["--sample"] if sample is not None else [])
     if len(options) > 1:
         raise SpecError(f"{' and '.join(options)} are starts of their own: write one of them")
-    if given and run:
+    if starts and run:
         raise SpecError(f"{options[0]} looks through all runs of the store: leave out RUN {run!r}")
     if sample is not None and subject:
         raise SpecError(f"--sample shows all verdicts that the sample enters: leave out SUBJECT {subject!r}")
