@@ -194,9 +194,7 @@ def _print_sample(store: RunStore, run: str, sample: str, *, reasoning: bool, as
             documents.append({"experiment": plan.nodeid, "sample": _document(stored), "conversations": conversations})
     if not documents:
         raise SpecError(f"run {run} has no sample {sample!r}: {_hint(store, run, sample)}")
-    print_result(
-        (printable(line, A_LINE) for line in lines), {"run": run, "experiments": documents}, as_json=as_json
-    )
+    print_result((printable(line, A_LINE) for line in lines), {"run": run, "experiments": documents}, as_json=as_json)
 
 
 def _document(stored: Any) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from pytest_crucible.features.provenance.exports.files import (
     timeline_file_options,
     write_timelines,
 )
-from pytest_crucible.features.provenance.load_decisions import unknown_calls
 from pytest_crucible.features.provenance.load_timeline import check_arm, load_timelines
 from pytest_crucible.features.provenance.search import find_decisions
 from pytest_crucible.features.provenance.timeline import Timeline
@@ -99,7 +98,6 @@ class _Replies:
 
     def includes(self, reply: OfReply) -> bool:
         return self.sample in ("", reply.sample) and self.arm in (None, reply.arm)
-
 
     def check(self, store: RunStore, run: str) -> None:
         """Raise SpecError for a sample or an arm that a run does not have: nothing would be found."""
