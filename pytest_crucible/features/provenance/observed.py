@@ -52,6 +52,9 @@ def _trainings(store: RunStore, run: str) -> Iterator[Observed]:
         if row["name"] == "checkpoint":
             yield _observe("checkpoint_saved", str(facts.get("path")), at, arm=arm)
             yield _observe("training_completed", f"{facts.get('steps')} steps", at, arm=arm)
+            if facts.get("planned_steps", 0) > facts.get("steps", 0):
+                text = f"after {facts['steps']} of {facts['planned_steps']} steps"
+                yield _observe("early_stopped", text, at, arm=arm)
             continue
         if arm not in started:
             started.add(arm)
@@ -115,7 +118,7 @@ def _seconds(moment: str | None) -> float | None:
 
 _LOADERS: Mapping[str, Loader] = {
     **dict.fromkeys(("training_started", "training_completed", "batch_processed", "checkpoint_saved"), _trainings),
-    **dict.fromkeys(("loss_computed", "gradient_computed"), _trainings),
+    **dict.fromkeys(("loss_computed", "gradient_computed", "early_stopped"), _trainings),
     **dict.fromkeys(("experience_sampled", "reward_received", "policy_updated"), _trainings),
     **dict.fromkeys(("model_loaded", "inference_completed"), _requests),
     "metric_recorded": _observations,

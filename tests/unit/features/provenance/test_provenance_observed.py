@@ -42,7 +42,10 @@ def events(nodeid: str) -> Iterator[Event]:
     yield Event(name="train.step", at=12.0, seconds=2.0, arm="v2", facts={**STEP, "step": 1})
     policy = {"step": 2, "loss": 0.25, "gradient_norm": None, "tokens": 50, "samples": 8, "advantage": 0.125}
     yield Event(name="train.step", at=14.0, seconds=2.0, arm="v2", facts=policy)
-    yield Event(name="checkpoint", at=15.0, seconds=5.0, arm="v2", facts={"path": "adapters/v2", "steps": 2})
+    yield Event(
+        name="checkpoint", at=15.0, seconds=5.0, arm="v2", facts={"path": "adapters/v2", "steps": 2, "planned_steps": 9}
+    )
+    yield Event(name="checkpoint", at=16.0, seconds=5.0, arm="v3", facts={"path": "adapters/v3", "steps": 2})
     for at, error in ((20.0, "429"), (21.0, None), (22.0, None)):
         facts = {} if error is None else {"error": error}
         yield Event(name="request.stop", at=at, seconds=0.5, experiment=nodeid, arm="v2", sample="q", facts=facts)
@@ -52,12 +55,13 @@ def events(nodeid: str) -> Iterator[Event]:
     ("kind", "expected"),
     [
         ("training_started", [("v2", "", "v2", 10.0)]),
-        ("training_completed", [("v2", "", "2 steps", 15.0)]),
+        ("training_completed", [("v2", "", "2 steps", 15.0), ("v3", "", "2 steps", 16.0)]),
         ("batch_processed", [("v2", "", "step 1: 40 tokens", 12.0), ("v2", "", "step 2: 50 tokens", 14.0)]),
         ("loss_computed", [("v2", "", "step 1: 0.5", 12.0), ("v2", "", "step 2: 0.25", 14.0)]),
         ("gradient_computed", [("v2", "", "step 1: 2", 12.0)]),
         ("metric_recorded", [("v2", "q", "exact = 1.0", None)]),
-        ("checkpoint_saved", [("v2", "", "adapters/v2", 15.0)]),
+        ("checkpoint_saved", [("v2", "", "adapters/v2", 15.0), ("v3", "", "adapters/v3", 16.0)]),
+        ("early_stopped", [("v2", "", "after 2 of 9 steps", 15.0)]),
         ("checkpoint_loaded", [("v2", "", "aaa", None)]),
         ("model_loaded", [("v2", "", "v2", 20.5)]),
         ("inference_completed", [("v2", "q", "answered after 0.5 s", 21.0), ("v2", "q", "answered after 0.5 s", 22.0)]),
@@ -66,7 +70,6 @@ def events(nodeid: str) -> Iterator[Event]:
         ("experience_sampled", [("v2", "", "step 2: 8 samples", 14.0)]),
         ("epoch_started", []),
         ("epoch_completed", []),
-        ("early_stopped", []),
     ],
 )
 def test_each_kind_is_computed_from_what_is_stored(store, kind, expected):
