@@ -90,9 +90,10 @@ class Project:
         return list(dependent_lines(graph, start.title, start.nodes))
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    with closing(RunStore(str(tmp_path / "runs.db"))) as store:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    where = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql")
+    with closing(RunStore(where)) as store:
         project = Project(tmp_path, store)
         project.run("r1", "v1", commit=OLD)
         project.run("r2", "v2")
