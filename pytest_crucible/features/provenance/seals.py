@@ -19,17 +19,11 @@ from typing import Any, NamedTuple
 
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
 from pytest_crucible.features.provenance.run_rows import Owner, OwnerColumn, find_owner, owner_column
-from pytest_crucible.features.provenance.seal_keys import KeyedRows, pack_keys
+from pytest_crucible.features.provenance.seal_keys import CHECKSUM_BYTES, KeyedRows, pack_keys
 from pytest_crucible.features.provenance.tables import seal_chains, seals
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.row_changes import RowChange
 from pytest_crucible.store.table import Table
-
-CHECKSUM_BYTES = 3
-"""Of each row's hash. They name the row: of 16 million changed rows one would not be named, although its seal shows it.
-
-With 4, the rerun of a suite would add more than 300 bytes a sample (`python -m benchmarks.store_bytes`).
-"""
 
 
 @dataclass(frozen=True, slots=True)
