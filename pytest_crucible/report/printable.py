@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MOST = 2_000
 # Characters of a sample's id: beside a number in a table or above a reply, a long one would hide everything else.
 AN_ID = 200
+# Characters of a line of a conversation: a reply is printed whole, and a file that a test sent by mistake is not.
+A_LINE = 100_000
 # Characters of the longest escape of one character: `\\U0001f600`.
 LONGEST_ESCAPE = 10
 # Not printable to Python, but harmless. The last two join and part letters of Persian and Hindi, and parts of an emoji.
@@ -87,7 +89,8 @@ def headed_lines(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Con
 
 
 def _align(rows: Sequence[Sequence[str]], right: Container[int], *, at_least: int) -> list[str]:
-    """Return rows as aligned lines; a column is at least so much wider than its first cell."""
+    """Return rows as aligned lines, cells without blanks around them; a column is at least so much wider than its first cell."""
+    rows = [[cell.strip() for cell in row] for row in rows]
     widths = [[width_of(cell) for cell in row] for row in rows]
     columns = [max(column[0] + at_least, *column) for column in zip(*widths, strict=True)]
     lines = []
