@@ -223,9 +223,9 @@ def test_an_edit_of_another_type_is_named(tmp_path):
             "replies SET latency_s = 'slow'",
             "lost SET metric = x'00'",
             "events SET epoch = 0.5",
-            "arms SET number = 'x'",
         ):
             place.edit(f"UPDATE {edit}")
+        place.edit("UPDATE arms SET number = 'x' WHERE id = 2")
         place.edit(f"UPDATE seals SET number = 'x', checksums = 'y' WHERE number = 3 AND chain = {chain}")
 
         verification = place.verify()
