@@ -55,9 +55,12 @@ class Sealer:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def prepare(self, connection: Connection, change: RowChange) -> list[tuple[Owner, _Part]] | None:
+    def covers(self, table: Table) -> bool:
+        return owner_column(table) is not None
+
+    def prepare(self, connection: Connection, change: RowChange) -> list[tuple[Owner, _Part]]:
         place = owner_column(change.table)
-        return None if place is None else list(self._parts(connection, change, place))
+        return [] if place is None else list(self._parts(connection, change, place))
 
     @contextmanager
     def committing(self, connection: Connection, prepared: Sequence[list[tuple[Owner, _Part]]]) -> Iterator[None]:
