@@ -24,6 +24,7 @@ from pytest_crucible.features.provenance.timeline_text import (
     step_text,
     time_text,
 )
+from pytest_crucible.records import JUDGE
 from pytest_crucible.stats.number_format import quantity
 
 
@@ -132,18 +133,24 @@ def _messages(timeline: Timeline, is_one_of_several: bool) -> Iterator[Arrow]:
     for place, step in enumerate(timeline.steps):
         actor = step.member or timeline.arm
         if step.kind in CALLS:
-            yield Arrow(METRICS if actor.startswith("judge:") else TEST, actor, step_text(step))
+            yield Arrow(_sender(step, timeline), actor, step_text(step))
         elif step.kind in ("score", "decision", "stage", "end"):
             own = METRICS if step.kind == "score" else timeline.arm if step.is_claim else TEST
             yield Arrow(own, own, step_text(step))
         else:
             yield Arrow(actor, actor, step_text(step))
         if place in ends:
-            yield from _reply(ends[place], actor)
+            yield from _reply(ends[place], actor, _sender(ends[place], timeline))
 
 
-def _reply(call: Step, actor: str) -> Iterator[Arrow]:
-    target = METRICS if actor.startswith("judge:") else TEST
+def _sender(call: Step, timeline: Timeline) -> str:
+    """Return which actor sends a call: the test, its arm to the members of an ensemble, or the metrics to a judge."""
+    if call.kind == "member":
+        return timeline.arm
+    return METRICS if call.member.startswith(JUDGE) else TEST
+
+
+def _reply(call: Step, actor: str, target: str) -> Iterator[Arrow]:
     reply = call.facts.get("reply")
     if reply is not None:
         yield Arrow(actor, target, str(reply), is_reply=True)

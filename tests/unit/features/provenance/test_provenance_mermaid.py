@@ -118,6 +118,22 @@ def test_a_sequence_has_messages_between_test_and_model():
     assert lines[10] == "  a2-->>a1: 2"
 
 
+def test_members_of_an_ensemble_answer_the_arm_and_judges_the_metrics():
+    member = Step(kind="member", title="call 1, one", call=1, member="one", facts={"reply": "1"})
+    judge = Step(kind="call", title="call 1, judge", call=1, member="judge:strict", facts={"reply": "yes"})
+
+    lines = draw_timelines([a_timeline(a_call("2"), member, judge)], "sequence").splitlines()
+
+    assert [line.strip() for line in lines[7:]] == [
+        "a1->>a2: call 1#58; 2 messages",
+        "a2-->>a1: 2",
+        "a2->>a3: call 1, one",
+        "a3-->>a2: 1",
+        "a4->>a5: call 1, judge",
+        "a5-->>a4: yes",
+    ]
+
+
 def test_steps_without_room_are_counted_in_the_diagram():
     many = [Step(kind="wait", title="w" * 70, at=float(k)) for k in range(3_000)]
     shown = {}
