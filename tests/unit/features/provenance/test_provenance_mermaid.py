@@ -136,15 +136,15 @@ def test_members_of_an_ensemble_answer_the_arm_and_judges_the_metrics():
 
 def test_steps_without_room_are_counted_in_the_diagram():
     many = [Step(kind="wait", title="w" * 70, at=float(k)) for k in range(3_000)]
-    shown = {}
+    left_out = {}
     for style in STYLES:
         text = draw_timelines([a_timeline(*many), a_timeline(*many)], style)
         check_grammar(text, style)
         more = re.search(r"([\d,]+) more step", text)
-        shown[style] = int(more[1].replace(",", ""))
+        left_out[style] = int(more[1].replace(",", ""))
         assert "1 more timeline, not drawn here" in text
 
-    assert shown["flowchart"] == 3_000 - 250
+    assert left_out["flowchart"] == 3_000 - 250
 
 
 def test_a_graph_that_mermaid_would_not_draw_has_one_box_for_alike_nodes():

@@ -87,7 +87,11 @@ def test_an_unknown_reply_shows_why_and_the_text_that_was_scored():
 def test_what_a_call_sent_to_all_members_of_an_ensemble_is_shown_once():
     member = Step(kind="member", title="call 1, one: 2 messages", call=1, member="one", facts=a_call("1").facts)
     other = a_call("2", temperature=0).facts | {"parameters": {"temperature": 0}}
-    steps = [a_call("2"), member, Step(kind="member", title="call 1, two: 2 messages", call=1, member="two", facts=other)]
+    steps = [
+        a_call("2"),
+        member,
+        Step(kind="member", title="call 1, two: 2 messages", call=1, member="two", facts=other),
+    ]
 
     lines = [line.strip() for line in trace_lines([a_timeline(*steps)], WIDE)]
 
