@@ -1,23 +1,32 @@
-"""Provenance: what the record of calls and requests adds to a run store, and a sample's timeline in a run of a million observations."""
+"""Provenance: what the record of calls adds to a run store, a sample's timeline, and why a verdict is what it is."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
-from benchmarks.million import SAMPLES, fill
-from benchmarks.suite import Suite
+from benchmarks.million import ARMS, METRICS, SAMPLES, fill, plan
+from benchmarks.suite import ROOT, Suite
 from pytest_crucible import trace
 from pytest_crucible.features.provenance.load_timeline import load_timelines
+from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.parser import StatedEvent, parse_events, write_events
 from pytest_crucible.features.provenance.run_rows import rows_of_run, run_owners
 from pytest_crucible.features.provenance.seals import Sealer
 from pytest_crucible.features.provenance.verify import verify_run
 from pytest_crucible.metrics.models.scorers import set_current_reply
+from pytest_crucible.records import Contrast, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.outcomes import FeatureRows
+from pytest_crucible.records.results import RULES_VERSION
+from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
 from pytest_crucible.store.row_changes import change_of
 from pytest_crucible.store.runs import RunStore
@@ -26,7 +35,68 @@ ONE_CALL_SAMPLES = 5_000
 
 
 def figures() -> list[Figure]:
-    return [*numbers_of_events(), *timeline_of_a_million(), *recorded_decisions(), *seals_of_a_run()]
+    return [
+        *numbers_of_events(),
+        *timeline_of_a_million(),
+        *recorded_decisions(),
+        *seals_of_a_run(),
+        *why_of_a_suite(),
+        *why_of_a_million(),
+        *fragile_verdicts(),
+    ]
+
+
+def fragile_verdicts() -> list[Figure]:
+    """Return the seconds of all facts of a verdict on 1,319 pairs, and of two on 250,000 pairs each."""
+    with tempfile.TemporaryDirectory() as directory:
+        store = RunStore(str(Path(directory) / "store.db"))
+        fill_pairs(store)
+        run = load_run(store, "pairs")
+        load_verdict_facts(store, run)  # imports
+        started = time.perf_counter()
+        [facts] = load_verdict_facts(store, run).values()
+        ended = time.perf_counter()
+        assert facts.fragility.change is not None
+        fill(store)
+        million = load_run(store, "million")
+        analysed = time.perf_counter()
+        load_verdict_facts(store, million)
+        everything = time.perf_counter()
+        store.close()
+    return [
+        Figure(name="facts of a verdict on 1,319 pairs", measured=ended - started, unit="s", limit=0.2, digits=2),
+        Figure(
+            name="facts of two verdicts on a million observations", measured=everything - analysed, unit="s", limit=4
+        ),
+    ]
+
+
+def fill_pairs(store: RunStore) -> None:
+    """Store a comparison of 1,319 yes-or-no pairs, of which 119 are gained and 180 lost."""
+    rates = [(True, True)] * 800 + [(True, False)] * 119 + [(False, True)] * 180 + [(False, False)] * 220
+    samples = [Sample(id=f"q{k}", input=str(k)) for k in range(len(rates))]
+    store.begin_run(
+        "pairs", started="", seed=0, alpha=0.05, correction="holm", git={}, environment={"rules": RULES_VERSION}
+    )
+    planned = replace(
+        plan(),
+        nodeid="test_pairs.py::test_pairs",
+        dataset_sha256="pairs",
+        planned=len(rates),
+        selected=len(rates),
+        metrics=METRICS[:1],
+        contrasts=(Contrast(metric="right", baseline="v1"),),
+    )
+    key = store.add_experiment("pairs", planned, samples)
+    arms = [store.add_arm(key, number, name, name) for number, name in enumerate(ARMS)]
+    writer = store.writer()
+    for position, pair in enumerate(rates):
+        for number, is_right in enumerate(pair):
+            unit = Unit(position, 0, number, 0)
+            outcome = Outcome(unit, reply=Reply(text="yes"), started=0.0)
+            writer.add(outcome, arms[number], [Observation(unit, "right", is_right)], ())
+    writer.close()
+    store.finish_experiment(key)
 
 
 def numbers_of_events() -> list[Figure]:
@@ -152,9 +222,40 @@ def _sealing_us(store: RunStore) -> float:
         sealer, seconds = Sealer(), 0.0
         for change in changes:
             started = time.process_time()
-            with sealer.committing(connection, [change]):
+            with sealer.committing(connection, [sealer.prepare(connection, change)]):
                 seconds += time.process_time() - started
     return seconds / sum(change.rows for change in changes) * 1e6
+
+
+def why_of_a_suite() -> list[Figure]:
+    """Return the seconds of `crucible why`, start of the program included, on a suite as long as the test part of GSM8K."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "suite"
+        suite = Suite(directory=place, samples=1_319, marks=("@pytest.mark.ab_compare('exact_match')",))
+        suite.write().run("--crucible-adapter=v1", "--compare=v2", "--crucible-store=runs.db")
+        seconds = min(_time_why(place, "exact_match: v1 vs v2") for _ in range(5))
+    return [Figure(name="crucible why, n = 1,319", measured=seconds, unit="s", limit=0.5, digits=2)]
+
+
+def why_of_a_million() -> list[Figure]:
+    """Return the seconds of `crucible why` on a comparison of 250,000 pairs in a run of a million observations."""
+    with tempfile.TemporaryDirectory() as directory:
+        store = RunStore(str(Path(directory) / "runs.db"))
+        fill(store)
+        conclude(store, "million", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
+        store.close()
+        seconds = min(_time_why(Path(directory), "right: v2 vs v1") for _ in range(2))
+    return [Figure(name="crucible why, a million observations", measured=seconds, unit="s", limit=6, digits=2)]
+
+
+def _time_why(folder: Path, subject: str) -> float:
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "pytest_crucible", "why", "latest", subject, "--store=runs.db"]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.stdout.count("\nreplies "), done.stderr
+    return time.perf_counter() - started
 
 
 def _size(store: RunStore) -> int:

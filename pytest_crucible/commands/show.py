@@ -77,9 +77,10 @@ def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> It
             new = messages[len(before) :] if messages[: len(before)] == before else messages
             for message in new:
                 yield from _message(message)
-            before = messages
+            # What is not recorded is not repeated either.
+            before = messages if call.is_recorded else []
             # The next call repeats this reply as an assistant message, which is printed below already.
-            if call.text is not None:
+            if call.text is not None and call.is_recorded:
                 before = [*messages, {"role": "assistant", "content": call.text}]
         yield from _reply(call, reasoning)
 
@@ -193,9 +194,7 @@ def _print_sample(store: RunStore, run: str, sample: str, *, reasoning: bool, as
             documents.append({"experiment": plan.nodeid, "sample": _document(stored), "conversations": conversations})
     if not documents:
         raise SpecError(f"run {run} has no sample {sample!r}: {_hint(store, run, sample)}")
-    print_result(
-        (printable(line, A_LINE) for line in lines), {"run": run, "experiments": documents}, as_json=as_json
-    )
+    print_result((printable(line, A_LINE) for line in lines), {"run": run, "experiments": documents}, as_json=as_json)
 
 
 def _document(stored: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.results import RULES_VERSION
-from pytest_crucible.records.views import Curves, Row
+from pytest_crucible.records.views import Curves
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable
 

@@ -56,12 +56,18 @@ def json_part(column: str, *path: str | int, is_sqlite: bool) -> str:
 
 
 class CommitListener(Protocol):
-    """Receives the changes of each transaction before it is committed."""
+    """Receives the changes of each transaction, and enters rows of its own before it is committed."""
 
-    def committing(
-        self, connection: Connection, changes: Sequence[RowChange]
-    ) -> contextlib.AbstractContextManager[None]:
+    def prepare(self, connection: Connection, change: RowChange) -> Any:
+        """Return what to remember of a change until the transaction is committed; None for nothing."""
+        ...
+
+    def committing(self, connection: Connection, prepared: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
         """Enter what belongs to these changes, in their transaction, which is committed within the context."""
+        ...
+
+    def lacks(self, connection: Connection, table: Table, key: str) -> bool:
+        """Return whether nothing was entered for a dataset or variant, although it is stored: by an earlier version."""
         ...
 
     def forget(self, connection: Connection, table: Table, key: str) -> None:
@@ -137,8 +143,8 @@ class Connection:
     def __init__(self, database: Database, raw: Any) -> None:
         self.database, self.raw = database, raw
         self.is_sqlite = database.is_sqlite
-        self._changes: list[RowChange] | None = None
-        """What the transaction has changed so far, for listeners; None outside of one, or without listeners."""
+        self._prepared: list[tuple[CommitListener, list[Any]]] = []
+        """By listener, what it remembers of the transaction so far; empty outside of one."""
 
     def execute(self, sql: str, /, **values: Any) -> Cursor:
         """Execute a statement with its values."""
@@ -187,7 +193,7 @@ class Connection:
         if not rows:
             return 0
         columns = self._columns_to_store(table, rows)
-        if self._changes is not None:
+        if self._prepared:
             self._number(table, columns, len(rows))
         names, values = tuple(columns), [*zip(*columns.values(), strict=True)]
         # psycopg sends many rows at once by itself.
@@ -199,8 +205,8 @@ class Connection:
             inserted += self._execute_redacted(_insert(table, names, over, size), many)
         if rest := values[whole if size > 1 else 0 :]:
             inserted += self._execute_redacted(_insert(table, names, over, 1), rest)
-        if self._changes is not None and inserted and not over:
-            self._changes += self._change_of_insert(table, columns, len(rows), inserted)
+        if self._prepared and inserted and not over:
+            self._record(self._change_of_insert(table, columns, len(rows), inserted))
         return inserted
 
     def _number(self, table: Table, columns: dict[str, Sequence[Any]], rows: int) -> None:
@@ -217,20 +223,24 @@ class Connection:
 
     def _change_of_insert(
         self, table: Table, columns: Mapping[str, Sequence[Any]], rows: int, inserted: int
-    ) -> Iterator[RowChange]:
-        """Yield the change that an insertion made: of rows that were there already, it is what the database has."""
+    ) -> RowChange:
+        """Return the change that an insertion made: of rows that were there already, it is what the database has."""
         if inserted == rows:
-            yield RowChange(table, rows, columns)
-            return
+            return RowChange(table, rows, columns)
         keys = zip(*(columns[name] for name in table.key), strict=True)
         query = f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {_where(table.key)}"
         stored = [self.first(query, **dict(zip(table.key, key, strict=True))) for key in keys]
-        yield change_of(table, [row for row in stored if row is not None])
+        return change_of(table, [row for row in stored if row is not None])
+
+    def _record(self, change: RowChange) -> None:
+        for listener, prepared in self._prepared if change.rows else ():
+            if (remembered := listener.prepare(self, change)) is not None:
+                prepared.append(remembered)
 
     @contextlib.contextmanager
     def changing(self, table: Table, where: str, /, **values: Any) -> Iterator[None]:
         """Record, for listeners, what statements within do to the rows of a table that meet a condition."""
-        if self._changes is None:
+        if not self._prepared:
             yield
             return
         # Another process must not change a row between this query and the statement.
@@ -238,9 +248,21 @@ class Connection:
         query = f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {where}"
         before = dict.fromkeys(self.execute(query + lock, **values))
         yield
-        after = dict.fromkeys(self.execute(query, **values))
-        removed, added = [row for row in before if row not in after], [row for row in after if row not in before]
-        self._changes += [change_of(table, rows, is_removed=rows is removed) for rows in (removed, added) if rows]
+        cursor = self.execute(query, **values)
+        # A copied arm may have a million rows.
+        while part := cursor.fetchmany(_PART):
+            added = [row for row in part if row not in before]
+            for row in part:
+                before.pop(row, None)
+            self._record(change_of(table, added))
+        self._record(change_of(table, list(before), is_removed=True))
+
+    def record_stored(self, table: Table, column: str, key: str) -> None:
+        """Record, for listeners that lack them, the rows of a dataset or variant that is stored already, by its column."""
+        if any(listener.lacks(self, table, key) for listener, _ in self._prepared):
+            cursor = self.execute(f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {column} = :key", key=key)
+            while part := cursor.fetchmany(_PART):
+                self._record(change_of(table, part))
 
     def forget(self, table: Table, key: str) -> None:
         """Let listeners remove what belongs to a run, a dataset or a variant that is deleted as a whole."""
@@ -283,12 +305,12 @@ class Connection:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
         """Commit what is executed within, or nothing of it."""
-        self._changes = [] if self.database.listeners else None
+        self._prepared = [(listener, []) for listener in self.database.listeners]
         try:
             with self._transaction():
                 yield
         finally:
-            self._changes = None
+            self._prepared = []
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
@@ -312,10 +334,11 @@ class Connection:
     @contextlib.contextmanager
     def _with_listeners(self) -> Iterator[None]:
         """Commit, within this context, what listeners enter for the changes so far."""
-        changes, self._changes = self._changes, None
+        everything, self._prepared = self._prepared, []
         with contextlib.ExitStack() as stack:
-            for listener in self.database.listeners if changes else ():
-                stack.enter_context(listener.committing(self, changes or ()))
+            for listener, prepared in everything:
+                if prepared:
+                    stack.enter_context(listener.committing(self, prepared))
             yield
 
     @contextlib.contextmanager
@@ -350,6 +373,8 @@ _POSTGRESQL_TABLES = "SELECT tablename FROM pg_tables WHERE schemaname = ANY (cu
 ROWS_PER_STATEMENT = 20
 """Rows that one INSERT of SQLite has."""
 
+_PART = 5_000
+"""Changed rows that are in memory at a time."""
 _VALUE = re.compile(r"(?<![:\w]):([a-z]\w*)")
 
 

@@ -22,5 +22,5 @@ class RowChange:
 
 def change_of(table: Table, rows: Sequence[Sequence[Any]], *, is_removed: bool = False) -> RowChange:
     """Return the change that adds or removes whole rows of a table."""
-    columns = dict(zip(table.names, zip(*rows, strict=True), strict=True))
+    columns = dict(zip(table.names, zip(*rows, strict=True), strict=True)) if rows else {}
     return RowChange(table, len(rows), columns, is_removed)

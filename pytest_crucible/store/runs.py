@@ -386,6 +386,8 @@ class RunStore:
         has_metadata = any(sample.metadata for sample in samples[:_PART])
         lacking = has_metadata and not self.scalar(f"{stored} AND metadata IS NOT NULL", dataset=dataset)
         if self.scalar(stored, dataset=dataset) == len(samples) and not lacking:
+            with self.begin() as connection:
+                connection.record_stored(schema.samples, "dataset", dataset)
             return
         with self.begin() as connection, contextlib.ExitStack() as replacing:
             if lacking:
@@ -408,6 +410,8 @@ class RunStore:
     def _add_twins(self, planned: PlannedVariant, variant: Variant, samples: Sequence[Sample]) -> None:
         stored = self.scalar("SELECT COUNT(*) FROM twins WHERE variant = :variant", variant=planned.sha256)
         if stored == len(samples):
+            with self.begin() as connection:
+                connection.record_stored(schema.twins, "variant", planned.sha256)
             return
         for part in _parts(samples):
             rows = [twin_row(planned.sha256, place, sample, variant, self.hide) for place, sample in part]

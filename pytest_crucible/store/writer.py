@@ -18,7 +18,7 @@ from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.outcomes import copy_rows
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
-from pytest_crucible.store.database import Connection, Database
+from pytest_crucible.store.database import BATCH_SIZE, Connection, Database
 from pytest_crucible.store.opening import explain_errors
 from pytest_crucible.store.rows import NOT_STORED, CallRows, FeatureUnit, StoredUnit, event_rows, feature_rows
 from pytest_crucible.store.spill_file import Rows
@@ -283,19 +283,27 @@ def _write(database: Database, batch: _Batch) -> bool:
 
 def _remove_units(connection: Connection, units: list[Row]) -> None:
     """Delete all rows of some units, and count them no longer as copied."""
-    of_unit = "arm = :arm AND position = :position AND epoch = :epoch"
-    count_one_less = """
+    places: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+    for unit in units:
+        places[unit["arm"], unit["epoch"]].append(unit["position"])
+    for (arm, epoch), positions in places.items():
+        for first in range(0, len(positions), BATCH_SIZE):
+            _remove_part(connection, arm, epoch, positions[first : first + BATCH_SIZE])
+
+
+def _remove_part(connection: Connection, arm: int, epoch: int, positions: list[int]) -> None:
+    where, of = "arm = :arm AND epoch = :epoch AND position IN (:positions)", {"arm": arm, "epoch": epoch}
+    for table in (schema.replies, schema.observations, schema.lost, schema.calls, *schema.unit_tables().values()):
+        with connection.changing(table, where, **of, positions=positions):
+            connection.execute(f"DELETE FROM {table.name} WHERE {where}", **of, positions=positions)
+    fewer = """
         UPDATE arms SET
-            reused_answers = reused_answers - 1,
-            reused_from = CASE WHEN reused_answers > 1 THEN reused_from END
+            reused_answers = reused_answers - :count,
+            reused_from = CASE WHEN reused_answers > :count THEN reused_from END
         WHERE id = :arm
     """
-    for unit in units:
-        for table in (schema.replies, schema.observations, schema.lost, schema.calls, *schema.unit_tables().values()):
-            with connection.changing(table, of_unit, **unit):
-                connection.execute(f"DELETE FROM {table.name} WHERE {of_unit}", **unit)
-        with connection.changing(schema.arms, "id = :arm", arm=unit["arm"]):
-            connection.execute(count_one_less, arm=unit["arm"])
+    with connection.changing(schema.arms, "id = :arm", arm=arm):
+        connection.execute(fewer, arm=arm, count=len(positions))
 
 
 def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:

@@ -218,6 +218,33 @@ def test_the_requests_of_a_judge_belong_to_the_arm_whose_reply_it_scores(served,
         assert [(step.call, step.request) for step in steps(timeline, "request")] == [(1, 1)]
 
 
+def test_timelines_of_a_run_in_postgresql_are_those_of_one_in_sqlite(served, server, postgresql):
+    for store_option in ((), (f"--crucible-store={postgresql}",)):
+        server.reset()
+        server.behave("flaky", latency_s=0.002, fault="503", fails_first=1, retry_after="ms:5")
+        served.run("--crucible-adapter=flaky", "--crucible-cache=off", *store_option)
+    [own] = timelines(served, "q03")
+    with closing(RunStore(postgresql)) as store:
+        [other] = load_timelines(store, "latest", "q03")
+
+    def content(timeline: Timeline) -> list[Any]:
+        # Whether a request waits for its turn is a matter of time.
+        happened = [step for step in timeline.steps if step.kind != "wait"]
+        return [(step.kind, step.call, step.request, step.member, step.facts.get("reply")) for step in happened]
+
+    assert content(other) == content(own)
+
+
+def test_without_texts_of_calls_a_vote_has_no_answers(served):
+    served.run("--crucible-adapter=both", "--crucible-trace=off")
+
+    [timeline] = timelines(served, "q03")
+
+    assert [step.facts.keys() & {"winner", "counts", "consensus"} for step in steps(timeline, "vote")] == [
+        {"consensus"}
+    ] * 2
+
+
 # -- the run that has requested a reply -------------------------------------------------------------------------------
 
 

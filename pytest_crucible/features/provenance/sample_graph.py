@@ -29,10 +29,10 @@ def build_sample_graph(store: RunStore, run: Run, sample: str, suite: str = "") 
     if not positions:
         raise SpecError(f"run {run.id} has no sample {sample!r}: {near_sample(store, run.id, sample)}")
     keys = {plan.nodeid: key for key, plan, _ in store.experiments(run.id)}
-    wanted = {(each.nodeid, each.subject) for each in run.verdicts if each.nodeid in positions}
-    for asked in load_questions(store, run, wanted):
-        nodeid = asked.verdict.nodeid
-        _add_verdict(draft, store, keys[nodeid], asked, positions[nodeid])
+    of_experiments = {(each.nodeid, each.subject) for each in run.verdicts if each.nodeid in positions}
+    for entry in load_questions(store, run, of_experiments):
+        nodeid = entry.verdict.nodeid
+        _add_verdict(draft, store, keys[nodeid], entry, positions[nodeid])
     return draft.build()
 
 
@@ -43,11 +43,11 @@ def _positions(store: RunStore, run: Run, sample: str, suite: str) -> dict[str, 
     return {nodeid: position for nodeid, position in positions.items() if position is not None}
 
 
-def _add_verdict(draft: GraphDraft, store: RunStore, experiment: int, asked: Asked, position: int) -> None:
-    verdict, plan, question = asked.verdict, asked.analysis.plan, asked.question
+def _add_verdict(draft: GraphDraft, store: RunStore, experiment: int, entry: Asked, position: int) -> None:
+    verdict, plan, question = entry.verdict, entry.analysis.plan, entry.question
     weight = weigh_sample(question, position) if question is not None else None
     facts = pick(verdict, "nodeid subject kind state proven reason")
-    part = {**_plain_weight(weight), "no_part": _why_no_part(asked, weight)}
+    part = {**_plain_weight(weight), "no_part": _why_no_part(entry, weight)}
     key = draft.entity("verdict", f"{verdict.nodeid}::{verdict.subject}", verdict.subject, **facts, **part)
     if question is not None and weight is not None:
         for number in question.numbers:
@@ -62,10 +62,10 @@ def _plain_weight(weight: SampleWeight | None) -> dict[str, Any]:
     return dict.fromkeys(names) if weight is None else {name: to_plain(getattr(weight, name)) for name in names}
 
 
-def _why_no_part(asked: Asked, weight: SampleWeight | None) -> str | None:
+def _why_no_part(entry: Asked, weight: SampleWeight | None) -> str | None:
     if weight is not None:
         return None
-    return asked.undefined or "its score is lost in an arm, or the metric does not apply to it"
+    return entry.undefined or "its score is lost in an arm, or the metric does not apply to it"
 
 
 def _add_observations(

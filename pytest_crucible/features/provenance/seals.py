@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from itertools import compress
+from itertools import chain, compress
 from typing import Any, NamedTuple
 
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
@@ -61,17 +61,25 @@ class Sealer:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
+    def prepare(self, connection: Connection, change: RowChange) -> list[tuple[Owner, _Part]] | None:
+        place = owner_column(change.table)
+        return None if place is None else list(self._parts(connection, change, place))
+
     @contextmanager
-    def committing(self, connection: Connection, changes: Sequence[RowChange]) -> Iterator[None]:
-        parts = self._by_owner(connection, changes)
-        if not parts:
-            yield
-            return
+    def committing(self, connection: Connection, prepared: Sequence[list[tuple[Owner, _Part]]]) -> Iterator[None]:
+        parts: defaultdict[Owner, list[_Part]] = defaultdict(list)
+        for owner, part in chain.from_iterable(prepared):
+            parts[owner].append(part)
         # Held until the seals are committed: the next one of a chain needs the hash of the last that is there.
         with self._lock:
             sealed = {owner: self._seal(connection, owner, of_owner) for owner, of_owner in parts.items()}
             yield
             self._chains |= sealed
+
+    def lacks(self, connection: Connection, table: Table, key: str) -> bool:
+        owner = Owner(table.name, key)
+        chains = "SELECT COUNT(*) FROM seal_chains WHERE kind = :kind AND owner = :key"
+        return owner not in self._chains and not connection.scalar(chains, **owner._asdict())
 
     def forget(self, connection: Connection, table: Table, key: str) -> None:
         owner = Owner(table.name, key)
@@ -100,14 +108,6 @@ class Sealer:
             connection.insert(seal_chains, [row])
             return first
         return self._chains[owner]
-
-    def _by_owner(self, connection: Connection, changes: Sequence[RowChange]) -> dict[Owner, list[_Part]]:
-        parts: defaultdict[Owner, list[_Part]] = defaultdict(list)
-        for change in changes:
-            if (place := owner_column(change.table)) is not None:
-                for owner, part in self._parts(connection, change, place):
-                    parts[owner].append(part)
-        return parts
 
     def _parts(self, connection: Connection, change: RowChange, place: OwnerColumn) -> Iterator[tuple[Owner, _Part]]:
         values = change.columns[place.column]

@@ -99,7 +99,6 @@ class _Replies:
     def includes(self, reply: OfReply) -> bool:
         return self.sample in ("", reply.sample) and self.arm in (None, reply.arm)
 
-
     def check(self, store: RunStore, run: str) -> None:
         """Raise SpecError for a sample or an arm that a run does not have: nothing would be found."""
         if self.sample:

@@ -41,6 +41,20 @@ def test_a_request_has_its_sample_repeat_and_arm():
     )
 
 
+def test_calls_are_numbered_as_they_are_stored_and_those_of_a_trial_are_not():
+    sent: list[Request] = []
+    backend = ScriptedBackend(lambda request: sent.append(request) or "4")
+
+    async def send(*, is_trial: bool) -> None:
+        sampling = Sampler(backend, ARM, "a", 2, calls=[], is_trial=is_trial)
+        await asyncio.gather(sampling.generate("2 + 2"), sampling.generate("3 + 3"))
+
+    asyncio.run(send(is_trial=False))
+    asyncio.run(send(is_trial=True))
+
+    assert [request.unit_call for request in sent] == [1, 2, 0, 0]
+
+
 def test_parameters_of_a_call_override_the_adapters():
     assert request_of("2 + 2", temperature=1, stop=["\n"]).parameters == {"temperature": 1, "top_p": 1, "stop": ["\n"]}
 

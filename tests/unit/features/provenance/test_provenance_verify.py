@@ -297,6 +297,16 @@ def test_two_processes_that_write_the_same_rows_keep_a_run_valid(stored):
     assert stored.verify().is_intact
 
 
+def test_a_dataset_of_an_earlier_format_is_sealed_by_the_next_run_on_it(place):
+    with contextlib.closing(RunStore(place.url, is_left_out=lambda name: True)) as earlier:
+        begin(earlier, "earlier")
+    begin(place.store)
+
+    assert place.verify().is_intact
+    place.edit("""UPDATE samples SET input = '""' WHERE position = 1""")
+    assert [edit.edit for edit in place.verify().edits] == ["changed"]
+
+
 def test_a_store_without_listeners_seals_nothing(tmp_path):
     with contextlib.closing(
         RunStore(str(tmp_path / "a.db"), is_left_out=lambda name: name == "crucible-provenance")
