@@ -14,7 +14,13 @@ from pytest_crucible.features.provenance.exports.picture import STYLE, draw_pict
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
 from pytest_crucible.features.provenance.timeline import Timeline
-from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text
+from pytest_crucible.features.provenance.timeline_text import (
+    find_start,
+    heading,
+    step_text,
+    time_text,
+    unknown_text,
+)
 from pytest_crucible.records import Row, Table, View
 from pytest_crucible.report.html import A_TEXT, MARKS, render_page, text_of
 from pytest_crucible.report.markdown import markdown_table, plain, quoted_text
@@ -80,7 +86,7 @@ def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
         )
         for step, own in zip(timeline.steps, texts, strict=True)
     )
-    return TimelineOnPage(heading=printable(heading(timeline)), unknown=printable(timeline.unknown), steps=steps)
+    return TimelineOnPage(heading=printable(heading(timeline)), unknown=printable(unknown_text(timeline)), steps=steps)
 
 
 def timelines_markdown(timelines: Sequence[Timeline]) -> str:
@@ -92,7 +98,7 @@ def _markdown_lines(timeline: Timeline) -> Iterator[str]:
     start = find_start(timeline.steps)
     yield from (f"## {plain(heading(timeline))}", "")
     if timeline.unknown:
-        yield from (plain(timeline.unknown), "")
+        yield from (plain(unknown_text(timeline)), "")
     for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline.steps), strict=True), start=1):
         marker = f"{number}. "
         yield marker + plain(f"{time_text(step, start)} {step_text(step)}")

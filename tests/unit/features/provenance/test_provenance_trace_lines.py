@@ -103,3 +103,11 @@ def test_what_a_call_sent_to_all_members_of_an_ensemble_is_shown_once():
         "parameters temperature=0",
         "reply      2",
     ]
+
+
+def test_an_imported_reply_with_messages_says_that_nothing_else_of_its_calls_is_known():
+    timeline = a_timeline(a_call(), unknown="run 3f2a was imported from Inspect: its calls are unknown")
+
+    lines = list(trace_lines([timeline], WIDE))
+
+    assert lines[1] == "run 3f2a was imported from Inspect: its calls are unknown beyond their messages"
