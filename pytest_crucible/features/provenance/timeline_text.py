@@ -75,5 +75,9 @@ def call_ends(steps: Sequence[Step]) -> dict[int, Step]:
 
 def unknown_text(timeline: Timeline) -> str:
     """Return why calls are not known; of an imported reply that came with its messages, what else is not."""
+    # An imported run has no times. One without tracing has those of its requests, and inputs that were sent unchanged.
+    is_imported = find_start(timeline.steps) is None
     has_messages = any("prompt" in step.facts for step in timeline.steps)
-    return f"{timeline.unknown} beyond their messages" if timeline.unknown and has_messages else timeline.unknown
+    if timeline.unknown and is_imported and has_messages:
+        return f"{timeline.unknown} beyond their messages"
+    return timeline.unknown
