@@ -11,6 +11,7 @@ from typing import Any
 from pytest_crucible.features.provenance.exports.folding import node_text
 from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
 from pytest_crucible.features.provenance.exports.picture import STYLE, draw_picture
+from pytest_crucible.features.provenance.exports.shorten import first_steps
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
 from pytest_crucible.features.provenance.timeline import Timeline
@@ -28,7 +29,7 @@ from pytest_crucible.report.printable import AN_ID, printable, printable_cell
 from pytest_crucible.stats.number_format import quantity
 
 _HERE = Path(__file__).parent
-# Nodes and relations in a page; a larger table is not read, and other formats have all.
+# Nodes, relations and steps in a page; a larger one is not read, and other formats have all.
 MOST_ROWS = 2_000
 # Texts that a reader looks for first; the others open at a click.
 _OPENED = ("over", "because", "user", "prompt", "reply", "no reply", "scored")
@@ -65,7 +66,7 @@ def timelines_html(timelines: Sequence[Timeline]) -> str:
         _HERE / "trace.html.j2",
         more_style=_STEPS,
         title=_title(timelines),
-        timelines=[_timeline_on_page(timeline) for timeline in timelines],
+        timelines=[_timeline_on_page(timeline) for timeline in first_steps(timelines, MOST_ROWS)],
         opened=_OPENED,
     )
 
@@ -91,7 +92,7 @@ def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
 
 def timelines_markdown(timelines: Sequence[Timeline]) -> str:
     """Return the steps of each timeline as numbered lines, with their texts in code blocks."""
-    return "\n".join(line for timeline in timelines for line in _markdown_lines(timeline))
+    return "\n".join(line for timeline in first_steps(timelines, MOST_ROWS) for line in _markdown_lines(timeline))
 
 
 def _markdown_lines(timeline: Timeline) -> Iterator[str]:

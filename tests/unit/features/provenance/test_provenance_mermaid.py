@@ -142,7 +142,7 @@ def test_steps_without_room_are_counted_in_the_diagram():
         check_grammar(text, style)
         more = re.search(r"([\d,]+) more step", text)
         left_out[style] = int(more[1].replace(",", ""))
-        assert "1 more timeline, not drawn here" in text
+        assert "1 more timeline, not shown here#58; .jsonl has all" in text
 
     assert left_out["flowchart"] == 3_000 - 250
 
