@@ -29,10 +29,10 @@ def load_observed(store: RunStore, run: str, named: Collection[str]) -> Iterator
         for chain, event in loader(store, run):
             if event.kind in numbers:
                 numbers[event.kind] += 1
-                yield chain, _numbered(event, numbers[event.kind])
+                yield chain, _number_event(event, numbers[event.kind])
 
 
-def _numbered(event: Decision, number: int) -> Decision:
+def _number_event(event: Decision, number: int) -> Decision:
     return Decision(number=number, kind=event.kind, decision=event.decision, at=event.at)
 
 

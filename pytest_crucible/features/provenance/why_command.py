@@ -52,21 +52,26 @@ def why(
 ) -> None:
     """Show what a verdict of a run is made of: its rule, numbers, replies, and what these were made from.
 
-    SUBJECT is that of the verdict, such as "accuracy: v2 vs v1". Without it, each verdict that is not met is shown.
+    RUN is a run's id, the beginning of one, `latest` or `tag:NAME`; without it, it is the latest run. SUBJECT is that of the
+    verdict, such as "accuracy: v2 vs v1". Without it, each verdict that is not met is shown.
 
     With --file, --checkpoint or --commit, show what to recall if it was wrong: every adapter, run, verdict, promoted baseline
     and registered version of the store that depends on it.
     """
     check_graph_file(output, style)
-    starts = {name: value for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit)) if value}
+    starts = {
+        name: value
+        for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit))
+        if value is not None
+    }
     _check_arguments(run, subject, sample, starts)
     with existing_store(store) as opened:
         if starts:
             graph, lines = _find_dependents(opened, store, *starts.popitem())
         elif sample is not None:
-            graph, lines = _weigh_sample(opened, opened.find_run(run), sample, suite)
+            graph, lines = _weigh_sample(opened, _find_run(opened, run, subject), sample, suite)
         else:
-            stored = load_verdicts(opened, opened.find_run(run))
+            stored = load_verdicts(opened, _find_run(opened, run, subject))
             verdicts = [(each.nodeid, each.subject) for each in find_verdicts(stored, subject, suite)]
             graph = build_graph(opened, stored, load_verdict_facts(opened, stored, verdicts).values())
             lines = list(_lines(stored, graph))
@@ -103,9 +108,22 @@ def _find_dependents(store: RunStore, location: str, option: str, named: str) ->
     find = {"file": starts.find_file, "checkpoint": starts.find_checkpoint, "commit": starts.find_commit}[option]
     draft = GraphDraft()
     experiments = add_store(draft, store, files_folder(Path(), location) / "adapters")
-    start = find(draft.build(), named)
+    start = find(draft, named)
     graph = dependents_graph(draft, store, experiments, start.nodes)
     return graph, list(dependent_lines(graph, start.title, start.nodes))
+
+
+def _find_run(store: RunStore, named: str, subject: str) -> str:
+    """Return the id of a run. Raises SpecError, also for a verdict in its place."""
+    try:
+        return store.find_run(named)
+    except SpecError:
+        latest = store.find_run()
+        if not subject and any(named in store.verdicts(key) for key, _, _ in store.experiments(latest)):
+            raise SpecError(
+                f"{named!r} is a verdict, and RUN comes first: write crucible why latest {named!r}"
+            ) from None
+        raise
 
 
 def _print_graph(graph: Graph, lines: Sequence[str], output: Path | None, style: str | None, *, as_json: bool) -> None:

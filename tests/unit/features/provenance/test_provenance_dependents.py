@@ -84,7 +84,7 @@ class Project:
     def why(self, find: Any, named: str) -> list[str]:
         draft = GraphDraft()
         experiments = add_store(draft, self.store, self.folder / "adapters")
-        start = find(draft.build(), named)
+        start = find(draft, named)
         graph = dependents_graph(draft, self.store, experiments, start.nodes)
         assert all({each.source, each.target} <= graph.nodes.keys() for each in graph.relations)
         return list(dependent_lines(graph, start.title, start.nodes))

@@ -68,7 +68,7 @@ def test_a_page_of_a_graph_has_a_picture_and_tables(opened, tmp_path):
 
 @pytest.mark.parametrize("text", [ACTING, *HOSTILE.values()], ids=["acting", *HOSTILE])
 def test_hostile_texts_are_shown_and_do_nothing(opened, tmp_path, text):
-    text = text[:200_000]
+    text = text[:20_000]
     steps = [a_call(text, prompt=text, reasoning=text), a_decision(text, is_claim=True)]
     write_timelines([a_timeline(*steps, sample=text, arm=text, unknown=text)], tmp_path / "trace.html")
 
