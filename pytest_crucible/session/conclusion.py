@@ -69,11 +69,7 @@ class Conclusion:
             # Verdicts are already decided, so they are reported despite the error.
             except StoreError as error:
                 state.messages.lines.append(f"the exit status of run {state.run} is not stored: {error}")
-            if finish.shows_facts(state.config, state.settings):
-                from pytest_crucible.session.reports import add_suite_properties
-
-                self._concluded = run = add_run_facts(run, state.config.hook)
-                add_suite_properties(state.config, run)
+            self._concluded = run = finish.with_run_facts(state.config, state.settings, run)
             state.messages.lines += finish.finish_lines(state.config, state.settings, run)
             state.config.hook.pytest_crucible_concluded(config=state.config, run=run)
         if state.is_worker:

@@ -17,7 +17,9 @@ from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.report.verdicts import annotation_lines
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.plugins import load_extensions
+from pytest_crucible.runs.report_facts import add_run_facts, add_verdict_facts
 from pytest_crucible.session.reports import (
+    add_suite_properties,
     name_in_junit,
     rerun_report,
     verdict_reports,
