@@ -34,12 +34,12 @@ def heading(reply: OfReply) -> str:
     >>> heading(Timeline(run="3f2a", experiment="test_qa.py::test_qa", arm="v2", sample="q17", repeat=1, variant="typos"))
     'test_qa, sample q17, v2, variant typos, repeat 2'
     """
-    variant = f", variant {printable_cell(reply.variant, AN_ID)}" if reply.variant else ""
-    repeat = f", repeat {reply.repeat + 1}" if reply.repeat else ""
-    experiment, sample, arm = (
-        printable_cell(name, AN_ID) for name in (experiment_name(reply.experiment), reply.sample, reply.arm)
-    )
-    return f"{experiment}, sample {sample}, {arm}{variant}{repeat}"
+    # A training, such as one that a search has found, is of an arm alone.
+    parts = {"": experiment_name(reply.experiment), "sample ": reply.sample}
+    named = [f"{word}{printable_cell(name, AN_ID)}" for word, name in parts.items() if name]
+    variant = [f"variant {printable_cell(reply.variant, AN_ID)}"] if reply.variant else []
+    repeat = [f"repeat {reply.repeat + 1}"] if reply.repeat else []
+    return ", ".join((*named, printable_cell(reply.arm, AN_ID), *variant, *repeat))
 
 
 def find_start(steps: Sequence[Step]) -> float | None:
