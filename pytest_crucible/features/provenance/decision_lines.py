@@ -13,7 +13,7 @@ from pytest_crucible.features.provenance.search import Found
 from pytest_crucible.features.provenance.step_texts import step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import heading
-from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines, title_text
+from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines, title_lines
 from pytest_crucible.stats.number_format import quantity
 
 MOST_REPLIES = 20
@@ -58,7 +58,9 @@ def found_lines(timelines: Sequence[Timeline], run: str, layout: TextLayout) -> 
 
 def _decision_lines(steps: Sequence[Step], sign: str, layout: TextLayout) -> Iterator[str]:
     for step, texts in zip(steps, step_texts(steps), strict=True):
-        yield f"{sign}{step.facts['number']:>{5 - len(sign)}}  {title_text(step, layout)}"
+        first, *more = title_lines(step, layout)
+        yield f"{sign}{step.facts['number']:>{5 - len(sign)}}  {first}"
+        yield from (f"{sign}{' ' * (7 - len(sign))}{line}" for line in more)
         for name, value in texts:
             yield from text_lines(name, value, layout)
 
