@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.differences import ChainDifference
@@ -45,15 +46,21 @@ def _steps_of(chain: Chain, decisions: Sequence[Decision]) -> Iterator[Step]:
 
 def found_lines(timelines: Sequence[Timeline], run: str, layout: TextLayout) -> Iterator[str]:
     """Yield the decisions that a search has found, by reply, with their numbers in it."""
-    count = sum(len(timeline.steps) for timeline in timelines)
-    if not count:
+    steps = [step for timeline in timelines for step in timeline.steps]
+    if not steps:
         yield f"no decision of run {run} matches"
         return
-    yield f"{quantity(count, 'decision')} of run {run} in {_replies(len(timelines))}"
+    noun = "decision" if all(_is_decision(step) for step in steps) else "event"
+    yield f"{quantity(len(steps), noun)} of run {run} in {_replies(len(timelines))}"
     listed = timelines if layout.is_whole else timelines[:MOST_REPLIES]
     for timeline in listed:
         yield from ("", heading(timeline), *_decision_lines(timeline.steps, "", layout))
     yield from _rest(len(timelines) - len(listed))
+
+
+def _is_decision(step: Step) -> bool:
+    """Return whether a step is a decision of the test or a claim of the model, and neither a stage nor observed."""
+    return step.kind == "decision" and (step.is_claim or step.facts.get("kind") in kinds.DECISIONS)
 
 
 def _decision_lines(steps: Sequence[Step], sign: str, layout: TextLayout) -> Iterator[str]:
