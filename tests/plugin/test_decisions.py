@@ -364,3 +364,31 @@ def test_a_sample_that_imports_the_module_first_has_its_threads_carried_too(suit
     assert [[event.decision for event in chain.decisions] for chain in load_chains(suite)] == [
         [f"q{k:02}"] for k in range(20)
     ]
+
+
+LEFT_BEHIND = """
+    import threading
+    import time
+    import pytest
+    from pytest_crucible import trace
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match", "decision_count"], timeout=0.2)
+    @pytest.mark.quality_target("exact_match >= 0")
+    def test_sums(sample, sampler):
+        trace.decision("in time")
+        if sample.id in ("q05", "q15"):
+            threading.Event().wait(0.4)
+            trace.decision("too late")
+        return sampler.generate(sample.input)
+
+    def test_last():
+        time.sleep(0.6)
+"""
+
+
+def test_a_thread_that_exceeds_its_time_records_no_more(suite):
+    suite.test(LEFT_BEHIND)
+    suite.run("--crucible-adapter=v1").assert_outcomes(passed=3)
+
+    assert [[event.decision for event in chain.decisions] for chain in load_chains(suite)] == [["in time"]] * 20
+    assert stored_mean(suite, "decision_count") == 1

@@ -74,7 +74,7 @@ def why(
             stored = load_verdicts(opened, _find_run(opened, run, subject))
             verdicts = [(each.nodeid, each.subject) for each in find_verdicts(stored, subject, suite)]
             graph = build_graph(opened, stored, load_verdict_facts(opened, stored, verdicts).values())
-            lines = list(_lines(stored, graph))
+            lines = list(_lines(stored, graph, suite))
     _print_graph(graph, lines, output, style, as_json=as_json)
 
 
@@ -178,12 +178,14 @@ def _explain_none(run: Run, suite: str) -> str:
     return f"run {run.id} has no experiment with verdicts whose name contains {suite!r}: it has {', '.join(nodeids)}"
 
 
-def _lines(run: Run, graph: Graph) -> Iterator[str]:
+def _lines(run: Run, graph: Graph, suite: str) -> Iterator[str]:
     verdicts = [node for node in graph.nodes.values() if node.type == "verdict"]
     if not verdicts:
-        count, first = len(run.verdicts), run.verdicts[0].subject
-        met = f"all {count:,} verdicts of run {run.id} are met" if count > 1 else f"the verdict of run {run.id} is met"
-        yield f"{met}: name one to see why, such as {first!r}"
+        subjects = [verdict.subject for verdict in run.verdicts if suite in verdict.nodeid]
+        of_suite = f" in experiments named {suite!r}" if suite else ""
+        many = f"all {len(subjects):,} verdicts of run {run.id}{of_suite} are met"
+        met = many if len(subjects) > 1 else f"the verdict of run {run.id}{of_suite} is met"
+        yield f"{met}: name one to see why, such as {subjects[0]!r}"
     for number, verdict in enumerate(verdicts):
         yield from [""] if number else []
         yield from verdict_lines(graph, verdict)

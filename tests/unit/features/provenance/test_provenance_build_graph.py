@@ -73,6 +73,10 @@ def test_each_number_is_recomputed_by_walking_to_the_stored_observations(
         differences = [ours[position] - theirs[position] for position in pairs]
         expected = pytest.approx(sum(differences) / len(differences)) if differences else None
         assert [arm.facts["arm"] for arm in arms] == ["v2", "v1"]
+        for arm in arms:
+            replies = sum(node.facts["replies"] for node in targets(graph, arm.key, "derived from"))
+            query = "SELECT COUNT(*) FROM replies WHERE arm IN (:rows)"
+            assert replies == store.scalar(query, rows=arm.facts["rows"])
         assert comparison.facts["n"] == len(pairs)
         assert comparison.facts["lost"] == len(set.union(*(stored_losses(store, arm) for arm in arms)))
         assert comparison.facts["estimate"] == expected

@@ -173,3 +173,22 @@ def test_deep_json_and_long_texts_are_texts_in_every_format(tmp_path):
     assert len((tmp_path / "a.html").read_text()) < 100_000
     assert len((tmp_path / "b.html").read_text()) < 100_000
     assert long in (tmp_path / "a.jsonl").read_text()
+
+
+@pytest.mark.parametrize("ending", TIMELINES)
+def test_each_file_says_that_calls_are_unknown(tmp_path, ending):
+    write_timelines([a_timeline(a_decision("x"), unknown="its calls are unknown")], tmp_path / f"a{ending}")
+
+    assert "its calls are unknown" in (tmp_path / f"a{ending}").read_text()
+
+
+@pytest.mark.parametrize("ending", [".html", ".md"])
+def test_a_page_has_the_first_steps_and_counts_the_others(tmp_path, ending):
+    timeline = a_timeline(*(Step(kind="wait", title=f"wait {k}") for k in range(2_500)))
+    write_timelines([timeline, timeline], tmp_path / f"a{ending}")
+
+    text = (tmp_path / f"a{ending}").read_text()
+    assert "500 more steps, not shown here: .jsonl has all" in text
+    assert "1 more timeline, not shown here" in text
+    assert text.count("wait 1999") == 1
+    assert "wait 2000" not in text
