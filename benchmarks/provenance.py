@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
 from benchmarks.million import ARMS, METRICS, SAMPLES, fill, plan
-from benchmarks.suite import Suite
+from benchmarks.suite import ROOT, Suite
 from pytest_crucible import trace
 from pytest_crucible.features.provenance.exports.files import TIMELINES, write_timelines
 from pytest_crucible.features.provenance.load_timeline import load_timelines
@@ -24,6 +27,7 @@ from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import Contrast, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.outcomes import FeatureRows
 from pytest_crucible.records.results import RULES_VERSION
+from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
@@ -232,6 +236,37 @@ def _seal(connection: Connection, changes: Sequence[RowChange]) -> float:
             with sealer.committing(connection, [sealer.prepare(connection, change)]):
                 seconds += time.process_time() - started
     return seconds
+
+
+def why_of_a_suite() -> list[Figure]:
+    """Return the seconds of `crucible why`, start of the program included, on a suite as long as the test part of GSM8K."""
+    with tempfile.TemporaryDirectory() as directory:
+        place = Path(directory) / "suite"
+        suite = Suite(directory=place, samples=1_319, marks=("@pytest.mark.ab_compare('exact_match')",))
+        suite.write().run("--crucible-adapter=v1", "--compare=v2", "--crucible-store=runs.db")
+        seconds = min(_time_why(place, "exact_match: v1 vs v2") for _ in range(5))
+    return [Figure(name="crucible why, n = 1,319", measured=seconds, unit="s", limit=0.5, digits=2)]
+
+
+def why_of_a_million() -> list[Figure]:
+    """Return the seconds of `crucible why` on a comparison of 250,000 pairs in a run of a million observations."""
+    with tempfile.TemporaryDirectory() as directory:
+        store = RunStore(str(Path(directory) / "runs.db"))
+        fill(store)
+        conclude(store, "million", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
+        store.close()
+        seconds = min(_time_why(Path(directory), "right: v2 vs v1") for _ in range(2))
+    return [Figure(name="crucible why, a million observations", measured=seconds, unit="s", limit=6, digits=2)]
+
+
+def _time_why(folder: Path, subject: str) -> float:
+    started = time.perf_counter()
+    command = [sys.executable, "-m", "pytest_crucible", "why", "latest", subject, "--store=runs.db"]
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
+    )
+    assert done.stdout.count("\nreplies "), done.stderr
+    return time.perf_counter() - started
 
 
 TRACED_SAMPLES = 1_000
