@@ -15,7 +15,7 @@ FILES = {
     "factors": "factors seeds",
     "guards": "guards redaction_by_value rules_version",
     "judges": "judges",
-    "provenance": "decisions facts_in_reports seals timelines traces",
+    "provenance": "decisions facts_in_reports seals timelines traces why",
     "registry": "registry registry_weights model_gates watch",
     "robustness": "robustness",
     "run_checks": "run_checks",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import Any
 
@@ -29,8 +30,6 @@ def inputs_of_rows(
     groups: Any = None,
 ) -> AnalysisInputs:
     """Return the inputs of an analysis of one metric; the first arm is the candidate v2, the second the baseline v1."""
-    from dataclasses import replace
-
     inputs = analysis_inputs(
         *(reply_rows(rows) for rows in arms), n=len(arms[0]), metrics=(metric,), targets=targets,
         contrasts=tuple(contrasts), groups=groups, repeats=len(arms[0][0]),

@@ -16,7 +16,7 @@ from pytest_crucible.records import Conversation, Run, StoredCall
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.report.json import run_document
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import A_LINE, AN_ID, printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.report_facts import add_stored_facts
@@ -140,8 +140,6 @@ def _block(name: str, value: Any) -> Iterator[str]:
         yield f"{_INDENT}{'':<{_ROLE}} {line}"
 
 
-# Characters of one line of a conversation: a reply is printed whole, and a file that a test sent by mistake is not.
-LONGEST_LINE = 100_000
 verbose_option = click.option("-v", "--verbose", count=True, help="Also methods and estimates; -vv the worst samples.")
 
 
@@ -196,9 +194,7 @@ def _print_sample(store: RunStore, run: str, sample: str, *, reasoning: bool, as
             documents.append({"experiment": plan.nodeid, "sample": _document(stored), "conversations": conversations})
     if not documents:
         raise SpecError(f"run {run} has no sample {sample!r}: {_hint(store, run, sample)}")
-    print_result(
-        (printable(line, LONGEST_LINE) for line in lines), {"run": run, "experiments": documents}, as_json=as_json
-    )
+    print_result((printable(line, A_LINE) for line in lines), {"run": run, "experiments": documents}, as_json=as_json)
 
 
 def _document(stored: Any) -> dict[str, Any]:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 MOST = 2_000
 # Characters of a sample's id: beside a number in a table or above a reply, a long one would hide everything else.
 AN_ID = 200
+# Characters of a line of a conversation: a reply is printed whole, and a file that a test sent by mistake is not.
+A_LINE = 100_000
 # Characters of the longest escape of one character: `\\U0001f600`.
 LONGEST_ESCAPE = 10
 # Not printable to Python, but harmless. The last two join and part letters of Persian and Hindi, and parts of an emoji.

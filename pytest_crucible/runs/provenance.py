@@ -238,7 +238,7 @@ def _plan_detail(plan: Plan, now: Plan | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suspects:
-    """What may have been made from wrong data: everything in a run store that depends on a file, a checkpoint or a commit."""
+    """The hashes, adapters and runs in a store that depend on a file, a checkpoint or a commit that may be wrong."""
 
     hashes: frozenset[str]
     """SHA-256 of files and weights; of weights on a service, their path."""
@@ -249,7 +249,7 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dependent:
-    """What a feature keeps that depends on suspects, such as a registered version."""
+    """A record of a feature that depends on suspects, such as a registered version."""
 
     kind: str
     """`registered version`."""

@@ -10,7 +10,6 @@ import pytest
 from pytest_crucible.records import Run
 from pytest_crucible.records.errors import CrucibleError, StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.runs.report_facts import add_run_facts, add_verdict_facts
 from pytest_crucible.session.resources import emit_budgets
 from pytest_crucible.session.state import SessionState
 from pytest_crucible.session.workers import WorkerReports, announce_stored
@@ -54,8 +53,7 @@ class Conclusion:
             )
         except CrucibleError as error:
             raise pytest.UsageError(state.hide(str(error))) from error
-        if finish.shows_facts(state.config, state.settings):
-            self._concluded = add_verdict_facts(self._concluded, state.config.hook)
+        self._concluded = finish.with_verdict_facts(state.config, state.settings, self._concluded)
         finish.report_verdicts(session, state.settings, self._concluded, state.messages)
         state.interruptions.check()
 
@@ -64,7 +62,6 @@ class Conclusion:
         state = self._state
         if self._concluded is not None:
             from pytest_crucible.session import finish
-            from pytest_crucible.session.reports import add_suite_properties
 
             self._concluded = run = dataclasses.replace(self._concluded, exit_status=int(exitstatus))
             try:
@@ -72,11 +69,7 @@ class Conclusion:
             # Verdicts are already decided, so they are reported despite the error.
             except StoreError as error:
                 state.messages.lines.append(f"the exit status of run {state.run} is not stored: {error}")
-            if finish.shows_facts(state.config, state.settings):
-                from pytest_crucible.session.reports import add_suite_properties
-
-                self._concluded = run = add_run_facts(run, state.config.hook)
-                add_suite_properties(state.config, run)
+            self._concluded = run = finish.with_run_facts(state.config, state.settings, run)
             state.messages.lines += finish.finish_lines(state.config, state.settings, run)
             state.config.hook.pytest_crucible_concluded(config=state.config, run=run)
         if state.is_worker:

@@ -17,7 +17,9 @@ from pytest_crucible.report.terminal import Line, summary
 from pytest_crucible.report.verdicts import annotation_lines
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.plugins import load_extensions
+from pytest_crucible.runs.report_facts import add_run_facts, add_verdict_facts
 from pytest_crucible.session.reports import (
+    add_suite_properties,
     name_in_junit,
     rerun_report,
     verdict_reports,
@@ -42,8 +44,21 @@ def decide_verdicts(config: pytest.Config, settings: Settings, store: RunStore, 
     )
 
 
-def shows_facts(config: pytest.Config, settings: Settings) -> bool:
-    """Return whether something shows what features say of verdicts: a report, or the terminal with -v."""
+def with_verdict_facts(config: pytest.Config, settings: Settings, run: Run) -> Run:
+    """Return the run with what features say of its verdicts, if a report or the terminal shows it."""
+    return add_verdict_facts(run, config.hook) if _shows_facts(config, settings) else run
+
+
+def with_run_facts(config: pytest.Config, settings: Settings, run: Run) -> Run:
+    """Return the run with what features say of it, if a report or the terminal shows it; the JUnit file then has it, too."""
+    if not _shows_facts(config, settings):
+        return run
+    whole = add_run_facts(run, config.hook)
+    add_suite_properties(config, whole)
+    return whole
+
+
+def _shows_facts(config: pytest.Config, settings: Settings) -> bool:
     is_reported = settings.json or settings.report or config.stash.get(xml_key, None) is not None
     return bool(is_reported or config.get_verbosity() > 0 or "GITHUB_STEP_SUMMARY" in os.environ)
 

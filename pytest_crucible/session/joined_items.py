@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.metrics.models.scorers import ScoredReply, set_current_reply, set_scored_reply
 from pytest_crucible.records import MetricFacts, Outcome, Sample, Unit
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.sample.invoke import lost_reason
@@ -89,6 +90,8 @@ class JoinedItems:
         plan = state.collection.joined[function_nodeid(item)].plan
         if state.publisher.sample_emit is not None:
             item.stash[SPAN] = SampleSpan(state.publisher.sample_emit, plan, opened_arm.arm, sample_id(item))
+        # Until the teardown, what the item and its fixtures record belongs to it.
+        set_current_reply(plan.nodeid, sample_id(item), 0, outcome.calls, feature_rows=outcome.feature_rows)
         return Crucible(opened_arm, sample_id(item), outcome, lambda: state.resources.loop, plan.nodeid, plan.metrics)
 
     def observe(
@@ -114,6 +117,7 @@ class JoinedItems:
                 report.wasxfail = f"one wrong answer: {outcome.detail}"
         if call.when == "teardown":
             del item.stash[OUTCOME]
+            set_scored_reply(ScoredReply())
             is_rerun = ENDED in item.stash and not item.stash[ENDED].lost
             try:
                 if not is_rerun:

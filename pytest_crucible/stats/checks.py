@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
 
 from pytest_crucible.stats.arrays import Array, Codes, Labels, Range, check_share, cluster_codes, finite, is_constant
 from pytest_crucible.stats.comparing import apply_method, choose_row
+from pytest_crucible.stats.distributions import normal_cdf
 from pytest_crucible.stats.estimating import resolve_kind
 from pytest_crucible.stats.inputs import OPEN, Kind, declare_pairs
 from pytest_crucible.stats.interval import Interval
@@ -181,7 +182,7 @@ def serial_correlation(values: npt.ArrayLike, *, rng: Seed = 0) -> SerialCorrela
     products = float(centred[1:] @ centred[:-1])
     correlation, n = products / squares, array.size
     # The expectation of an exchangeable order is -1/n.
-    p_value = float(ndtr(-(correlation + 1 / n) * np.sqrt(n)))
+    p_value = normal_cdf(-(correlation + 1 / n) * math.sqrt(n))
     if p_value <= 1 / (_ORDERS + 1) and correlation > _SMALLEST and n <= _MOST_SHUFFLED:
         p_value = _p_value_of_orders(centred, products, rng)
     return SerialCorrelation(correlation=correlation, p_value=p_value, n=n)

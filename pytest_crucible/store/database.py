@@ -58,8 +58,12 @@ def json_part(column: str, *path: str | int, is_sqlite: bool) -> str:
 class CommitListener(Protocol):
     """Receives the changes of each transaction, and enters rows of its own before it is committed."""
 
+    def covers(self, table: Table) -> bool:
+        """Return whether changes of a table concern it."""
+        ...
+
     def prepare(self, connection: Connection, change: RowChange) -> Any:
-        """Return what to remember of a change until the transaction is committed; None for nothing."""
+        """Return what to remember of a change until the transaction is committed."""
         ...
 
     def committing(self, connection: Connection, prepared: Sequence[Any]) -> contextlib.AbstractContextManager[None]:
@@ -193,7 +197,8 @@ class Connection:
         if not rows:
             return 0
         columns = self._columns_to_store(table, rows)
-        if self._prepared:
+        is_covered = self._is_covered(table)
+        if is_covered:
             self._number(table, columns, len(rows))
         names, values = tuple(columns), [*zip(*columns.values(), strict=True)]
         # psycopg sends many rows at once by itself.
@@ -205,7 +210,7 @@ class Connection:
             inserted += self._execute_redacted(_insert(table, names, over, size), many)
         if rest := values[whole if size > 1 else 0 :]:
             inserted += self._execute_redacted(_insert(table, names, over, 1), rest)
-        if self._prepared and inserted and not over:
+        if is_covered and inserted and not over:
             self._record(self._change_of_insert(table, columns, len(rows), inserted))
         return inserted
 
@@ -232,15 +237,18 @@ class Connection:
         stored = [self.first(query, **dict(zip(table.key, key, strict=True))) for key in keys]
         return change_of(table, [row for row in stored if row is not None])
 
+    def _is_covered(self, table: Table) -> bool:
+        return any(listener.covers(table) for listener, _ in self._prepared)
+
     def _record(self, change: RowChange) -> None:
         for listener, prepared in self._prepared if change.rows else ():
-            if (remembered := listener.prepare(self, change)) is not None:
-                prepared.append(remembered)
+            if listener.covers(change.table):
+                prepared.append(listener.prepare(self, change))
 
     @contextlib.contextmanager
     def changing(self, table: Table, where: str, /, **values: Any) -> Iterator[None]:
         """Record, for listeners, what statements within do to the rows of a table that meet a condition."""
-        if not self._prepared:
+        if not self._is_covered(table):
             yield
             return
         # Another process must not change a row between this query and the statement.

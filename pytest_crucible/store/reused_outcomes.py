@@ -222,13 +222,14 @@ def _copy_calls(
 
     Calls of a lost unit are left: most are run again, and their calls count from 1 then.
     """
-    left_out = ("arm", "epoch", "paid_by", *(() if with_texts else _TEXTS))
+    left_out = ("arm", "epoch", "paid_by", *(() if with_texts else (*_TEXTS, "has_texts")))
     others = ", ".join(name for name in schema.calls.names if name not in left_out)
+    column, value = ("", "") if with_texts else (", has_texts", ", FALSE")
     statement = f"""
-        INSERT INTO calls (arm, epoch, {others}, paid_by)
+        INSERT INTO calls (arm, epoch, {others}, paid_by{column})
         SELECT :target, {_renumber_sql(numbers)}, {others}, COALESCE(
             paid_by, (SELECT run FROM experiments WHERE id = (SELECT experiment FROM arms WHERE id = :source))
-        )
+        ){value}
         FROM calls
         WHERE arm = :source AND epoch IN (:repeats)
         AND EXISTS (SELECT 1 FROM replies WHERE arm = calls.arm AND position = calls.position AND epoch = calls.epoch)

@@ -114,7 +114,8 @@ class CallRows:
         """Return the columns with the texts of a reply, or with the hash of its text."""
         if self._stores_texts:
             return {"text": text, "reasoning_id": self._text(reasoning) if reasoning else None}
-        return {"text": None, "text_id": None if text is None else text_id(text), "reasoning_id": None}
+        key = None if text is None else text_id(text)
+        return {"text": None, "text_id": key, "reasoning_id": None, "has_texts": False}
 
     def _answerer(self, reply: Reply) -> list[str] | None:
         """Return what the server says of itself. Most replies have the same, so that it is redacted once."""

@@ -270,7 +270,7 @@ def _calls(
     query = f"""
         SELECT
             calls.call, request, member, calls.messages, parameters, is_scored, reasoning, think, error, paid_by,
-            calls.text_id, cached, answered_by,
+            has_texts, cached, answered_by,
             {stored_text("calls")} AS text,
             {referred_text("calls.reasoning_id")} AS thoughts,
             messages.body,
@@ -308,7 +308,8 @@ def _of_unit(rows: Sequence[Row], sample: Mapping[str, Any]) -> Iterator[StoredC
             paid_by=row["paid_by"],
             cached=None if row["cached"] is None else bool(row["cached"]),
             answered_by=from_json(row["answered_by"]),
-            is_recorded=is_known and (text is not None or row["text_id"] is None),
+            # `cached` is null for a call without a reply.
+            is_recorded=is_known and (text is not None or row["has_texts"] is None or row["cached"] is None),
         )
         if not row["member"] and text is not None and len(text) >= SHORTEST_REFERENCE:
             texts[f"r{row['call']}"] = text_form(text)

@@ -236,6 +236,8 @@ calls = Table(
         Column("cached", "BOOLEAN"),
         # Whether a reply that should repeat the cached one, and was requested again, does; null for others.
         Column("as_before", "BOOLEAN"),
+        # False where messages and texts are hashes without rows of their own (--crucible-trace=off); else null.
+        Column("has_texts", "BOOLEAN"),
     ),
     has_rowid=False,
 )
@@ -384,7 +386,7 @@ ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
     ((variants, "name"), (variants, "sha256"), twins),
     (store_key, (tags, "why")),
     ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
-    ((events, "call"), (events, "request"), (runs, "format")),
+    ((events, "call"), (events, "request"), (runs, "format"), (calls, "has_texts")),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 

@@ -302,3 +302,93 @@ def test_a_tag_that_is_not_closed_is_counted_and_stays_in_the_answer(suite):
         ("my_own", "add\ufffd", True),
         ("unclosed_tags", "1 <event> tag without an end: not read", False),
     ]
+
+
+JOINED = """
+    import threading
+    import pytest
+    from pytest_crucible import trace
+
+    trace.decision("at import")
+
+    @pytest.mark.quality_target("right >= 0.20")
+    @pytest.mark.parametrize("number", range(20), ids=[f"q{k:02}" for k in range(20)])
+    def test_sums(crucible, number):
+        thread = threading.Thread(target=trace.decision, args=(f"in a thread of {number}",))
+        thread.start()
+        thread.join()
+        reply = crucible.sampler.generate(f"{number} + {number}")
+        trace.decision(f"after the reply to {number}")
+        crucible.score(right=reply.text == str(2 * number))
+
+    def test_of_nothing():
+        trace.decision("outside of samples")
+"""
+
+
+def test_items_of_a_joined_test_record_for_themselves(suite, run):
+    suite.test(JOINED)
+    run("--crucible-adapter=v1").assert_outcomes(passed=22)
+
+    chains = load_chains(suite)
+
+    assert [chain.sample for chain in chains] == [f"q{k:02}" for k in range(20)]
+    for number, chain in enumerate(chains):
+        assert [(event.decision, event.calls) for event in chain.decisions] == [
+            (f"in a thread of {number}", 0),
+            (f"after the reply to {number}", 1),
+        ]
+
+
+LATE = """
+    import pytest
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match"])
+    @pytest.mark.quality_target("exact_match >= 0.20")
+    async def test_sums(sample, sampler):
+        import asyncio
+        import threading
+        from pytest_crucible import trace
+
+        thread = threading.Thread(target=trace.decision, args=(sample.id,))
+        thread.start()
+        await asyncio.to_thread(thread.join)
+        return await sampler.generate(sample.input)
+"""
+
+
+def test_a_sample_that_imports_the_module_first_has_its_threads_carried_too(suite):
+    suite.test(LATE)
+    suite.run_apart("--crucible-adapter=v1").assert_outcomes(passed=2)
+
+    assert [[event.decision for event in chain.decisions] for chain in load_chains(suite)] == [
+        [f"q{k:02}"] for k in range(20)
+    ]
+
+
+LEFT_BEHIND = """
+    import threading
+    import time
+    import pytest
+    from pytest_crucible import trace
+
+    @pytest.mark.crucible(dataset="questions.jsonl", metrics=["exact_match", "decision_count"], timeout=0.2)
+    @pytest.mark.quality_target("exact_match >= 0")
+    def test_sums(sample, sampler):
+        trace.decision("in time")
+        if sample.id in ("q05", "q15"):
+            threading.Event().wait(0.4)
+            trace.decision("too late")
+        return sampler.generate(sample.input)
+
+    def test_last():
+        time.sleep(0.6)
+"""
+
+
+def test_a_thread_that_exceeds_its_time_records_no_more(suite):
+    suite.test(LEFT_BEHIND)
+    suite.run("--crucible-adapter=v1").assert_outcomes(passed=3)
+
+    assert [[event.decision for event in chain.decisions] for chain in load_chains(suite)] == [["in time"]] * 20
+    assert stored_mean(suite, "decision_count") == 1

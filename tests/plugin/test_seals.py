@@ -41,7 +41,8 @@ def test_the_root_stands_in_every_report(suite, verify, workers):
         assert root in (suite.path / name).read_text()
     status, out = verify("--root", root)
     assert (status, root in out) == (0, True)
-    assert f"of {'2 processes' if workers else '1 process'}, as they were written" in out
+    # Of two workers one may have had nothing to do.
+    assert re.search(f"of {'[23] processes' if workers else '1 process'}, as they were written", out)
 
 
 def test_one_changed_character_is_named(suite, verify):

@@ -324,6 +324,23 @@ def test_without_texts_of_calls_their_hashes_parameters_and_models_stay_and_the_
     assert "reply" not in steps(timelines(served, "q03", arm="steady")[0], "call")[0].facts
 
 
+def test_a_run_without_texts_of_calls_and_those_that_copy_from_it_are_verified_and_exported(served):
+    served.run("--crucible-adapter=steady", "--crucible-trace=off")
+    served.run("--crucible-adapter=flaky", "--compare=steady")
+    served.run("--crucible-adapter=steady", "--compare=flaky", "--crucible-trace=off")
+
+    for run in run_ids(served):
+        assert served.command("verify", run).ret == 0
+    exported = served.command("export", "-o", "sft.jsonl", "--what=sft", "--allow-gate-samples", "--on=exact_match")
+    assert (exported.ret, "Traceback" in exported.stderr.str()) == (pytest.ExitCode.USAGE_ERROR, False)
+    with closing(sqlite3.connect(served.path / STORE)) as store:
+        counts = store.execute(
+            "SELECT has_texts, COUNT(*), COUNT(text) FROM calls GROUP BY has_texts ORDER BY 1"
+        ).fetchall()
+    # Of the second run the candidate's calls have texts, and of the copies none.
+    assert counts == [(None, 40, 20), (0, 160, 0)]
+
+
 def test_a_wrong_value_of_trace_is_refused_in_one_sentence(served):
     served.refuses(served.run("--crucible-trace=maybe"), "--crucible-trace=maybe: write one of on, off")
 

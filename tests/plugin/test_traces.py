@@ -88,6 +88,8 @@ def test_decisions_are_found_and_compared_between_runs(deciding, crucible):
     [
         (("q33",), r"run \w+ has no sample 'q33': did you mean 'q\d\d'\?"),
         (("q03", "--arm=scriptd"), r"run \w+ has no arm 'scriptd': did you mean 'scripted'\?"),
+        (("q33", "--where=claim = yes"), r"run \w+ has no sample 'q33': did you mean 'q\d\d'\?"),
+        (("--where=claim = yes", "--arm=scriptd"), r"run \w+ has no arm 'scriptd': did you mean 'scripted'\?"),
         ((), r"no sample is named: name one of the 20 of run (\w+), such as `crucible trace \1 q00`"),
         (("q03", "-o", "a.dot"), r"nothing writes .\.dot.: use \.mmd, \.otlp\.json, \.chrome\.json, .*, \.jsonl or \.csv"),
         (("q03", "--as=graph"), r"--as graph is the kind of diagram in a \.mmd file, .*"),
@@ -122,7 +124,7 @@ def test_without_tracing_calls_are_unknown_and_a_search_is_refused(deciding, cru
     assert "scored     3" in output
     assert searched == 4
     assert re.fullmatch(
-        r"crucible trace: run \w+ was recorded with --crucible-trace=off: its calls are unknown\n", error
+        r"crucible trace: run \w+ was recorded with --crucible-trace=off: its decisions are unknown\n", error
     )
 
 

@@ -5,20 +5,28 @@ Observations and replies are groups with counts: a million of them are a few nod
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.graph_draft import GraphDraft
 from pytest_crucible.features.provenance.made_from import add_adapter, add_commit_of_run, add_metrics, add_suite
-from pytest_crucible.features.provenance.reply_nodes import ArmPart, add_judgements, add_replies, failures, lost_reasons
+from pytest_crucible.features.provenance.reply_nodes import (
+    ArmPart,
+    add_judgements,
+    add_pooled,
+    add_replies,
+    failures,
+    lost_reasons,
+)
 from pytest_crucible.features.provenance.verdict_facts import VerdictFacts
 from pytest_crucible.features.provenance.verdict_finding import finding
 from pytest_crucible.features.provenance.verdict_lines import fragility_text, influence_text
 from pytest_crucible.records import Analysis, Comparison, Contrast, Plan, Run, Target, Verdict
 from pytest_crucible.records.serialize import pick, to_plain
 from pytest_crucible.records.statistics import interval_ends, known_numbers
+from pytest_crucible.store.history import past_comparisons
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
 
@@ -59,6 +67,7 @@ class _Experiment:
         of_verdict = pick(verdict, "nodeid subject kind state proven suite_error reason")
         of_verdict |= {"finding": finding(verdict, self._pair(verdict), self.run.alpha), "rule": facts.rule or None}
         of_verdict |= {"fragility": to_plain(facts.fragility), "fragility_text": fragility_text(facts)}
+        of_verdict |= {"simulated": any(arm.simulated for arm in self.plan.arms)}
         key = draft.entity("verdict", name, verdict.subject, **of_verdict)
         of_run = pick(self.run, "alpha correction family_size rules")
         gate = draft.activity("gate", name, f"decision in run {self.run.id}", run=self.run.id, **of_run)
@@ -90,7 +99,19 @@ class _Experiment:
         for number in numbers:
             for metric in measure.metrics:
                 self.draft.relate(key, "derived from", self._add_observations(metric, number))
+        if isinstance(measure, Contrast) and verdict.subject in self.analysis.looks:
+            self._add_pool(key, measure, numbers)
         return key
+
+    def _add_pool(self, key: str, contrast: Contrast, numbers: Sequence[int]) -> None:
+        """Add the replies of earlier sessions that a pooled comparison is decided on."""
+        for past in past_comparisons(self.store, self.key, numbers[1], contrast):
+            for number, row, is_new in zip(numbers, past.arms, past.has_new_replies, strict=True):
+                if is_new:
+                    part = ArmPart(number=number, rows=(row,))
+                    self.draft.relate(
+                        key, "derived from", add_pooled(self.draft, self.store, past.run, self.plan, part)
+                    )
 
     def _numbers_of(self, contrast: Contrast) -> list[int]:
         return [0, [arm.name for arm in self.plan.arms].index(contrast.baseline)]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from pytest_crucible.features.provenance.graph import Graph, Node, targets
 from pytest_crucible.features.provenance.why_lines import block_lines, short
+from pytest_crucible.report.printable import printable_cell
 from pytest_crucible.stats.number_format import quantity
 
 # More would push the head of the list off the screen; --json has all.
@@ -17,11 +18,11 @@ def dependent_lines(graph: Graph, title: str, start: Sequence[str]) -> Iterator[
     blocks = {name: list(lines) for name, lines in _blocks(graph, start).items()}
     blocks = {name: lines for name, lines in blocks.items() if lines}
     if not blocks:
-        yield f"nothing in this store depends on {title}"
+        yield f"nothing in this store depends on {printable_cell(title)}"
         return
     counts = [quantity(len(lines), noun) for (_, noun), lines in blocks.items()]
     verb = "depends" if sum(map(len, blocks.values())) == 1 else "depend"
-    yield f"{_join(counts)} {verb} on {title}"
+    yield f"{_join(counts)} {verb} on {printable_cell(title)}"
     for (name, _), lines in blocks.items():
         yield from block_lines(name, lines[:MOST_LINES])
         if len(lines) > MOST_LINES:
@@ -70,8 +71,11 @@ def _reason(graph: Graph, node: Node, start: Sequence[str]) -> str:
         if node.type == "adapter":
             return f"has the weights {_weights(source)}" if source.key in start else _reason(graph, source, start)
         return f"trained from {_weights(source)}"
-    trained = "trained on" if node.type == "checkpoint" else "made from"
-    return next((f"{trained} {each.label}" for each in sources if each.type == "file"), "trained at this commit")
+    file = next((each for each in sources if each.type == "file"), None)
+    if file is None:
+        return "trained at this commit"
+    is_trained = node.type == "checkpoint" or file.facts["sha256"] in node.facts["trained_on"]
+    return f"{'trained on' if is_trained else 'made from'} {file.label}"
 
 
 def _weights(node: Node) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pytest_crucible.features.provenance.run_rows import owner_column
 from pytest_crucible.features.provenance.sealed_rows import BrokenSeal, EditedRow
+from pytest_crucible.report.printable import AN_ID, printable_cell
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, json_part
 from pytest_crucible.store.table import Table
@@ -23,8 +24,12 @@ def edit_line(connection: Connection, edit: EditedRow) -> str:
     """Return `replies: test_a.py::test_facts, arm v2, sample q17, repeat 0 was changed after it was written`."""
     body, (of, *key) = _BODIES.get(edit.table, ""), edit.key if edit.table in _BODIES else (edit.table, *edit.key)
     table = schema.all_tables()[of]
-    place = ", ".join(_place(connection, table, dict(zip(table.key, key, strict=True))))
+    place = ", ".join(map(_printable, _place(connection, table, dict(zip(table.key, key, strict=True)))))
     return f"{edit.table}: {body}{place} {_EDITS[edit.edit]}"
+
+
+def _printable(word: str) -> str:
+    return printable_cell(word, AN_ID)
 
 
 def broken_line(seal: BrokenSeal) -> str:

@@ -10,9 +10,10 @@ import numpy.typing as npt
 
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.analyse.statistics import prepare, row_of
-from pytest_crucible.features.provenance.fragility import is_counted, movable_answers, undefined_reason
+from pytest_crucible.features.provenance.movable import is_counted, movable_answers, undefined_reason
 from pytest_crucible.features.provenance.verdict_facts import Influence, SampleWeight
 from pytest_crucible.features.provenance.what_if import Question
+from pytest_crucible.gate.decide import Decision
 from pytest_crucible.records import Contrast, Target
 
 _MEANS = ("mean", "rate", "count", "pass^", "pass@")
@@ -23,7 +24,7 @@ _NOTHING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """What each sample of a mean adds to it."""
+    """The parts of samples in a mean."""
 
     places: npt.NDArray[np.int64]
     """Each sample's place in the dataset."""
@@ -36,7 +37,7 @@ class Shares:
 
     @property
     def changes(self) -> Floats:
-        """How much the estimate changes without each unit."""
+        """The change of the estimate without each unit."""
         sums, sizes = np.bincount(self.units, self.values), np.bincount(self.units)
         n = self.values.size
         if self.total != 1.0:
@@ -59,11 +60,12 @@ def measure_influence(question: Question) -> Influence:
         # Pairs that agree carry nothing, although the estimate would change without them.
         order = order[shares.values[order] != 0]
     names = _names(question, shares)
+    alone = _alone(question, shares, changes, order)
     return Influence(
         unit=unit,
         names=tuple(names[k] for k in order),
         changes=tuple(changes[order].tolist()),
-        decides_alone=tuple(names[k] for k in _alone(question, shares, order)),
+        decides_alone=tuple(names[k] for k in alone),
     )
 
 
@@ -84,18 +86,19 @@ def weigh_sample(question: Question, position: int) -> SampleWeight | None:
         value=value,
         state_without=state,
         proven_without=proven,
-        decides_alone=state != decided or any(other[0] != decided for other in _turned(question, position)),
+        decides_alone=state != decided or any(other[0] != decided for other in _decisions_turned(question, position)),
     )
 
 
-def _turned(question: Question, position: int) -> Iterator[tuple[str, bool]]:
+def _decisions_turned(question: Question, position: int) -> Iterator[Decision]:
     """Yield the decision with each single answer to a sample turned to its best or its worst."""
-    if not undefined_reason(question):
-        for number in question.numbers:
-            for is_better in (True, False):
-                for answer in movable_answers(question, number, is_better).answers:
-                    if answer.position == position:
-                        yield question.decide([answer])
+    if undefined_reason(question):
+        return
+    for number in question.numbers:
+        for is_better in (True, False):
+            answers = movable_answers(question, number, is_better).answers
+            for place in np.flatnonzero(answers.positions == position):
+                yield question.decide(answers.at(np.array([place])))
 
 
 def _shares(question: Question) -> Shares | str:
@@ -146,16 +149,16 @@ def _side(question: Question, estimate: float) -> float:
     return float(np.sign(estimate - limit))
 
 
-def _alone(question: Question, shares: Shares, order: npt.NDArray[np.int64]) -> Iterator[int]:
+def _alone(question: Question, shares: Shares, changes: Floats, order: npt.NDArray[np.int64]) -> Iterator[int]:
     """Yield the units without which the verdict has another state, until one changes nothing."""
-    decided, seen = question.decide()[0], dict[float, bool]()
+    decided, states = question.decide()[0], dict[float, bool]()
     is_alike = is_counted(question)
-    for unit in order if is_alike else order[:MOST_ALONE]:
-        change = float(shares.changes[unit]) if is_alike else float(unit)
-        if change not in seen:
+    for unit in order.tolist() if is_alike else order[:MOST_ALONE].tolist():
+        key = float(changes[unit]) if is_alike else float(unit)
+        if key not in states:
             flags = np.zeros(len(question.inputs.groups), dtype=bool)
             flags[shares.places[shares.units == unit]] = True
-            seen[change] = question.decide_without(flags)[0] != decided
-        if not seen[change]:
+            states[key] = question.decide_without(flags)[0] != decided
+        if not states[key]:
             return
-        yield int(unit)
+        yield unit

@@ -53,7 +53,7 @@ KINDS: Mapping[str, Kind] = {
     "gradient_computed": Kind("metrics", f"{_STEP}, where the norm of the gradient is known"),
     "checkpoint_saved": Kind("checkpoint", "event `checkpoint`"),
     "checkpoint_loaded": Kind("checkpoint", "the lineage of an arm: what its training started from"),
-    "early_stopped": Kind("checkpoint", ""),
+    "early_stopped": Kind("checkpoint", "event `checkpoint` with fewer steps than `trainer.steps` was to make"),
     "deployment_started": Kind("deployment", "the start of a run, for each of its arms"),
     "model_loaded": Kind("deployment", "the first answered request of an arm"),
     "inference_completed": Kind("deployment", "event `request.stop` without an error"),

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from pytest_crucible.features.provenance.decisions import Decision
@@ -91,15 +93,9 @@ def _by_reply(
         WHERE trace_events.arm = :arm {"" if sample is None else "AND samples.sample_id = :sample"}
         ORDER BY trace_events.position, trace_events.epoch, trace_events.number
     """
-    place, decisions = None, list[Decision]()
-    for sample_id, epoch, *values in store.rows(query, dataset=dataset, arm=arm, sample=sample):
-        if place is not None and place != (sample_id, epoch):
-            yield place, tuple(decisions)
-            decisions = []
-        place = (sample_id, epoch)
-        decisions.append(_decision(dict(zip(_COLUMNS, values, strict=True))))
-    if place is not None:
-        yield place, tuple(decisions)
+    rows = store.rows(query, dataset=dataset, arm=arm, sample=sample)
+    for place, of_reply in groupby(rows, itemgetter(0, 1)):
+        yield place, tuple(_decision(dict(zip(_COLUMNS, row[2:], strict=True))) for row in of_reply)
 
 
 def _decision(row: dict[str, Any]) -> Decision:

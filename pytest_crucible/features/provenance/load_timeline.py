@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,10 +35,15 @@ def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = 
             timelines += _of_experiment(_Experiment(store, full, key, plan), position, sample, arm)
     if not arms:
         raise SpecError(f"run {full} has no sample {sample!r}: {near_sample(store, full, sample)}")
+    check_arm(full, arm, arms)
+    return timelines
+
+
+def check_arm(run: str, arm: str | None, arms: Collection[str]) -> None:
+    """Raise SpecError for an arm that is not one of the run's; None is all of them."""
     if arm is not None and arm not in arms:
         hint = suggest(arm, arms, otherwise=f"it has {', '.join(arms)}")
-        raise SpecError(f"run {full} has no arm {arm!r}: {hint}")
-    return timelines
+        raise SpecError(f"run {run} has no arm {arm!r}: {hint}")
 
 
 def near_sample(store: RunStore, run: str, sample: str) -> str:

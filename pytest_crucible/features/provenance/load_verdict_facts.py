@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
-from pytest_crucible.features.provenance.fragility import is_binary, measure_fragility
-from pytest_crucible.features.provenance.influence import measure_influence, weigh_sample
+from pytest_crucible.features.provenance.fragility import measure_fragility
+from pytest_crucible.features.provenance.influence import measure_influence
+from pytest_crucible.features.provenance.movable import is_binary
 from pytest_crucible.features.provenance.questions import Asked, Key, load_questions
 from pytest_crucible.features.provenance.rough_decision import count_pairs
 from pytest_crucible.features.provenance.rule_sentences import method_sentence, rule_sentence
@@ -13,7 +14,6 @@ from pytest_crucible.features.provenance.verdict_facts import (
     Fragility,
     Influence,
     Pairs,
-    SampleWeight,
     VerdictFacts,
 )
 from pytest_crucible.features.provenance.what_if import Question
@@ -27,26 +27,18 @@ def load_verdict_facts(store: RunStore, run: Run, keys: Collection[Key] | None =
     """Return what is said of each verdict of a run, or of those with these keys, by nodeid and subject."""
     p_values = _family(run)
     return {
-        (asked.verdict.nodeid, asked.verdict.subject): _facts(run, asked, p_values)
-        for asked in load_questions(store, run, keys)
+        (item.verdict.nodeid, item.verdict.subject): _facts(run, item, p_values)
+        for item in load_questions(store, run, keys)
     }
 
 
-def load_sample_weights(store: RunStore, run: Run, sample: str) -> Iterator[tuple[Asked, SampleWeight | None]]:
-    """Yield the verdicts on experiments that have a sample, with its part in each; None where that is not known, or it has none."""
-    for asked in load_questions(store, run):
-        ids = asked.question.inputs.sample_ids if asked.question else ()
-        if asked.question is not None and sample in ids:
-            yield asked, weigh_sample(asked.question, ids.index(sample))
-
-
-def _facts(run: Run, asked: Asked, p_values: list[float]) -> VerdictFacts:
-    result, question = asked.result, asked.question
+def _facts(run: Run, item: Asked, p_values: list[float]) -> VerdictFacts:
+    result, question = item.result, item.question
     numbers, value, interval = _numbers(result)
-    p_adjusted, p_value = _p_values(asked)
-    undefined = asked.undefined
+    p_adjusted, p_value = _p_values(item)
+    undefined = item.undefined
     return VerdictFacts(
-        verdict=asked.verdict,
+        verdict=item.verdict,
         numbers=numbers,
         value=value,
         interval=interval,
@@ -55,8 +47,8 @@ def _facts(run: Run, asked: Asked, p_values: list[float]) -> VerdictFacts:
         p_adjusted=p_adjusted,
         holm_position=None if p_value is None else p_values.index(p_value) + 1,
         family_size=run.family_size,
-        rule=rule_sentence(asked, run.alpha),
-        method=method_sentence(asked),
+        rule=rule_sentence(item, run.alpha),
+        method=method_sentence(item),
         measure=None if result is None else measure_of(result),
         metric=question.facts if question else None,
         pairs=_pairs(question) if question else None,
@@ -80,11 +72,11 @@ def _numbers(result: TargetResult | Comparison | None) -> tuple[str, float | Non
     return difference_text(result), result.difference, result.interval
 
 
-def _p_values(asked: Asked) -> tuple[float | None, float | None]:
+def _p_values(item: Asked) -> tuple[float | None, float | None]:
     """Return the adjusted p-value of a verdict that shares alpha, and its own."""
-    if isinstance(asked.result, Comparison) and asked.result.contrast.shares_alpha:
-        return asked.result.p_adjusted, asked.result.p_value
-    claim = find_claim(asked.verdict, asked.analysis) if asked.verdict.kind == "claim" else None
+    if isinstance(item.result, Comparison) and item.result.contrast.shares_alpha:
+        return item.result.p_adjusted, item.result.p_value
+    claim = find_claim(item.verdict, item.analysis) if item.verdict.kind == "claim" else None
     return (claim.p_adjusted, claim.p_value) if claim is not None and claim.fails else (None, None)
 
 

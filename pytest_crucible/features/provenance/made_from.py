@@ -14,6 +14,8 @@ from pytest_crucible.store.runs import RunStore
 
 UNKNOWN = "unknown"
 """The name of a node for what the store lacks."""
+OUTSIDE = "outside of a repository"
+"""The name of a commit where there is none."""
 
 
 def add_suite(draft: GraphDraft, plan: Plan) -> list[str]:
@@ -37,15 +39,18 @@ def add_metrics(draft: GraphDraft, plan: Plan) -> str:
     return draft.entity("metrics", sha256 or UNKNOWN, ", ".join(names), names=names, sha256=sha256)
 
 
-def add_commit(draft: GraphDraft, git: Mapping[str, Any] | None) -> str:
-    """Add a commit, as runs and trainings record it, and return its key."""
-    commit, dirty = (git or {}).get("commit"), (git or {}).get("dirty")
-    return draft.entity("commit", commit or UNKNOWN, commit or UNKNOWN, commit=commit, dirty=dirty)
+def add_commit(draft: GraphDraft, git: Mapping[str, Any] | None, *, is_recorded: bool = True) -> str:
+    """Add a commit, as runs and trainings record it, and return its key; what is not recorded is unknown."""
+    facts = {name: (git or {}).get(name) for name in ("commit", "dirty")}
+    name = facts["commit"] or (OUTSIDE if is_recorded else UNKNOWN)
+    return draft.entity("commit", name, name, **facts)
 
 
 def add_commit_of_run(draft: GraphDraft, store: RunStore, run: str | None) -> str:
-    """Add the commit of a run, and return its key. It is unknown where the run is not stored any more."""
-    return add_commit(draft, from_json(store.scalar("SELECT git FROM runs WHERE id = :run", run=run)))
+    """Add the commit of a run, and return its key. It is unknown of imported runs, and of those that are not stored any more."""
+    git, environment = store.first("SELECT git, environment FROM runs WHERE id = :run", run=run) or (None, None)
+    is_recorded = environment is not None and "imported" not in from_json(environment)
+    return add_commit(draft, from_json(git), is_recorded=is_recorded)
 
 
 def add_imported_files(draft: GraphDraft, environment: Mapping[str, Any]) -> list[str]:
@@ -63,6 +68,7 @@ def add_adapter(draft: GraphDraft, arm: Arm) -> str:
     """Add the adapter of an arm with the trainings behind its weights, and return its key."""
     facts = {"name": arm.name, "adapter": arm.adapter, "identity": arm.identity, "members": list(arm.members)}
     settings = {"parameters": dict(arm.parameters), "settings": dict(arm.settings), "simulated": arm.simulated}
+    settings |= {"trained_on": list(arm.trained_on)}
     key = draft.entity("adapter", f"{arm.name} {arm.identity}", arm.name, **facts, **settings)
     for lineage in arm_lineages(arm):
         sources = [add_weights(draft, lineage)] if lineage.weights else _add_files(draft, lineage.files or {})

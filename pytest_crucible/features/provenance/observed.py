@@ -6,7 +6,8 @@ They are computed from the tables `events`, `observations` and `runs`, and store
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.features.provenance.decisions import Decision
@@ -15,32 +16,33 @@ from pytest_crucible.features.provenance.load_decisions import Chain
 from pytest_crucible.store import tables
 from pytest_crucible.store.runs import RunStore
 
-Observed = tuple[Chain, Decision]
+Place = tuple[str, str, str, int]
+"""Experiment, arm, sample and repeat; each is empty or 0 for an event that is about none."""
+Observed = tuple[Place, str, str, float | None]
+"""The place of an event, its kind, its text and its time."""
 Loader = Callable[[RunStore, str], Iterator[Observed]]
 
 
-def load_observed(store: RunStore, run: str, named: Collection[str]) -> Iterator[Observed]:
-    """Yield the observed events of some kinds, each with the arm and the sample that it is about; empty where it is about none.
-
-    Those of one kind are numbered from 1 in the order in which they were stored.
-    """
-    numbers = dict.fromkeys(named, 0)
+def load_observed(store: RunStore, run: str, named: Sequence[str]) -> list[Chain]:
+    """Return the observed events of some kinds, by the reply or the arm that they are about."""
+    chains: dict[Place, list[Decision]] = defaultdict(list)
     for loader in dict.fromkeys(_LOADERS[kind] for kind in named if kind in _LOADERS):
-        for chain, event in loader(store, run):
-            if event.kind in numbers:
-                numbers[event.kind] += 1
-                yield chain, _numbered(event, numbers[event.kind])
+        for place, kind, text, at in loader(store, run):
+            if kind in named:
+                events = chains[place]
+                events.append(Decision(number=len(events) + 1, kind=kind, decision=text, at=at))
+    return [_chain(place, events) for place, events in chains.items()]
 
 
-def _numbered(event: Decision, number: int) -> Decision:
-    return Decision(number=number, kind=event.kind, decision=event.decision, at=event.at)
+def _chain(place: Place, events: Sequence[Decision]) -> Chain:
+    experiment, arm, sample, repeat = place
+    return Chain(experiment=experiment, arm=arm, sample=sample, repeat=repeat, variant="", decisions=tuple(events))
 
 
 def _observe(
-    kind: str, text: str, at: float | None, *, arm: str = "", experiment: str = "", sample: str = "", repeat: int = 0
+    kind: str, text: str, at: float | None, *, arm: str, experiment: str = "", sample: str = "", repeat: int = 0
 ) -> Observed:
-    chain = Chain(experiment=experiment, arm=arm, sample=sample, repeat=repeat, variant="", decisions=())
-    return chain, Decision(number=0, kind=kind, decision=text, at=at)
+    return (experiment, arm, sample, repeat), kind, text, at
 
 
 def _trainings(store: RunStore, run: str) -> Iterator[Observed]:
@@ -50,6 +52,9 @@ def _trainings(store: RunStore, run: str) -> Iterator[Observed]:
         if row["name"] == "checkpoint":
             yield _observe("checkpoint_saved", str(facts.get("path")), at, arm=arm)
             yield _observe("training_completed", f"{facts.get('steps')} steps", at, arm=arm)
+            if facts.get("planned_steps", 0) > facts.get("steps", 0):
+                text = f"after {facts['steps']} of {facts['planned_steps']} steps"
+                yield _observe("early_stopped", text, at, arm=arm)
             continue
         if arm not in started:
             started.add(arm)
@@ -113,7 +118,7 @@ def _seconds(moment: str | None) -> float | None:
 
 _LOADERS: Mapping[str, Loader] = {
     **dict.fromkeys(("training_started", "training_completed", "batch_processed", "checkpoint_saved"), _trainings),
-    **dict.fromkeys(("loss_computed", "gradient_computed"), _trainings),
+    **dict.fromkeys(("loss_computed", "gradient_computed", "early_stopped"), _trainings),
     **dict.fromkeys(("experience_sampled", "reward_received", "policy_updated"), _trainings),
     **dict.fromkeys(("model_loaded", "inference_completed"), _requests),
     "metric_recorded": _observations,

@@ -160,18 +160,18 @@ class _Scan:
                 place = match.end()
                 if self._quoted.has(start):
                     continue
-            self._read(match, start, place)
+            if match.lastgroup is not None:
+                self._read_tag(match, start, place)
+            elif text[start - 1 : start] not in _CLOSING_MARKS or not _is_in_quotation_marks(text, start, place):
+                self._add_plain(match, start, place)
 
-    def _read(self, match: re.Match[str], start: int, end: int) -> None:
+    def _read_tag(self, match: re.Match[str], start: int, end: int) -> None:
         name = match["name"]
-        if name is not None and name[0] not in "eE":
+        if name[0] not in "eE":
             if self._stack:
                 self._take_text(start, end).end_field("" if match["end"] else name.lower())
+        elif self._text[start - 1 : start] in _CLOSING_MARKS and _is_in_quotation_marks(self._text, start, end):
             return
-        if self._text[start - 1 : start] in _CLOSING_MARKS and _is_in_quotation_marks(self._text, start, end):
-            return
-        if name is None:
-            self._add_plain(match, start, end)
         elif not match["end"]:
             self._open(start, end, match["attributes"] or "")
         elif self._stack:

@@ -36,8 +36,8 @@ class Asked:
 
 def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = None) -> Iterator[Asked]:
     """Yield the run's verdicts, or those of the keys, in their order; each experiment's scores are read once."""
-    wanted = [verdict for verdict in run.verdicts if keys is None or (verdict.nodeid, verdict.subject) in keys]
-    nodeids = {verdict.nodeid for verdict in wanted}
+    verdicts = [verdict for verdict in run.verdicts if keys is None or (verdict.nodeid, verdict.subject) in keys]
+    nodeids = {verdict.nodeid for verdict in verdicts}
     facts = store.run(run.id)
     settings: Mapping[str, Any] = (facts["manifest"] or {}).get("settings") or {}
     strict = bool(settings.get("strict", False))
@@ -49,7 +49,7 @@ def load_questions(store: RunStore, run: Run, keys: Collection[Key] | None = Non
     for inputs in inputs_of_run if nodeids else ():
         if inputs.plan.nodeid in nodeids:
             inputs_by_node[inputs.plan.nodeid], tables[inputs.plan.nodeid] = inputs, score_table(inputs)
-    for verdict in wanted:
+    for verdict in verdicts:
         yield ask(run, verdict, inputs_by_node.get(verdict.nodeid), tables.get(verdict.nodeid), strict=strict)
 
 
@@ -64,7 +64,9 @@ def ask(
     """Return a verdict as a question; without one, with the reason why it cannot be decided again from these scores."""
     analysis = next(analysis for analysis in run.experiments if analysis.plan.nodeid == verdict.nodeid)
     result = find_result(verdict, analysis)
-    undefined = "its scores are not in the store" if inputs is None else _undefined(verdict, analysis, result, inputs)
+    undefined = (
+        "its scores are not in the store" if inputs is None else _why_undefined(verdict, analysis, result, inputs)
+    )
     if undefined or result is None or inputs is None or table is None:
         return Asked(verdict, analysis, result, None, undefined or "it has no scores", strict)
     rest_inputs = without_excluded(inputs, analysis.kinds) if result.reduced is not None else None
@@ -96,7 +98,7 @@ def find_result(verdict: Verdict, analysis: Analysis) -> TargetResult | Comparis
     return next(pairs, None) if verdict.kind == "comparison" else None
 
 
-def _undefined(
+def _why_undefined(
     verdict: Verdict, analysis: Analysis, result: TargetResult | Comparison | None, inputs: AnalysisInputs
 ) -> str:
     """Return why a verdict cannot be decided again from other scores; empty if it can."""

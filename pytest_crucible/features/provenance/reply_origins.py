@@ -83,7 +83,7 @@ def judge_origins(store: RunStore, run: str, arms: Sequence[int]) -> dict[str, l
     """Return the origins of a judge's replies about those of an arm, by `judge:NAME`; counted by calls."""
     query = f"""
         SELECT member, COUNT(*), paid_by FROM calls WHERE arm IN (:arms) AND member LIKE '{JUDGE}%' AND error IS NULL
-        GROUP BY member, paid_by ORDER BY member, paid_by
+        GROUP BY member, paid_by ORDER BY member, paid_by IS NOT NULL, paid_by
     """
     origins: dict[str, list[ReplyOrigin]] = {}
     for member, replies, payer in store.rows(query, arms=arms):

@@ -1,4 +1,4 @@
-"""Facts in the reports of a run: its root, and how fragile its verdicts are."""
+"""Facts that reports show of verdicts beside their numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""About how many yes-or-no answers change a comparison, by normal approximations: where the search for the number starts."""
+"""Normal approximations of how many answers change a verdict: the search for the number starts there."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from collections.abc import Callable
 
 import numpy as np
 
+from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.analyse.statistics import row_of
-from pytest_crucible.features.provenance.what_if import Question
+from pytest_crucible.features.provenance.movable import Moves, Places, holding, scores_of
+from pytest_crucible.features.provenance.what_if import Question, single_scores
 from pytest_crucible.gate.decide import Decision
-from pytest_crucible.measures.means import RELATIONS
-from pytest_crucible.records import BoundedValue, Contrast
+from pytest_crucible.records import BoundedValue, Contrast, Target
 from pytest_crucible.stats.distributions import normal_quantile
 from pytest_crucible.stats.fragility import fewest_answers
 from pytest_crucible.stats.proportions.paired import tango_lower
@@ -55,15 +56,59 @@ def _read(gained: int, lost: int, n: int, alpha: float) -> BoundedValue:
     )
 
 
+def guess_fewest_scores(question: Question, moves: Moves, order: Places, differs: Callable[[Decision], bool]) -> int:
+    """Return about how many answers of an order change a decision on means of independent samples; 1 without a guess."""
+    measure = question.measure
+    is_plain = measure.statistic in ("mean", "rate") and question.table.attributes.clusters is None
+    if not is_plain or (isinstance(measure, Contrast) and measure.unpaired):
+        return 1
+    values = _sample_values(question)[question.chosen]
+    before = _sample_values(question)[moves.answers.positions[order]]
+    units = single_scores(question.table.scores[measure.metric][moves.arm]).shape[1]
+    sign = 1.0 if moves.is_better == (moves.arm == 0 or isinstance(measure, Target)) else -1.0
+    if isinstance(measure, Target) and not row_of(measure).higher_is_better(measure, question.facts):
+        sign = -sign
+    distances = np.ones(order.size) if measure.inner_relation is not None else moves.distances[order]
+    after = before + sign * distances / units
+    n, total, squares = values.size, float(values.sum()), float((values**2).sum())
+    totals, all_squares = total + np.cumsum(after - before), squares + np.cumsum(after**2 - before**2)
+
+    def changes(number: int) -> bool:
+        mean = float(totals[number - 1]) / n
+        variance = max(float(all_squares[number - 1]) / n - mean**2, 1e-12)
+        return differs(question.decide_as_if(_read_mean(mean, math.sqrt(variance / n), question.alpha)))
+
+    return fewest_answers(changes, order.size) or order.size
+
+
+def _sample_values(question: Question) -> Floats:
+    """Return each sample's value, or its difference, positive where the candidate is better."""
+    measure = question.measure
+    values = [scores_of(question, number).scores.values for number in question.numbers]
+    if measure.inner_relation is not None:
+        values = [np.asarray(holding(measure, each), dtype=float) for each in values]
+    if len(values) == 1:
+        return values[0]
+    sign = 1.0 if row_of(measure).higher_is_better(measure, question.facts) else -1.0
+    return np.asarray(sign * (values[0] - values[1]))
+
+
+def _read_mean(mean: float, error: float, alpha: float) -> BoundedValue:
+    """Return what decides about a mean with its standard error, as if it were normal."""
+    quantile = normal_quantile(1 - alpha)
+    p_value = math.erfc(abs(mean) / error / math.sqrt(2))
+    lower, upper = mean - quantile * error, mean + quantile * error
+    return BoundedValue(value=mean, lower=lower, upper=upper, p_value=p_value, proof_p=p_value)
+
+
 def count_pairs(question: Question) -> tuple[int, int, int, int]:
     """Return how many pairs both arms got right, only the candidate, and only the baseline, and how many pairs there are."""
     measure, facts = question.measure, question.facts
     chosen = question.chosen
     right = []
     for number in question.numbers:
-        values = question.table.arm(measure, number)[0].scores.values[chosen]
-        holds = RELATIONS[measure.inner_relation or ">"](values, measure.inner_value or 0.0)
-        right.append(np.asarray(holds) == row_of(measure).higher_is_better(measure, facts))
+        values = scores_of(question, number).scores.values[chosen]
+        right.append(holding(measure, values) == row_of(measure).higher_is_better(measure, facts))
     ours, theirs = right
     counts = (int((ours & theirs).sum()), int((ours & ~theirs).sum()), int((~ours & theirs).sum()))
     return *counts, int(chosen.sum())

@@ -7,14 +7,14 @@ from pytest_crucible.records import Comparison, Contrast, Target, TargetResult
 from pytest_crucible.report.verdicts import find_claim
 
 
-def rule_sentence(asked: Asked, alpha: float) -> str:
+def rule_sentence(item: Asked, alpha: float) -> str:
     """Return when the verdict is missed or met."""
-    result = asked.result
+    result = item.result
     if isinstance(result, TargetResult):
-        return _target_rule(result.target, alpha, asked.strict)
+        return _target_rule(result.target, alpha, item.strict)
     if isinstance(result, Comparison):
         return _comparison_rule(result.contrast, result.candidate, alpha)
-    if asked.verdict.kind == "claim" and find_claim(asked.verdict, asked.analysis) is not None:
+    if item.verdict.kind == "claim" and find_claim(item.verdict, item.analysis) is not None:
         return f"claim of a section: missed when its p-value, adjusted, is at most alpha {alpha:g}"
     return ""
 
@@ -48,9 +48,9 @@ def _comparison_rule(contrast: Contrast, candidate: str, alpha: float) -> str:
     return f"regression gate: {worse}"
 
 
-def method_sentence(asked: Asked) -> str:
+def method_sentence(item: Asked) -> str:
     """Return how the numbers of a verdict were computed, and from what; empty for a claim."""
-    result = asked.result
+    result = item.result
     if isinstance(result, TargetResult):
         groups = _groups(result.estimate.clusters)
         bounds = (

@@ -11,6 +11,14 @@ from typing import Any, NamedTuple
 
 from pytest_crucible.records.errors import StoreError
 
+CHECKSUM_BYTES = 3
+"""Of each row's hash. They name the row: of 16 million changed rows one would not be named, although its seal shows it.
+
+With 4, the rerun of a suite would add more than 300 bytes a sample (`python -m benchmarks.store_bytes`).
+"""
+HASH_BYTES = 32
+"""Of a removed row, whose hash cannot be computed again."""
+
 
 class KeyedRows(NamedTuple):
     """Rows of one table that a commit added or removed."""
@@ -34,15 +42,19 @@ def pack_keys(parts: Sequence[KeyedRows]) -> bytes:
     return zlib.compress(_ENCODE(plain).encode(), _LEVEL)
 
 
-def unpack_keys(packed: bytes) -> list[KeyedRows]:
-    """Return the keys that were packed. Raises StoreError for bytes that `pack_keys` did not make."""
+def unpack_keys(packed: bytes, checksums: int) -> list[KeyedRows]:
+    """Return the keys that were packed, of rows with so many bytes of checksums. Raises StoreError for bytes of another origin."""
     try:
         plain = json.loads(zlib.decompress(packed))
+        sizes = [rows * (HASH_BYTES if is_removed else CHECKSUM_BYTES) for _, is_removed, rows, _ in plain]
+        # Before a number that somebody has changed takes all the memory.
+        if sum(sizes) != checksums or min(sizes) < 0:
+            raise ValueError(f"{checksums} bytes of checksums")
         return [
-            KeyedRows(table, bool(is_removed), rows, [_unpack_column(column, rows) for column in keys])
+            KeyedRows(str(table), bool(is_removed), rows, [_unpack_column(column, rows) for column in keys])
             for table, is_removed, rows, keys in plain
         ]
-    except (zlib.error, ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
+    except (zlib.error, ValueError, TypeError, KeyError, OverflowError, RecursionError) as error:
         raise StoreError(f"the keys of a seal cannot be read: {error}") from error
 
 
@@ -66,6 +78,6 @@ def _unpack_column(packed: Any, rows: int) -> Sequence[Any]:
         values: Sequence[Any] = array("q", accumulate(packed["steps"]))
     else:
         values = packed if isinstance(packed, list) else [packed] * rows
-    if len(values) != rows:
+    if len(values) != rows or not {*map(type, values)} <= {int, str}:
         raise ValueError(f"{len(values)} keys of {rows} rows")
     return values

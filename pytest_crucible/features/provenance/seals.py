@@ -19,17 +19,11 @@ from typing import Any, NamedTuple
 
 from pytest_crucible.features.provenance.canonical_rows import row_hashes
 from pytest_crucible.features.provenance.run_rows import Owner, OwnerColumn, find_owner, owner_column
-from pytest_crucible.features.provenance.seal_keys import KeyedRows, pack_keys
+from pytest_crucible.features.provenance.seal_keys import CHECKSUM_BYTES, KeyedRows, pack_keys
 from pytest_crucible.features.provenance.tables import seal_chains, seals
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.row_changes import RowChange
 from pytest_crucible.store.table import Table
-
-CHECKSUM_BYTES = 3
-"""Of each row's hash. They name the row: of 16 million changed rows one would not be named, although its seal shows it.
-
-With 4, the rerun of a suite would add more than 300 bytes a sample (`python -m benchmarks.store_bytes`).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +55,12 @@ class Sealer:
         self._lock = threading.Lock()
         self._process = os.getpid()
 
-    def prepare(self, connection: Connection, change: RowChange) -> list[tuple[Owner, _Part]] | None:
+    def covers(self, table: Table) -> bool:
+        return owner_column(table) is not None
+
+    def prepare(self, connection: Connection, change: RowChange) -> list[tuple[Owner, _Part]]:
         place = owner_column(change.table)
-        return None if place is None else list(self._parts(connection, change, place))
+        return [] if place is None else list(self._parts(connection, change, place))
 
     @contextmanager
     def committing(self, connection: Connection, prepared: Sequence[list[tuple[Owner, _Part]]]) -> Iterator[None]:

@@ -51,9 +51,12 @@ def find_decisions(store: RunStore, run: str, where: str = "") -> list[Found]:
     full, words = store.find_run(run), set(re.findall(r"\w+", where))
     refuse_unknown(store, full)
     is_meant = parse_search(where) if where.strip() else None
-    recorded = ((chain, decision) for chain in load_decisions(store, full) for decision in chain.decisions)
-    observed = load_observed(store, full, [kind for kind in kinds.KINDS if kind in words])
-    return [Found(*event) for event in (*recorded, *observed) if is_meant is None or is_meant(*event)]
+    chains = (
+        *load_decisions(store, full),
+        *load_observed(store, full, [kind for kind in kinds.KINDS if kind in words]),
+    )
+    events = ((chain, event) for chain in chains for event in chain.decisions)
+    return [Found(*event) for event in events if is_meant is None or is_meant(*event)]
 
 
 def parse_search(text: str) -> Search:

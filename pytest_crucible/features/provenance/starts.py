@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_crucible.backends.lineages import read_lineage
+from pytest_crucible.backends.offline import load_recorded
 from pytest_crucible.datasets import identify, load_file
 from pytest_crucible.features.provenance.graph import Graph, Node, targets
+from pytest_crucible.features.provenance.graph_draft import GraphDraft
+from pytest_crucible.features.provenance.made_from import add_file
 from pytest_crucible.local_model.checkpoints import find_sampler_file
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.files import hash_file
@@ -29,16 +32,22 @@ class Start:
     """Keys of its nodes; empty if the store knows nothing of it."""
 
 
-def find_file(graph: Graph, named: str) -> Start:
+def find_file(draft: GraphDraft, named: str) -> Start:
     """Return a file by its path, or by the beginning of its SHA-256. Raises SpecError.
 
-    A path is found by its content, whatever its name: as training data, weights, a prompt, or the samples of a dataset.
+    A path is found by its content, whatever its name: as training data, weights, a prompt, recorded replies, or the samples of
+    a dataset.
     """
-    path, nodes = Path(named).expanduser(), graph.nodes.values()
+    path, nodes = Path(named).expanduser(), list(draft.nodes.values())
     if path.is_file():
-        digest, rows = hash_file(path), _rows_sha256(path)
+        digest, rows, replies = hash_file(path), _rows_sha256(path), _recorded_identity(path)
+        for node in nodes:
+            if node.type == "adapter" and node.facts["identity"] == replies:
+                # An adapter of recorded replies is identified by their rows.
+                draft.relate(node.key, "derived from", add_file(draft, digest, path.name))
+        nodes = list(draft.nodes.values())
         keys = [
-            each.key for each in nodes if digest in _hashes(each) or each.facts.get("rows_sha256") == (rows or digest)
+            node.key for node in nodes if digest in _hashes(node) or (rows and node.facts.get("rows_sha256") == rows)
         ]
         return Start(f"{path.name} (SHA-256 {digest})", tuple(keys))
     if path.is_dir():
@@ -52,9 +61,9 @@ def find_file(graph: Graph, named: str) -> Start:
     raise SpecError(f"--file {named!r} is neither a file nor the beginning of a SHA-256: {hint}")
 
 
-def find_checkpoint(graph: Graph, named: str) -> Start:
+def find_checkpoint(draft: GraphDraft, named: str) -> Start:
     """Return weights by their path or path on a service, or adapters by name or identity. Raises SpecError."""
-    candidates = [each for each in graph.nodes.values() if each.type in ("adapter", "checkpoint")]
+    candidates = [each for each in draft.nodes.values() if each.type in ("adapter", "checkpoint")]
     path = Path(named).expanduser()
     if path.exists():
         names = _names_of_weights(path)
@@ -67,14 +76,14 @@ def find_checkpoint(graph: Graph, named: str) -> Start:
         hint = suggest(named, labels, otherwise=f"it has {', '.join(labels[:MOST_NAMES]) or 'none'}")
         raise SpecError(f"--checkpoint {named!r} is neither a path nor a checkpoint or adapter of this store: {hint}")
     start = start if start.nodes else _by_prefix(candidates, named.lower(), "checkpoint")
-    return replace(start, nodes=tuple(dict.fromkeys((*start.nodes, *_own_weights(graph, start.nodes)))))
+    return replace(start, nodes=tuple(dict.fromkeys((*start.nodes, *_own_weights(draft.build(), start.nodes)))))
 
 
-def find_commit(graph: Graph, named: str) -> Start:
+def find_commit(draft: GraphDraft, named: str) -> Start:
     """Return a commit by the beginning of its SHA. Raises SpecError."""
     if not _HEX.fullmatch(named):
         raise SpecError(f"--commit {named!r} is not a commit: write 4 or more characters of its SHA, see git rev-parse")
-    commits = [each for each in graph.nodes.values() if each.type == "commit"]
+    commits = [each for each in draft.nodes.values() if each.type == "commit"]
     return _by_prefix(commits, named.lower(), "commit")
 
 
@@ -108,6 +117,14 @@ def _rows_sha256(path: Path) -> str | None:
     """Return the hash of the samples of a file; None for a file without samples."""
     try:
         return identify(path.name, load_file(path)).sha256
+    except SpecError:
+        return None
+
+
+def _recorded_identity(path: Path) -> str | None:
+    """Return the identity of an adapter with the recorded replies in a file; None for another file."""
+    try:
+        return load_recorded(path).identity
     except SpecError:
         return None
 

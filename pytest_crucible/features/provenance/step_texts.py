@@ -25,12 +25,17 @@ def step_texts(steps: Sequence[Step]) -> list[list[NamedText]]:
     decisions = {step.facts.get("number"): step for step in steps if step.kind == "decision"}
     texts: list[list[NamedText]] = []
     before: list[Any] = []
+    sent: dict[int | None, list[NamedText]] = {}
     for place, step in enumerate(steps):
         texts.append(own := [])
-        if step.kind in CALLS:
+        if step.kind == "call":
             messages = _as_messages(step.facts.get("prompt"))
             own += [*_prompt(messages, before), *_parameters(step)]
-            before = messages if step.kind == "call" else before
+            before, sent[step.call] = messages, [*_prompt(messages, ()), *_parameters(step)]
+        elif step.kind == "member":
+            # What the call has sent to all members stands below it.
+            to_member = [*_prompt(_as_messages(step.facts.get("prompt")), ()), *_parameters(step)]
+            own += [text for text in to_member if text not in sent.get(step.call, ())]
         elif step.kind == "end" and step.facts.get("reply") and step.facts["reply"] not in replies:
             # The reply of no call: the test made it, or its call is not known.
             own.append(NamedText("scored", step.facts["reply"]))

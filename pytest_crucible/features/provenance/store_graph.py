@@ -84,8 +84,9 @@ def _add_training(draft: GraphDraft, lineage: Lineage, others: Iterable[Lineage]
 def _add_runs(draft: GraphDraft, store: RunStore) -> None:
     for run, started, git, environment in store.rows("SELECT id, started, git, environment FROM runs ORDER BY started"):
         key = draft.activity("run", run, f"run {run}", run=run, started=started)
-        draft.relate(key, "used", add_commit(draft, from_json(git)))
-        for file in add_imported_files(draft, from_json(environment)):
+        facts = from_json(environment)
+        draft.relate(key, "used", add_commit(draft, from_json(git), is_recorded="imported" not in facts))
+        for file in add_imported_files(draft, facts):
             draft.relate(key, "used", file)
 
 

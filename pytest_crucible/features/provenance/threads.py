@@ -48,8 +48,8 @@ class _Carried:
 def carry_replies() -> None:
     """Let new threads and calls in pools belong to the reply that starts them, until `stop_carrying`."""
     if threading.Thread.start is _START and ThreadPoolExecutor.submit is _SUBMIT:
-        threading.Thread.start = _start  # type: ignore[method-assign]
-        ThreadPoolExecutor.submit = _submit  # type: ignore[method-assign]
+        threading.Thread.start = _start  # type: ignore[method-assign, assignment]
+        ThreadPoolExecutor.submit = _submit  # type: ignore[method-assign, assignment]
 
 
 def stop_carrying() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from pytest_crucible.features.provenance.timeline import Step
+from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.records.views import experiment_name
 from pytest_crucible.report.printable import AN_ID, printable_cell
 
@@ -31,16 +31,15 @@ class OfReply(Protocol):
 def heading(reply: OfReply) -> str:
     """Return what a timeline is of: experiment, sample, arm, variant and repeat.
 
-    >>> from pytest_crucible.features.provenance.timeline import Timeline
     >>> heading(Timeline(run="3f2a", experiment="test_qa.py::test_qa", arm="v2", sample="q17", repeat=1, variant="typos"))
     'test_qa, sample q17, v2, variant typos, repeat 2'
     """
-    variant = f", variant {printable_cell(reply.variant, AN_ID)}" if reply.variant else ""
-    repeat = f", repeat {reply.repeat + 1}" if reply.repeat else ""
-    experiment, sample, arm = (
-        printable_cell(name, AN_ID) for name in (experiment_name(reply.experiment), reply.sample, reply.arm)
-    )
-    return f"{experiment}, sample {sample}, {arm}{variant}{repeat}"
+    # A training, such as one that a search has found, is of an arm alone.
+    parts = {"": experiment_name(reply.experiment), "sample ": reply.sample}
+    named = [f"{word}{printable_cell(name, AN_ID)}" for word, name in parts.items() if name]
+    variant = [f"variant {printable_cell(reply.variant, AN_ID)}"] if reply.variant else []
+    repeat = [f"repeat {reply.repeat + 1}"] if reply.repeat else []
+    return ", ".join((*named, printable_cell(reply.arm, AN_ID), *variant, *repeat))
 
 
 def find_start(steps: Sequence[Step]) -> float | None:
@@ -72,3 +71,13 @@ def call_ends(steps: Sequence[Step]) -> dict[int, Step]:
     begun = {(step.call, step.member): step for step in steps if step.kind in CALLS}
     last = {(step.call, step.member): place for place, step in enumerate(steps) if step.kind in _WITHIN_CALLS}
     return {last[call]: step for call, step in begun.items()}
+
+
+def unknown_text(timeline: Timeline) -> str:
+    """Return why calls are not known; of an imported reply that came with its messages, what else is not."""
+    # An imported run has no times. One without tracing has those of its requests, and inputs that were sent unchanged.
+    is_imported = find_start(timeline.steps) is None
+    has_messages = any("prompt" in step.facts for step in timeline.steps)
+    if timeline.unknown and is_imported and has_messages:
+        return f"{timeline.unknown} beyond their messages"
+    return timeline.unknown

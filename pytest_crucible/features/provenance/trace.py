@@ -11,6 +11,7 @@ Tasks and threads that a sample starts record for that sample. Outside a sample 
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
@@ -132,7 +133,7 @@ def read(reply: Text) -> Text:
     if not parsed.events:
         return reply
     if not isinstance(reply, Reply):
-        return parsed.text  # type: ignore[return-value]  # a str for a str
+        return parsed.text
     return replace(reply, text=parsed.text, value=parsed.text if reply.value == text else reply.value)
 
 
@@ -199,9 +200,10 @@ def _checked_kind(kind: str) -> str:
 def _checked_confidence(confidence: Any) -> float | None:
     if confidence is None:
         return None
-    if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0 <= confidence <= 1:
+    number = float(confidence) if isinstance(confidence, Real) and not isinstance(confidence, bool) else math.nan
+    if not 0 <= number <= 1:
         raise ValueError(f"confidence={confidence!r}: expected a number from 0 to 1, for example 0.7")
-    return float(confidence)
+    return number
 
 
 def _checked_number(revises: RecordedDecision | None, events: Events | None, sample: str) -> int | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,6 @@ from typing import Any
 import click
 
 from pytest_crucible.commands.options import json_option, print_result, run_argument, store_option
-from pytest_crucible.commands.show import LONGEST_LINE
 from pytest_crucible.features.provenance.decision_lines import difference_lines, found_lines, found_timelines
 from pytest_crucible.features.provenance.differences import compare_runs
 from pytest_crucible.features.provenance.exports.files import (
@@ -20,13 +19,13 @@ from pytest_crucible.features.provenance.exports.files import (
     timeline_file_options,
     write_timelines,
 )
-from pytest_crucible.features.provenance.load_timeline import load_timelines, unknown_calls
+from pytest_crucible.features.provenance.load_timeline import check_arm, load_timelines
 from pytest_crucible.features.provenance.search import find_decisions
 from pytest_crucible.features.provenance.timeline import Timeline
 from pytest_crucible.features.provenance.timeline_text import OfReply
 from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.report.printable import AN_ID, printable
+from pytest_crucible.report.printable import A_LINE, AN_ID, printable
 from pytest_crucible.runs.run_store import existing_store
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
@@ -69,16 +68,17 @@ def print_trace(
         if against is not None:
             _print_differences(opened, run, opened.find_run(against), of, layout, as_json=as_json)
             return
-        if where is not None:
-            timelines = _find_timelines(opened, run, where, of)
-            lines, document = found_lines(timelines, run, layout), {"run": run, "where": where, "timelines": timelines}
-        else:
-            timelines = load_timelines(opened, run, _named_sample(opened, run, sample), arm=arm)
-            lines, document = trace_lines(timelines, layout), {"run": run, "sample": sample, "timelines": timelines}
+        timelines = (
+            load_timelines(opened, run, _named_sample(opened, run, sample), arm=arm)
+            if where is None
+            else _find_timelines(opened, run, where, of)
+        )
     if output is not None:
-        write_timelines(timelines, output, style)
-        lines, document = _report_file(timelines, output)
-    print_result((printable(line, LONGEST_LINE) for line in lines), document, as_json=as_json)
+        _write_file(timelines, output, style, as_json=as_json)
+        return
+    lines = trace_lines(timelines, layout) if where is None else found_lines(timelines, run, layout)
+    question = {"sample": sample} if where is None else {"where": where}
+    _print_lines(lines, {"run": run, **question, "timelines": timelines}, as_json=as_json)
 
 
 def _check_options(where: str | None, against: str | None, output: Path | None) -> None:
@@ -99,9 +99,16 @@ class _Replies:
     def includes(self, reply: OfReply) -> bool:
         return self.sample in ("", reply.sample) and self.arm in (None, reply.arm)
 
+    def check(self, store: RunStore, run: str) -> None:
+        """Raise SpecError for a sample or an arm that a run does not have: nothing would be found."""
+        if self.sample:
+            load_timelines(store, run, self.sample, arm=self.arm)
+        else:
+            check_arm(run, self.arm, [arm.name for _, plan, _ in store.all_experiments(run) for arm in plan.arms])
+
 
 def _find_timelines(store: RunStore, run: str, where: str, of: _Replies) -> list[Timeline]:
-    _check_recorded(store, run)
+    of.check(store, run)
     decisions = find_decisions(store, run, where)
     return found_timelines(run, [each for each in decisions if of.includes(each.chain)])
 
@@ -109,19 +116,11 @@ def _find_timelines(store: RunStore, run: str, where: str, of: _Replies) -> list
 def _print_differences(
     store: RunStore, run: str, against: str, of: _Replies, layout: TextLayout, *, as_json: bool
 ) -> None:
-    for name in (run, against):
-        _check_recorded(store, name)
+    of.check(store, run)
     differences = [each for each in compare_runs(store, run, against) if of.includes(each)]
     lines = difference_lines(differences, run, against, layout)
     document = {"run": run, "against": against, "replies": differences}
-    print_result((printable(line, LONGEST_LINE) for line in lines), document, as_json=as_json)
-
-
-def _check_recorded(store: RunStore, run: str) -> None:
-    """Raise SpecError for a run whose decisions are not known: none of them is found, and that says nothing."""
-    why = unknown_calls(store, run)
-    if why:
-        raise SpecError(why)
+    _print_lines(lines, document, as_json=as_json)
 
 
 def _named_sample(store: RunStore, run: str, sample: str) -> str:
@@ -132,7 +131,13 @@ def _named_sample(store: RunStore, run: str, sample: str) -> str:
     raise SpecError(f"no sample is named: name one of the {len(samples):,} of run {run}{example}")
 
 
-def _report_file(timelines: Sequence[Timeline], output: Path) -> tuple[Sequence[str], Mapping[str, Any]]:
+def _write_file(timelines: Sequence[Timeline], output: Path, style: str | None, *, as_json: bool) -> None:
+    write_timelines(timelines, output, style)
     steps = sum(len(timeline.steps) for timeline in timelines)
     counts = f"{quantity(steps, 'step')} of {quantity(len(timelines), 'timeline')}"
-    return [f"{counts} written to {output}"], {"file": str(output), "timelines": len(timelines), "steps": steps}
+    document = {"file": str(output), "timelines": len(timelines), "steps": steps}
+    _print_lines([f"{counts} written to {output}"], document, as_json=as_json)
+
+
+def _print_lines(lines: Iterable[str], document: Mapping[str, Any], *, as_json: bool) -> None:
+    print_result((printable(line, A_LINE) for line in lines), document, as_json=as_json)

@@ -15,6 +15,7 @@ from pytest_crucible.features.provenance.timeline_text import (
     heading,
     step_text,
     time_text,
+    unknown_text,
 )
 from pytest_crucible.report.printable import printable, printable_cell
 from pytest_crucible.stats.number_format import quantity
@@ -40,7 +41,7 @@ def trace_lines(timelines: Sequence[Timeline], layout: TextLayout) -> Iterator[s
     for place, timeline in enumerate(timelines):
         yield from ([""] if place else [])
         yield heading(timeline)
-        yield from filter(None, [timeline.unknown])
+        yield from filter(None, [unknown_text(timeline)])
         yield from _step_lines(timeline, layout)
 
 

@@ -10,7 +10,7 @@ from pytest_crucible.stats.interval import Interval
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """How many samples both arms got right, only one of them, or neither, by a yes-or-no metric with one reply a sample."""
+    """Counts of samples that both arms got right, only one of them, or neither, by a yes-or-no metric with one reply a sample."""
 
     both: int
     only_candidate: int
@@ -52,7 +52,7 @@ class LostFlip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragility:
-    """How little would change a verdict, by the gate's own method, with the p-values of all other claims as they are."""
+    """The fewest answers that change a verdict, by the gate's own method, with the p-values of all other claims as they are."""
 
     change: Flip | None = None
     """The fewest answers that change its state or its proof; None if no answers of one arm do."""

@@ -115,7 +115,9 @@ class _Reader:
         with self._connection.stream(f"SELECT id, body FROM {of.name} WHERE id IN ({used})", run=self._run) as cursor:
             while rows := cursor.fetchmany(_PART):
                 edits |= {key: "changed" for key, body in rows if not is_intact(key, body)}
-        missing = f"SELECT DISTINCT {column} FROM ({used}) AS used WHERE {column} NOT IN (SELECT id FROM {of.name})"
+        # Calls that are stored without texts have their hashes alone.
+        stored = f"{used} AND has_texts IS NULL" if table is schema.calls else used
+        missing = f"SELECT DISTINCT {column} FROM ({stored}) AS used WHERE {column} NOT IN (SELECT id FROM {of.name})"
         edits |= dict.fromkeys(self._connection.scalars(missing, run=self._run), "removed")
         where = f"{column} = :key AND arm IN ({ARMS})"
         query = f"SELECT {', '.join(table.key)} FROM {table.name} WHERE {where} ORDER BY {', '.join(table.key)}"

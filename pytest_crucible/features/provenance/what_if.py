@@ -1,13 +1,14 @@
-"""What a verdict would be with other answers: its evidence is weighed again from changed scores, and the gate decides again."""
+"""Verdicts on other answers: the evidence is weighed again from changed scores, and the gate decides again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pytest_crucible.analyse import conditional
 from pytest_crucible.analyse.analysis import AnalysisInputs, ScoreTable
@@ -16,7 +17,6 @@ from pytest_crucible.analyse.scores import Flags, Floats, Scores, Units
 from pytest_crucible.analyse.slices import keep_slice
 from pytest_crucible.analyse.statistics import (
     SampleAttributes,
-    ScoredMetric,
     keep_own_samples,
     lost_samples,
     prepare,
@@ -44,16 +44,23 @@ _MEANS = ("mean", "rate", "pass^", "pass@")
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """One reply of one arm, in one repeat, with the score that it would have instead of its own."""
+class Answers:
+    """Replies of one arm, each in one repeat, with the score that they would have instead of their own."""
 
     arm: int
     """The arm's number in the plan: 0 is the candidate."""
-    position: int
-    """The sample's place in the dataset."""
-    unit: int
-    """The reply among those of the arm to the sample."""
+    positions: npt.NDArray[np.int64]
+    """Each sample's place in the dataset."""
+    units: npt.NDArray[np.int64]
+    """Each reply among those of the arm to its sample."""
     score: float
+
+    def __len__(self) -> int:
+        return int(self.positions.size)
+
+    def at(self, places: npt.NDArray[np.int64]) -> Answers:
+        """Return the answers at some places of these."""
+        return replace(self, positions=self.positions[places], units=self.units[places])
 
 
 @dataclass(frozen=True)
@@ -95,15 +102,17 @@ class Question:
             return paired_samples(self.measure, *arms)[0]
         return scored_samples(arms[0], alone=row_of(self.measure).of_slices)
 
-    def decide(self, answers: Iterable[Answer] = ()) -> Decision:
+    def decide(self, answers: Answers | None = None) -> Decision:
         """Return state and proof of the verdict with other scores of some answers."""
-        key = tuple(answers)
+        key: tuple[Any, ...] = ()
+        if answers is not None:
+            key = answers.arm, answers.score, answers.positions.tobytes(), answers.units.tobytes()
         if key not in self._decisions:
-            self._decisions[key] = self.decide_on(*self._with(key))
+            self._decisions[key] = self.decide_on(*self._with(answers))
         return self._decisions[key]
 
     @cached_property
-    def _decisions(self) -> dict[tuple[Answer, ...], Decision]:
+    def _decisions(self) -> dict[tuple[Any, ...], Decision]:
         return {}
 
     def decide_without(self, samples: Flags) -> Decision:
@@ -134,21 +143,16 @@ class Question:
             return _weigh_plain_mean(measure, arms, attributes, self.alpha, self.family_size)
         return weigh_evidence(measure, arms, attributes, alpha=self.alpha, family_size=self.family_size)
 
-    def _with(self, answers: Iterable[Answer]) -> tuple[ScoreTable, ScoreTable | None]:
-        by_arm: dict[int, list[Answer]] = {}
-        for answer in answers:
-            by_arm.setdefault(answer.arm, []).append(answer)
+    def _with(self, answers: Answers | None) -> tuple[ScoreTable, ScoreTable | None]:
+        if answers is None:
+            return self.table, self.rest
         name = self.measure.metric
 
         def change(table: ScoreTable) -> ScoreTable:
-            arms = tuple(
-                put_answers(scores, by_arm[number]) if number in by_arm else scores
-                for number, scores in enumerate(table.scores[name])
-            )
-            return replace(table, scores={**table.scores, name: arms})
+            arms = list(table.scores[name])
+            arms[answers.arm] = put_answers(arms[answers.arm], answers)
+            return replace(table, scores={**table.scores, name: tuple(arms)})
 
-        if not by_arm:
-            return self.table, self.rest
         return change(self.table), self.rest and change(self.rest)
 
 
@@ -193,33 +197,30 @@ def _weigh_plain_mean(
     return Evidence(observed=observed, worst=worst, best=best, method="")
 
 
-def put_answers(scores: Scores, answers: Sequence[Answer]) -> Scores:
-    """Return the scores of an arm with other ones for some answers, which had a score."""
-    rows = np.array([answer.position for answer in answers])
-    values = np.array([answer.score for answer in answers])
+def put_answers(scores: Scores, answers: Answers) -> Scores:
+    """Return the scores of an arm with another one for some answers; those without a score have none."""
+    size, rows, columns = len(scores.values), answers.positions, answers.units
     if scores.units is None:
-        values_of = {name: _put(getattr(scores, name), rows, values) for name in _ENDS}
-        return replace(scores, **_as_fields(values_of))
-    size = len(scores.values)
-    columns = np.array([answer.unit for answer in answers])
+        rows = rows[~np.isnan(scores.values[rows])]
+        return replace(scores, **{name: _put(getattr(scores, name), rows, answers.score) for name in _ENDS})
     cells = {name: getattr(scores.units, name).reshape(size, -1).copy() for name in _ENDS}
+    is_scored = ~np.isnan(cells["values"][rows, columns])
+    rows, columns = rows[is_scored], columns[is_scored]
     for name in _ENDS:
-        cells[name][rows, columns] = values
+        cells[name][rows, columns] = answers.score
     changed = np.unique(rows)
-    means = {name: _put(getattr(scores, name), changed, np.nanmean(cells[name][changed], axis=1)) for name in _ENDS}
+    means: dict[str, Any] = {
+        name: _put(getattr(scores, name), changed, np.nanmean(cells[name][changed], axis=1)) for name in _ENDS
+    }
     shape = scores.units.values.shape
     units = Units(**{name: cells[name].reshape(shape) for name in _ENDS}, lost=scores.units.lost)
-    return replace(scores, units=units, **_as_fields(means))
+    return replace(scores, units=units, **means)
 
 
 _ENDS = ("values", "low", "high")
 
 
-def _as_fields(columns: dict[str, Floats]) -> dict[str, Any]:
-    return dict(columns)
-
-
-def _put(values: Floats, places: np.typing.NDArray[np.int64], new: Floats) -> Floats:
+def _put(values: Floats, places: npt.NDArray[np.int64], new: Floats | float) -> Any:
     copied = values.copy()
     copied[places] = new
     return copied
@@ -235,7 +236,6 @@ def _map_arms(question: Question, table: ScoreTable, change: Callable[[Scores], 
     return replace(table, scores={**table.scores, name: tuple(map(change, table.scores[name]))})
 
 
-def single_scores(metric: ScoredMetric) -> Floats:
+def single_scores(scores: Scores) -> Floats:
     """Return the scores of single replies, samples x replies; NaN where a reply has none."""
-    scores = metric.scores
     return scores.values[:, None] if scores.units is None else scores.units.values.reshape(len(scores.values), -1)

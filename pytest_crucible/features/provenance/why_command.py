@@ -52,24 +52,29 @@ def why(
 ) -> None:
     """Show what a verdict of a run is made of: its rule, numbers, replies, and what these were made from.
 
-    SUBJECT is that of the verdict, such as "accuracy: v2 vs v1". Without it, each verdict that is not met is shown.
+    RUN is a run's id, the beginning of one, `latest` or `tag:NAME`; without it, it is the latest run. SUBJECT is that of the
+    verdict, such as "accuracy: v2 vs v1". Without it, each verdict that is not met is shown.
 
     With --file, --checkpoint or --commit, show what to recall if it was wrong: every adapter, run, verdict, promoted baseline
     and registered version of the store that depends on it.
     """
     check_graph_file(output, style)
-    starts = {name: value for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit)) if value}
+    starts = {
+        name: value
+        for name, value in (("file", file), ("checkpoint", checkpoint), ("commit", commit))
+        if value is not None
+    }
     _check_arguments(run, subject, sample, starts)
     with existing_store(store) as opened:
         if starts:
             graph, lines = _find_dependents(opened, store, *starts.popitem())
         elif sample is not None:
-            graph, lines = _weigh_sample(opened, opened.find_run(run), sample, suite)
+            graph, lines = _weigh_sample(opened, _find_run(opened, run, subject), sample, suite)
         else:
-            stored = load_verdicts(opened, opened.find_run(run))
+            stored = load_verdicts(opened, _find_run(opened, run, subject))
             verdicts = [(each.nodeid, each.subject) for each in find_verdicts(stored, subject, suite)]
             graph = build_graph(opened, stored, load_verdict_facts(opened, stored, verdicts).values())
-            lines = list(_lines(stored, graph))
+            lines = list(_lines(stored, graph, suite))
     _print_graph(graph, lines, output, style, as_json=as_json)
 
 
@@ -103,9 +108,22 @@ def _find_dependents(store: RunStore, location: str, option: str, named: str) ->
     find = {"file": starts.find_file, "checkpoint": starts.find_checkpoint, "commit": starts.find_commit}[option]
     draft = GraphDraft()
     experiments = add_store(draft, store, files_folder(Path(), location) / "adapters")
-    start = find(draft.build(), named)
+    start = find(draft, named)
     graph = dependents_graph(draft, store, experiments, start.nodes)
     return graph, list(dependent_lines(graph, start.title, start.nodes))
+
+
+def _find_run(store: RunStore, named: str, subject: str) -> str:
+    """Return the id of a run. Raises SpecError, also for a verdict in its place."""
+    try:
+        return store.find_run(named)
+    except SpecError:
+        latest = store.find_run()
+        if not subject and any(named in store.verdicts(key) for key, _, _ in store.experiments(latest)):
+            raise SpecError(
+                f"{named!r} is a verdict, and RUN comes first: write crucible why latest {named!r}"
+            ) from None
+        raise
 
 
 def _print_graph(graph: Graph, lines: Sequence[str], output: Path | None, style: str | None, *, as_json: bool) -> None:
@@ -160,12 +178,14 @@ def _explain_none(run: Run, suite: str) -> str:
     return f"run {run.id} has no experiment with verdicts whose name contains {suite!r}: it has {', '.join(nodeids)}"
 
 
-def _lines(run: Run, graph: Graph) -> Iterator[str]:
+def _lines(run: Run, graph: Graph, suite: str) -> Iterator[str]:
     verdicts = [node for node in graph.nodes.values() if node.type == "verdict"]
     if not verdicts:
-        count, first = len(run.verdicts), run.verdicts[0].subject
-        met = f"all {count:,} verdicts of run {run.id} are met" if count > 1 else f"the verdict of run {run.id} is met"
-        yield f"{met}: name one to see why, such as {first!r}"
+        subjects = [verdict.subject for verdict in run.verdicts if suite in verdict.nodeid]
+        of_suite = f" in experiments named {suite!r}" if suite else ""
+        many = f"all {len(subjects):,} verdicts of run {run.id}{of_suite} are met"
+        met = many if len(subjects) > 1 else f"the verdict of run {run.id}{of_suite} is met"
+        yield f"{met}: name one to see why, such as {subjects[0]!r}"
     for number, verdict in enumerate(verdicts):
         yield from [""] if number else []
         yield from verdict_lines(graph, verdict)

@@ -17,6 +17,7 @@ def verdict_lines(graph: Graph, verdict: Node) -> Iterator[str]:
     """Yield the lines on one verdict."""
     facts = verdict.facts
     state = "error in the suite" if facts["suite_error"] else facts["state"]
+    state += " (simulated)" if facts["simulated"] else ""
     yield f"{printable_cell(verdict.label):<{_HEAD}}  {state}: {printable_cell(facts['finding'])}"
     evidence = targets(graph, verdict.key, "derived from")
     numbers = evidence[0].facts if evidence else {}
@@ -41,8 +42,8 @@ def _numbers(facts: Mapping[str, Any]) -> str:
 
 
 def _pairs(graph: Graph, comparison: Node) -> list[str]:
-    pairs = comparison.facts["pairs"]
-    ours, theirs = (node.facts["arm"] for node in targets(graph, comparison.key, "derived from"))
+    pairs, nodes = comparison.facts["pairs"], targets(graph, comparison.key, "derived from")
+    ours, theirs = dict.fromkeys(node.facts["arm"] for node in nodes if node.type == "observations")
     counts = ("both", "both right"), ("only_candidate", f"only {ours}"), ("only_baseline", f"only {theirs}")
     return [", ".join(f"{pairs[name]:,} {words}" for name, words in (*counts, ("neither", "both wrong")))]
 
@@ -65,8 +66,8 @@ def _reply_texts(graph: Graph, verdict: Node) -> Iterator[str]:
 def _made_from(graph: Graph, verdict: Node) -> Iterator[str]:
     nodes = list(ancestors(graph, verdict.key))
     by_type = {node.type: node for node in nodes}
-    parts = [f"{word} {short(by_type[type].facts['sha256'])}" for type, word in _PARTS if type in by_type]
-    parts += [f"commit {_commit(node.facts)}" for node in nodes if node.type == "commit"]
+    parts = [_part_text(by_type[type]) for type in ("dataset", "metrics", "test") if type in by_type]
+    parts += [f"commit {_commit(node)}" for node in nodes if node.type == "commit"]
     files = [node for node in nodes if node.type == "file" and node.facts.get("role")]
     yield ", ".join([*parts, *(f"{node.label} {short(node.facts['sha256'])}" for node in files)])
     for node in nodes:
@@ -74,7 +75,12 @@ def _made_from(graph: Graph, verdict: Node) -> Iterator[str]:
             yield from _adapter_lines(graph, node)
 
 
-_PARTS = (("dataset", "dataset"), ("metrics", "metric"), ("test", "test"))
+def _part_text(node: Node) -> str:
+    """Return `dataset 9f3c`; of metrics how many have the hash together."""
+    names = node.facts.get("names")
+    if names is None or len(names) == 1:
+        return f"{node.type.removesuffix('s')} {short(node.facts['sha256'])}"
+    return f"{len(names)} metrics {short(node.facts['sha256'])}" if names else "scores of the test itself"
 
 
 def _adapter_lines(graph: Graph, adapter: Node) -> Iterator[str]:
@@ -111,7 +117,8 @@ def short(digest: str | None) -> str:
     return digest[:_DIGITS] if digest else "unknown"
 
 
-def _commit(facts: Mapping[str, Any]) -> str:
+def _commit(node: Node) -> str:
+    facts = node.facts
     if not facts["commit"]:
-        return "unknown"
+        return node.label
     return f"{facts['commit'][:_COMMIT_DIGITS]}{' with uncommitted changes' if facts['dirty'] else ''}"

@@ -160,8 +160,11 @@ def train_pending(pending: Sequence[Pending], context: AdapterContext) -> dict[s
 
 def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
     display, emit = TrainingProgress(recipe, context.progress), context.shared.emit
+    planned_steps: int | None = None
 
     def watch(log: TrainingLog) -> None:
+        nonlocal planned_steps
+        planned_steps = log.planned_steps
         emit_step(log, emit, recipe.adapter)
         display.show_step(log)
 
@@ -183,7 +186,7 @@ def _train(recipe: Recipe, context: AdapterContext) -> TrainedAdapter:
         display.fail(error)
         raise
     if is_new:
-        emit_checkpoint(emit, trained, recipe.adapter)
+        emit_checkpoint(emit, trained, recipe.adapter, planned_steps)
     place = trained.lineage.checkpoint or shorten_path(trained.path, context.invocation_folder)
     display.finish(trained.lineage, place, is_new=is_new)
     return trained

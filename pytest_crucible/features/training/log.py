@@ -52,6 +52,8 @@ class TrainingLog:
     """Digest and loss of each batch, for each step."""
     policy: list[tuple[int, float] | None] = field(default_factory=list)
     """How many rows with an advantage each step has read, and their mean advantage; None for a step without such rows."""
+    planned_steps: int | None = None
+    """What `trainer.steps` was called with; None without it."""
     finite: bool = True
     """False after a loss, a gradient or a weight that was not finite."""
 

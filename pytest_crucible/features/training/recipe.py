@@ -251,9 +251,10 @@ def emit_step(log: TrainingLog, emit: Emit, adapter: str) -> None:
     emit(Event(name="train.step", at=time.time(), seconds=seconds, arm=adapter, facts=facts))
 
 
-def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str) -> None:
+def emit_checkpoint(emit: Emit, trained: TrainedAdapter, adapter: str, planned_steps: int | None = None) -> None:
     lineage = trained.lineage
     facts = {
+        **({} if planned_steps is None else {"planned_steps": planned_steps}),
         "path": lineage.checkpoint or str(trained.path),
         "sha256": lineage.adapter_sha256,
         "recipe": lineage.recipe,

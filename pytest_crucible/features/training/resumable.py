@@ -161,6 +161,7 @@ class Resumable(ABC):
 
     def steps(self, total: int) -> Iterator[int]:
         """Yield the numbers of the steps to make, 1 to `total`: after an interruption, from the first that is not made yet."""
+        self.log.planned_steps = total
         if self._replay is not None:
             while len(self.log.losses) < self._replay.saved.step:
                 self._replay.skip_step(self.log)

@@ -188,6 +188,9 @@ class _Prompts:
     def _read(self, key: int | None, position: int) -> _Prompt:
         if key is None:
             return _Prompt(self._samples.input(position))
+        if key not in self._forms:
+            # The run has stored no texts of calls (--crucible-trace=off).
+            return _Prompt(None)
         form, names = self._forms[key]
         texts = self._samples.texts(position)
         try:

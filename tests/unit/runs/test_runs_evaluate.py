@@ -10,7 +10,7 @@ from experiment_builders import store_run
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Contrast, Exclusion, Run, Sample
 from pytest_crucible.runs.evaluate import conclude
-from pytest_crucible.runs.load_run import load_run
+from pytest_crucible.runs.load_run import load_run, load_verdicts
 from pytest_crucible.runs.reporters import chapters, csv_report, jsonl_report
 from pytest_crucible.store.runs import RunStore
 
@@ -110,3 +110,17 @@ def test_a_verdict_that_depends_on_excluded_samples_is_undecided(store):
     assert (of_target.state, of_target.reason) == ("undecided", reason)
     assert of_comparison.state == "met"
     assert load_run(store, "first").verdicts == run.verdicts
+
+
+def test_a_run_that_is_loaded_for_its_verdicts_has_the_same_numbers_without_sections_and_plans(store):
+    store_run(store, "first", SAMPLES, targets=TARGET, contrasts=CONTRAST, **ARMS)
+    conclude_run(store)
+
+    whole, (fast,) = load_run(store, "first"), load_verdicts(store, "first").experiments
+
+    (planned,) = whole.experiments[0].comparisons
+    assert planned.needed is not None
+    assert fast.comparisons == (replace(planned, needed=None, detectable=None, detectable_falls=None),)
+    assert (fast.targets, fast.estimates) == (whole.experiments[0].targets, whole.experiments[0].estimates)
+    assert not fast.sections
+    assert load_verdicts(store, "first").verdicts == whole.verdicts

@@ -37,6 +37,8 @@ def _start(step: Step, at: float) -> float:
 
 def _timeline_events(timeline: Timeline, process: int, zero: float) -> Iterator[Json]:
     yield _name("process_name", process, _FIRST_LANE, heading(timeline))
+    if timeline.unknown:
+        yield _name("process_labels", process, _FIRST_LANE, timeline.unknown, "labels")
     yield _name("thread_name", process, _FIRST_LANE, "steps")
     lanes: list[float] = []
     # Slices of one thread must not overlap: each goes to the first lane that is free when it begins.
@@ -54,8 +56,8 @@ def _timeline_events(timeline: Timeline, process: int, zero: float) -> Iterator[
         yield {**event, "ph": "X", "dur": _microseconds(step.seconds), "tid": _FIRST_LANE + 1 + lane, **facts}
 
 
-def _name(kind: str, process: int, thread: int, name: str) -> Json:
-    return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {"name": name}}
+def _name(kind: str, process: int, thread: int, name: str, argument: str = "name") -> Json:
+    return {"name": kind, "ph": "M", "pid": process, "tid": thread, "args": {argument: name}}
 
 
 def _microseconds(seconds: float) -> float:

@@ -15,6 +15,7 @@ from pytest_crucible.features.provenance.exports.mermaid import (
     render_sequence,
     render_timeline,
 )
+from pytest_crucible.features.provenance.exports.shorten import first_steps
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import (
     CALLS,
@@ -23,14 +24,17 @@ from pytest_crucible.features.provenance.timeline_text import (
     heading,
     step_text,
     time_text,
+    unknown_text,
 )
+from pytest_crucible.records import JUDGE
 from pytest_crucible.stats.number_format import quantity
 
 
 def draw_timelines(timelines: Sequence[Timeline], style: str) -> str:
     """Return a diagram of this style. Steps for which Mermaid has no room are left out, and counted in the diagram."""
+    with_unknown = [_begin_with_unknown(timeline) for timeline in timelines]
     most = MOST_ARROWS // 2
-    while _is_too_large(text := STYLES[style](_first_steps(timelines, most))) and most > 1:
+    while _is_too_large(text := STYLES[style](first_steps(with_unknown, most))) and most > 1:
         most //= 2
     return text
 
@@ -40,22 +44,10 @@ def _is_too_large(text: str) -> bool:
     return len(text) > MOST_CHARACTERS or text.count("-->") > MOST_ARROWS
 
 
-def _first_steps(timelines: Sequence[Timeline], most: int) -> list[Timeline]:
-    """Return timelines with at most so many steps together, and further ones that count the steps left out."""
-    first: list[Timeline] = []
-    for timeline in timelines:
-        room = most - sum(len(earlier.steps) for earlier in first)
-        if room <= 0:
-            more = _count(len(timelines) - len(first), "more timeline")
-            return [*first[:-1], replace(first[-1], steps=(*first[-1].steps, more))]
-        rest = len(timeline.steps) - room
-        steps = timeline.steps if rest <= 1 else (*timeline.steps[:room], _count(rest, "more step"))
-        first.append(replace(timeline, steps=steps))
-    return first
-
-
-def _count(number: int, noun: str) -> Step:
-    return Step(kind="end", title=f"{quantity(number, noun)}, not drawn here")
+def _begin_with_unknown(timeline: Timeline) -> Timeline:
+    if not timeline.unknown:
+        return timeline
+    return replace(timeline, steps=(Step(kind="stage", title=unknown_text(timeline)), *timeline.steps))
 
 
 def _flowchart(timelines: Sequence[Timeline]) -> str:
@@ -132,18 +124,24 @@ def _messages(timeline: Timeline, is_one_of_several: bool) -> Iterator[Arrow]:
     for place, step in enumerate(timeline.steps):
         actor = step.member or timeline.arm
         if step.kind in CALLS:
-            yield Arrow(METRICS if actor.startswith("judge:") else TEST, actor, step_text(step))
+            yield Arrow(_sender(step, timeline), actor, step_text(step))
         elif step.kind in ("score", "decision", "stage", "end"):
             own = METRICS if step.kind == "score" else timeline.arm if step.is_claim else TEST
             yield Arrow(own, own, step_text(step))
         else:
             yield Arrow(actor, actor, step_text(step))
         if place in ends:
-            yield from _reply(ends[place], actor)
+            yield from _reply(ends[place], actor, _sender(ends[place], timeline))
 
 
-def _reply(call: Step, actor: str) -> Iterator[Arrow]:
-    target = METRICS if actor.startswith("judge:") else TEST
+def _sender(call: Step, timeline: Timeline) -> str:
+    """Return which actor sends a call: the test, its arm to the members of an ensemble, or the metrics to a judge."""
+    if call.kind == "member":
+        return timeline.arm
+    return METRICS if call.member.startswith(JUDGE) else TEST
+
+
+def _reply(call: Step, actor: str, target: str) -> Iterator[Arrow]:
     reply = call.facts.get("reply")
     if reply is not None:
         yield Arrow(actor, target, str(reply), is_reply=True)

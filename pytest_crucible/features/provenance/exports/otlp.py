@@ -95,8 +95,9 @@ def _sample_spans(timeline: Timeline, parent: _Place) -> Iterator[Json]:
     times = step_times(timeline.steps)
     start, end = _bounds(timeline)
     outcome = _outcome(timeline)
-    variant = {"crucible.variant": timeline.variant} if timeline.variant else {}
-    attributes = {"crucible.run": timeline.run, **unit_attributes(_event(timeline)), **variant, **outcome}
+    texts = {"variant": timeline.variant, "unknown": timeline.unknown}
+    own = {f"crucible.{name}": text for name, text in texts.items() if text}
+    attributes = {"crucible.run": timeline.run, **unit_attributes(_event(timeline)), **own, **outcome}
     lost = outcome.get("crucible.outcome") == "lost"
     yield {
         **place.ids(parent),

@@ -11,10 +11,17 @@ from typing import Any
 from pytest_crucible.features.provenance.exports.folding import node_text
 from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
 from pytest_crucible.features.provenance.exports.picture import STYLE, draw_picture
+from pytest_crucible.features.provenance.exports.shorten import first_steps
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
 from pytest_crucible.features.provenance.timeline import Timeline
-from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text
+from pytest_crucible.features.provenance.timeline_text import (
+    find_start,
+    heading,
+    step_text,
+    time_text,
+    unknown_text,
+)
 from pytest_crucible.records import Row, Table, View
 from pytest_crucible.report.html import A_TEXT, MARKS, render_page, text_of
 from pytest_crucible.report.markdown import markdown_table, plain, quoted_text
@@ -22,7 +29,7 @@ from pytest_crucible.report.printable import AN_ID, printable, printable_cell
 from pytest_crucible.stats.number_format import quantity
 
 _HERE = Path(__file__).parent
-# Nodes and relations in a page; a larger table is not read, and other formats have all.
+# Nodes, relations and steps in a page; a larger one is not read, and other formats have all.
 MOST_ROWS = 2_000
 # Texts that a reader looks for first; the others open at a click.
 _OPENED = ("over", "because", "user", "prompt", "reply", "no reply", "scored")
@@ -59,7 +66,7 @@ def timelines_html(timelines: Sequence[Timeline]) -> str:
         _HERE / "trace.html.j2",
         more_style=_STEPS,
         title=_title(timelines),
-        timelines=[_timeline_on_page(timeline) for timeline in timelines],
+        timelines=[_timeline_on_page(timeline) for timeline in first_steps(timelines, MOST_ROWS)],
         opened=_OPENED,
     )
 
@@ -80,19 +87,19 @@ def _timeline_on_page(timeline: Timeline) -> TimelineOnPage:
         )
         for step, own in zip(timeline.steps, texts, strict=True)
     )
-    return TimelineOnPage(heading=printable(heading(timeline)), unknown=printable(timeline.unknown), steps=steps)
+    return TimelineOnPage(heading=printable(heading(timeline)), unknown=printable(unknown_text(timeline)), steps=steps)
 
 
 def timelines_markdown(timelines: Sequence[Timeline]) -> str:
     """Return the steps of each timeline as numbered lines, with their texts in code blocks."""
-    return "\n".join(line for timeline in timelines for line in _markdown_lines(timeline))
+    return "\n".join(line for timeline in first_steps(timelines, MOST_ROWS) for line in _markdown_lines(timeline))
 
 
 def _markdown_lines(timeline: Timeline) -> Iterator[str]:
     start = find_start(timeline.steps)
     yield from (f"## {plain(heading(timeline))}", "")
     if timeline.unknown:
-        yield from (plain(timeline.unknown), "")
+        yield from (plain(unknown_text(timeline)), "")
     for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline.steps), strict=True), start=1):
         marker = f"{number}. "
         yield marker + plain(f"{time_text(step, start)} {step_text(step)}")

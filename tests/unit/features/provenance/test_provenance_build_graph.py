@@ -73,6 +73,10 @@ def test_each_number_is_recomputed_by_walking_to_the_stored_observations(
         differences = [ours[position] - theirs[position] for position in pairs]
         expected = pytest.approx(sum(differences) / len(differences)) if differences else None
         assert [arm.facts["arm"] for arm in arms] == ["v2", "v1"]
+        for arm in arms:
+            replies = sum(node.facts["replies"] for node in targets(graph, arm.key, "derived from"))
+            query = "SELECT COUNT(*) FROM replies WHERE arm IN (:rows)"
+            assert replies == store.scalar(query, rows=arm.facts["rows"])
         assert comparison.facts["n"] == len(pairs)
         assert comparison.facts["lost"] == len(set.union(*(stored_losses(store, arm) for arm in arms)))
         assert comparison.facts["estimate"] == expected
@@ -132,5 +136,23 @@ def test_what_a_run_does_not_know_is_a_node_without_a_value(tmp_path: Path):
 
         graph = graph_of(store, run)
 
-        assert graph.nodes["commit:unknown"].facts == {"commit": None, "dirty": None}
+        assert graph.nodes["commit:outside of a repository"].facts == {"commit": None, "dirty": None}
         assert all({each.source, each.target} <= graph.nodes.keys() for each in graph.relations)
+
+
+def test_pooled_replies_of_earlier_sessions_are_named(tmp_path: Path):
+    with closing(RunStore(str(tmp_path / "runs.db"))) as store:
+        facts = {"memory": "pool", "contrasts": (EXACT,), "metrics": (BINARY,)}
+        samples = [Sample(id=f"q{k:02}", input=f"{k} + {k}") for k in range(8)]
+        for number, run in enumerate(("first", "second")):
+            store_run(store, run, samples, v2=[True] * 8, v1=[False] * 8, started=float(number + 1), **facts)
+            conclude(store, run, alpha=0.05, strict=False, interrupted=False, amend=lambda _: None, memory="pool")
+        second = load_verdicts(store, "second")
+
+        graph = graph_of(store, second)
+
+        pooled = [node for node in graph.nodes.values() if node.label == "8 pooled from run first"]
+        assert [node.facts["arm"] for node in pooled] == ["v2", "v1"]
+        assert all(graph.nodes[each.target].facts["run"] == "first" for each in graph.relations if each.source in {
+            node.key for node in pooled
+        })  # fmt: skip

@@ -1,4 +1,4 @@
-"""What depends on a file, a checkpoint or a commit: through trainings, replies, verdicts, baselines and versions."""
+"""The dependents of a file, a checkpoint or a commit: through trainings, replies, verdicts, baselines and versions."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ TARGET = parse_target("exact >= 0.75")
 PAIR = Contrast(metric="exact", baseline="base")
 
 
-def trained(name: str, weights: str, *, parent: str | None = None, **files: str) -> Ancestor:
+def a_training(name: str, weights: str, *, parent: str | None = None, **files: str) -> Ancestor:
     named = {digest: f"{file}.jsonl" for file, digest in files.items()}
     return Ancestor(weights=weights, name=name, recipe="r:train", recipe_sha256="c" * 64, files=named, parent=parent)
 
 
-FIRST = trained("v1", V1, train=POISONED)
-SECOND = trained("v2", V2, parent=V1, more=CLEAN)
-THIRD = trained("v3", V3, more=CLEAN)
+FIRST = a_training("v1", V1, train=POISONED)
+SECOND = a_training("v2", V2, parent=V1, more=CLEAN)
+THIRD = a_training("v3", V3, more=CLEAN)
 ANCESTRY = {"v1": (FIRST,), "v2": (SECOND, FIRST), "v3": (THIRD,), "base": ()}
 
 
@@ -84,15 +84,16 @@ class Project:
     def why(self, find: Any, named: str) -> list[str]:
         draft = GraphDraft()
         experiments = add_store(draft, self.store, self.folder / "adapters")
-        start = find(draft.build(), named)
+        start = find(draft, named)
         graph = dependents_graph(draft, self.store, experiments, start.nodes)
         assert all({each.source, each.target} <= graph.nodes.keys() for each in graph.relations)
         return list(dependent_lines(graph, start.title, start.nodes))
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    with closing(RunStore(str(tmp_path / "runs.db"))) as store:
+@pytest.fixture(params=["sqlite", "postgresql"])
+def project(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Project]:
+    where = str(tmp_path / "runs.db") if request.param == "sqlite" else request.getfixturevalue("postgresql")
+    with closing(RunStore(where)) as store:
         project = Project(tmp_path, store)
         project.run("r1", "v1", commit=OLD)
         project.run("r2", "v2")
@@ -120,7 +121,7 @@ def test_a_file_is_found_by_its_content_under_any_name(project: Project):
     link = project.folder / "link"
     link.symlink_to(file)
     digest = hash_file(file)
-    ANCESTRY["v9"] = (trained("v9", "9" * 64, train=digest),)
+    ANCESTRY["v9"] = (a_training("v9", "9" * 64, train=digest),)
     project.run("r9", "v9")
 
     for path in (file, link):

@@ -4,10 +4,15 @@ from dataclasses import replace
 import pytest
 from answer_builders import LOST
 from fragility_judge import FLAG, SCORE, ask_first, decide_run, fewest_by_trying_all, inputs_of_rows, turn
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from pytest_crucible.analyse.analysis import score_table
 from pytest_crucible.features.provenance.fragility import measure_fragility
+from pytest_crucible.features.provenance.questions import ask
 from pytest_crucible.features.provenance.rough_decision import count_pairs
 from pytest_crucible.records import Contrast, MetricFacts
+from pytest_crucible.stats import compare, holm
 
 REGRESSION = Contrast(metric="m", baseline="v1")
 CLAIMS = (
@@ -34,9 +39,9 @@ def flags(draw, n, repeats=1, lost=0.0):
 
 
 def expect_the_fewest_of_all_sets(arms, metric, best, worst, settings=None, **facts):
-    asked = ask_first(inputs_of_rows(*arms, metric=metric, **facts), **(settings or {}))
-    assert asked.question is not None, asked.undefined
-    fragility = measure_fragility(asked.question)
+    item = ask_first(inputs_of_rows(*arms, metric=metric, **facts), **(settings or {}))
+    assert item.question is not None, item.undefined
+    fragility = measure_fragility(item.question)
     for only_state, flip in ((False, fragility.change), (True, fragility.change_of_state)):
         fewest = fewest_by_trying_all(
             arms, metric=metric, best=best, worst=worst, only_state=only_state, settings=settings, **facts
@@ -103,9 +108,9 @@ def test_scores_are_as_fragile_as_trying_all_sets_shows():
 @pytest.mark.parametrize("table", [(150, 18, 40, 32), (800, 119, 180, 220), (60, 9, 20, 11), (500, 70, 61, 30)])
 def test_the_named_answers_change_a_verdict_and_one_less_does_not(table):
     arms = pairs(*table)
-    asked = ask_first(inputs_of_rows(*arms, metric=FLAG, contrasts=(REGRESSION,)))
-    assert asked.question is not None
-    flip = measure_fragility(asked.question).change_of_state
+    item = ask_first(inputs_of_rows(*arms, metric=FLAG, contrasts=(REGRESSION,)))
+    assert item.question is not None
+    flip = measure_fragility(item.question).change_of_state
     assert flip is not None
 
     def state(names):
@@ -115,13 +120,56 @@ def test_the_named_answers_change_a_verdict_and_one_less_does_not(table):
         return decide_run(inputs_of_rows(*changed, metric=FLAG, contrasts=(REGRESSION,))).verdicts[0].state
 
     assert len(set(flip.samples)) == flip.answers
-    assert state(flip.samples) == flip.state != asked.verdict.state
-    assert all(state(flip.samples[:k] + flip.samples[k + 1 :]) == asked.verdict.state for k in (0, flip.answers - 1))
+    assert state(flip.samples) == flip.state != item.verdict.state
+    assert all(state(flip.samples[:k] + flip.samples[k + 1 :]) == item.verdict.state for k in (0, flip.answers - 1))
+
+
+@settings(max_examples=25)
+@given(
+    table=st.tuples(*[st.integers(0, 25)] * 4).filter(lambda table: sum(table) >= 8),
+    claim=st.sampled_from(CLAIMS),
+    family_size=st.integers(1, 3),
+)
+def test_turning_the_named_answers_gives_the_named_verdict(table, claim, family_size):
+    arms = pairs(*table)
+    item = ask_first(inputs_of_rows(*arms, metric=FLAG, contrasts=(claim,)), family_size=family_size)
+    assert item.question is not None
+    fragility = measure_fragility(item.question)
+
+    for flip in filter(None, (fragility.change, fragility.change_of_state)):
+        places = [(int(name.removeprefix("q")), 0) for name in flip.samples]
+        number = ("v2", "v1").index(flip.arm)
+        changed = [turn(rows, places, flip.is_better) if k == number else rows for k, rows in enumerate(arms)]
+        run = decide_run(inputs_of_rows(*changed, metric=FLAG, contrasts=(claim,)), family_size=family_size)
+        verdict = run.verdicts[0]
+        assert flip.answers == len(places) >= 1
+        assert (verdict.state, verdict.proven) == (flip.state, flip.proven) != (item.verdict.state, item.verdict.proven)
+
+
+def test_the_p_values_of_other_claims_stay_as_they_are():
+    v2, v1 = pairs(60, 5, 19, 16)
+    v0 = [[k % 7 != 0] for k in range(100)]
+    contrasts = (REGRESSION, replace(REGRESSION, baseline="v0"))
+    item = ask_first(inputs_of_rows(v2, v1, v0, metric=FLAG, contrasts=contrasts), family_size=2)
+    assert item.question is not None
+    other = item.analysis.comparisons[1].p_value
+
+    def is_missed(gained, lost):
+        p_value = compare(
+            [1] * gained + [0] * lost + [1] * (100 - gained - lost), [0] * gained + [1] * (100 - gained)
+        ).p_value
+        return gained < lost and holm([p_value, other], family_size=2)[0] <= 0.05
+
+    flip = measure_fragility(item.question).change_of_state
+
+    assert is_missed(5, 19)
+    fewest = next(k for k in range(1, 20) if any(not is_missed(5 + more, 19 - k + more) for more in range(k + 1)))
+    assert (flip.answers, flip.state) == (fewest, "met")
 
 
 def test_no_smaller_number_of_pairs_changes_a_verdict_however_it_is_split():
-    asked = ask_first(inputs_of_rows(*pairs(150, 18, 40, 32), metric=FLAG, contrasts=(REGRESSION,)))
-    fewer = measure_fragility(asked.question).change.answers - 1
+    item = ask_first(inputs_of_rows(*pairs(150, 18, 40, 32), metric=FLAG, contrasts=(REGRESSION,)))
+    fewer = measure_fragility(item.question).change.answers - 1
 
     for mended in range(fewer + 1):
         # Pairs that only v1 got right and now both, and pairs that neither got right and now v2 alone.
@@ -149,9 +197,9 @@ def test_lost_samples_are_counted_until_the_worst_or_best_values_of_the_verdict_
     decisions = [decide(sorted(others + order[:bad]), is_better) for bad in range(5)]
     fewest = next(bad for bad, decision in enumerate(decisions) if decision != decisions[0])
     lost_rows = [[LOST] if k in gone else row for k, row in enumerate(v2)]
-    asked = ask_first(inputs_of_rows(lost_rows, v1, metric=FLAG, contrasts=(claim,)))
+    item = ask_first(inputs_of_rows(lost_rows, v1, metric=FLAG, contrasts=(claim,)))
 
-    lost = measure_fragility(asked.question).lost
+    lost = measure_fragility(item.question).lost
 
     assert (lost.samples, lost.of, lost.is_better) == (fewest, 4, is_better)
     assert (lost.state, lost.proven) == decisions[fewest]
@@ -159,34 +207,31 @@ def test_lost_samples_are_counted_until_the_worst_or_best_values_of_the_verdict_
 
 def test_a_metric_without_bounds_has_no_fragility():
     seconds = MetricFacts(name="m", kind="positive", low=0.0, direction="lower")
-    asked = ask_first(inputs_of_rows([[1.0], [2.0]], [[2.0], [3.0]], metric=seconds, contrasts=(REGRESSION,)))
+    item = ask_first(inputs_of_rows([[1.0], [2.0]], [[2.0], [3.0]], metric=seconds, contrasts=(REGRESSION,)))
 
-    assert asked.question is not None
-    assert measure_fragility(asked.question).undefined == "m has no bounds that an answer could move to"
+    assert item.question is not None
+    assert measure_fragility(item.question).undefined == "m has no bounds that an answer could move to"
 
 
 def test_a_verdict_that_a_hook_has_amended_has_no_fragility():
-    from pytest_crucible.analyse.analysis import score_table
-    from pytest_crucible.features.provenance.questions import ask
-
     inputs = inputs_of_rows(*pairs(10, 1, 2, 3), metric=FLAG, contrasts=(REGRESSION,))
     run = decide_run(inputs)
     waived = replace(run.verdicts[0], state="missed")
 
-    asked = ask(replace(run, verdicts=(waived,)), waived, inputs, score_table(inputs))
+    item = ask(replace(run, verdicts=(waived,)), waived, inputs, score_table(inputs))
 
-    assert asked.question is None
-    assert asked.undefined == "the gate, asked again, decides it otherwise than its session did"
+    assert item.question is None
+    assert item.undefined == "the gate, asked again, decides it otherwise than its session did"
 
 
 def test_many_scores_have_a_number_at_most():
     draw = random.Random(7)
     arms = [[[round(draw.random(), 3)] for _ in range(40)] for _ in range(2)]
     arms[0] = [[score * 0.6] for [score] in arms[1]]
-    asked = ask_first(inputs_of_rows(*arms, metric=SCORE, contrasts=(REGRESSION,)))
-    flip = measure_fragility(asked.question).change_of_state
+    item = ask_first(inputs_of_rows(*arms, metric=SCORE, contrasts=(REGRESSION,)))
+    flip = measure_fragility(item.question).change_of_state
 
-    assert asked.verdict.state == "missed"
+    assert item.verdict.state == "missed"
     assert not flip.is_exact
     assert flip.arm == "v2"
     assert flip.is_better
@@ -194,6 +239,6 @@ def test_many_scores_have_a_number_at_most():
 
 def test_pairs_are_counted_as_right_where_a_lower_value_is_better():
     fault = replace(FLAG, direction="lower")
-    asked = ask_first(inputs_of_rows(*pairs(5, 2, 3, 4), metric=fault, contrasts=(REGRESSION,)))
+    item = ask_first(inputs_of_rows(*pairs(5, 2, 3, 4), metric=fault, contrasts=(REGRESSION,)))
 
-    assert count_pairs(asked.question) == (4, 3, 2, 14)
+    assert count_pairs(item.question) == (4, 3, 2, 14)

@@ -9,9 +9,9 @@ REGRESSION = Contrast(metric="m", baseline="v1")
 
 
 def influence_of(*arms, metric=FLAG, **facts):
-    asked = ask_first(inputs_of_rows(*arms, metric=metric, **facts))
-    assert asked.question is not None, asked.undefined
-    return asked.question, measure_influence(asked.question)
+    item = ask_first(inputs_of_rows(*arms, metric=metric, **facts))
+    assert item.question is not None, item.undefined
+    return item.question, measure_influence(item.question)
 
 
 def test_the_pairs_that_only_one_arm_got_right_carry_a_comparison():

@@ -118,17 +118,33 @@ def test_a_sequence_has_messages_between_test_and_model():
     assert lines[10] == "  a2-->>a1: 2"
 
 
+def test_members_of_an_ensemble_answer_the_arm_and_judges_the_metrics():
+    member = Step(kind="member", title="call 1, one", call=1, member="one", facts={"reply": "1"})
+    judge = Step(kind="call", title="call 1, judge", call=1, member="judge:strict", facts={"reply": "yes"})
+
+    lines = draw_timelines([a_timeline(a_call("2"), member, judge)], "sequence").splitlines()
+
+    assert [line.strip() for line in lines[7:]] == [
+        "a1->>a2: call 1#58; 2 messages",
+        "a2-->>a1: 2",
+        "a2->>a3: call 1, one",
+        "a3-->>a2: 1",
+        "a4->>a5: call 1, judge",
+        "a5-->>a4: yes",
+    ]
+
+
 def test_steps_without_room_are_counted_in_the_diagram():
     many = [Step(kind="wait", title="w" * 70, at=float(k)) for k in range(3_000)]
-    shown = {}
+    left_out = {}
     for style in STYLES:
         text = draw_timelines([a_timeline(*many), a_timeline(*many)], style)
         check_grammar(text, style)
         more = re.search(r"([\d,]+) more step", text)
-        shown[style] = int(more[1].replace(",", ""))
-        assert "1 more timeline, not drawn here" in text
+        left_out[style] = int(more[1].replace(",", ""))
+        assert "1 more timeline, not shown here#58; .jsonl has all" in text
 
-    assert shown["flowchart"] == 3_000 - 250
+    assert left_out["flowchart"] == 3_000 - 250
 
 
 def test_a_graph_that_mermaid_would_not_draw_has_one_box_for_alike_nodes():

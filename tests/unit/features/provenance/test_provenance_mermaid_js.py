@@ -61,7 +61,7 @@ def test_mermaid_draws_hostile_texts(draw, style):
 def test_mermaid_draws_the_largest_diagrams(draw, style):
     waits = [Step(kind="wait", title=f"wait {k}", at=float(k)) for k in range(2_000)]
 
-    assert "moresteps,notdrawnhere" in without_blanks(draw(draw_timelines([a_timeline(*waits)], style)))
+    assert "moresteps,notshownhere" in without_blanks(draw(draw_timelines([a_timeline(*waits)], style)))
     assert "1,999moreofitskind" in without_blanks(draw(draw_graph(a_graph(samples=2_000), style)))
     draw(draw_graph(a_graph(samples=240), style))
 

@@ -71,7 +71,7 @@ def test_attributes_are_those_of_live_spans(tmp_path):
         "crucible.sample": "q17",
         "crucible.repeat": 0,
     }
-    asked = {
+    settings = {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "openai",
         "gen_ai.request.model": "big-model",
@@ -79,12 +79,12 @@ def test_attributes_are_those_of_live_spans(tmp_path):
         "crucible.call": 1,
     }
     assert facts_of(sample) == {**unit, "crucible.outcome": "answered"}
-    assert facts_of(failed) == {**unit, **asked, "crucible.request": 1, "error.type": "429"}
+    assert facts_of(failed) == {**unit, **settings, "crucible.request": 1, "error.type": "429"}
     answer = facts_of(answered)
     assert [each.string_value for each in answer.pop("gen_ai.response.finish_reasons").values] == ["stop"]
     assert answer == {
         **unit,
-        **asked,
+        **settings,
         "crucible.request": 2,
         "gen_ai.response.model": "big-model-1",
         "gen_ai.usage.input_tokens": 12,

@@ -23,15 +23,15 @@ def browser():
 def opened(browser, tmp_path):
     """Open a file; fail for a page that does anything but show itself."""
     page = browser.new_page()
-    loaded, said = [], []
+    loaded, messages = [], []
     page.on("request", lambda request: loaded.append(request.url))
-    page.on("console", lambda message: said.append(message.text))
-    page.on("dialog", lambda dialog: said.append(dialog.message))
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("dialog", lambda dialog: messages.append(dialog.message))
 
     def open_page(name: str):
         page.goto((tmp_path / name).as_uri())
         assert loaded == [(tmp_path / name).as_uri()]
-        assert said == []
+        assert messages == []
         assert page.evaluate("typeof hurt") == "undefined"
         assert page.evaluate("document.querySelectorAll('script, img, a, iframe').length") == 0
         return page
@@ -68,7 +68,7 @@ def test_a_page_of_a_graph_has_a_picture_and_tables(opened, tmp_path):
 
 @pytest.mark.parametrize("text", [ACTING, *HOSTILE.values()], ids=["acting", *HOSTILE])
 def test_hostile_texts_are_shown_and_do_nothing(opened, tmp_path, text):
-    text = text[:200_000]
+    text = text[:20_000]
     steps = [a_call(text, prompt=text, reasoning=text), a_decision(text, is_claim=True)]
     write_timelines([a_timeline(*steps, sample=text, arm=text, unknown=text)], tmp_path / "trace.html")
 

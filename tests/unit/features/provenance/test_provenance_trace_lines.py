@@ -82,3 +82,32 @@ def test_an_unknown_reply_shows_why_and_the_text_that_was_scored():
         "test_qa, sample q17, v2",
         "  1              decision: x",
     ]
+
+
+def test_what_a_call_sent_to_all_members_of_an_ensemble_is_shown_once():
+    member = Step(kind="member", title="call 1, one: 2 messages", call=1, member="one", facts=a_call("1").facts)
+    other = a_call("2", temperature=0).facts | {"parameters": {"temperature": 0}}
+    steps = [
+        a_call("2"),
+        member,
+        Step(kind="member", title="call 1, two: 2 messages", call=1, member="two", facts=other),
+    ]
+
+    lines = [line.strip() for line in trace_lines([a_timeline(*steps)], WIDE)]
+
+    assert lines[5:] == [
+        "reply      2",
+        "2              call 1, one: 2 messages",
+        "reply      1",
+        "3              call 1, two: 2 messages",
+        "parameters temperature=0",
+        "reply      2",
+    ]
+
+
+def test_an_imported_reply_with_messages_says_that_nothing_else_of_its_calls_is_known():
+    timeline = a_timeline(a_call(), unknown="run 3f2a was imported from Inspect: its calls are unknown")
+
+    lines = list(trace_lines([timeline], WIDE))
+
+    assert lines[1] == "run 3f2a was imported from Inspect: its calls are unknown beyond their messages"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -193,6 +194,50 @@ def test_a_changed_seal_is_named(stored, column):
     verification = stored.verify()
     assert (chain, 4, False) in verification.broken or (column == "checksums" and verification.edits)
     assert all(seal.number == 4 for seal in verification.broken)
+
+
+HOSTILE = {
+    "not compressed": b"[]",
+    "too deep": zlib.compress(b"[" * 100_000),
+    "another shape": zlib.compress(b"[[1]]"),
+    "a billion rows": zlib.compress(b'[["runs", 0, 1000000000000, [1]]]'),
+    "fewer than none": zlib.compress(b'[["runs", 0, -5, [1]], ["runs", 0, 5, [1]]]'),
+    "keys that are lists": zlib.compress(b'[["runs", 0, 0, []], ["runs", 0, 1, [[[1]]]]]'),
+}
+
+
+@pytest.mark.parametrize("keys", HOSTILE)
+def test_a_seal_that_cannot_be_read_is_named(stored, keys):
+    [chain] = stored.store.scalars("SELECT id FROM seal_chains WHERE kind = 'runs'")
+    stored.edit(f"UPDATE seals SET keys = x'{HOSTILE[keys].hex()}' WHERE number = 4 AND chain = {chain}")
+
+    assert (chain, 4, False) in stored.verify().broken
+
+
+def test_an_edit_of_another_type_is_named(tmp_path):
+    with contextlib.closing(RunStore(str(tmp_path / "runs.db"))) as store:
+        whole_run(store)
+        place = Place(str(tmp_path / "runs.db"), store)
+        [chain] = store.scalars("SELECT id FROM seal_chains WHERE kind = 'runs'")
+        for edit in (
+            "replies SET latency_s = 'slow'",
+            "lost SET metric = x'00'",
+            "events SET epoch = 0.5",
+        ):
+            place.edit(f"UPDATE {edit}")
+        place.edit("UPDATE arms SET number = 'x' WHERE id = 2")
+        place.edit(f"UPDATE seals SET number = 'x', checksums = 'y' WHERE number = 3 AND chain = {chain}")
+
+        verification = place.verify()
+
+    assert {edit.table for edit in verification.edits} >= {"replies", "lost", "events", "arms"}
+    assert (chain, 3, True) in verification.broken
+
+
+def test_hostile_names_are_inert(stored):
+    stored.edit("UPDATE samples SET sample_id = 'q1\x1b[2J' WHERE position = 1")
+
+    assert "\x1b" not in stored.first_edit()
 
 
 def test_the_last_rows_of_a_run_removed_with_their_seals_change_only_its_root(stored):

@@ -154,6 +154,19 @@ def test_a_step_of_a_policy_is_emitted_with_its_samples_and_their_advantage():
     assert not {"samples", "advantage"} & set(other)
 
 
+def test_a_recipe_that_stops_early_emits_how_many_steps_it_was_to_make(trainer):
+    reported: list[Event] = []
+    for step in trainer.steps(9):
+        steps(trainer, 1)
+        if step == 2:
+            break
+    trained = TrainedAdapter(Path("adapters/v2"), make_lineage(adapter_sha256="ab"))
+    emit_checkpoint(reported.append, trained, "v2", trainer.log.planned_steps)
+
+    assert len(trainer.log.losses) == 2
+    assert (reported[0].facts["steps"], reported[0].facts["planned_steps"]) == (2, 9)
+
+
 def test_a_new_adapter_emits_a_checkpoint():
     reported: list[Event] = []
     emit_checkpoint(reported.append, TrainedAdapter(Path("adapters/v2"), make_lineage(adapter_sha256="ab")), "v2")
