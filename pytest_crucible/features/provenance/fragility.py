@@ -19,7 +19,7 @@ from pytest_crucible.features.provenance.movable import (
     set_kinds,
     undefined_reason,
 )
-from pytest_crucible.features.provenance.rough_decision import guess_fewest, guess_fewest_scores
+from pytest_crucible.features.provenance.rough_decision import guess_fewest, guess_fewest_scores, promising_splits
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
 from pytest_crucible.features.provenance.what_if import Question
 from pytest_crucible.gate.decide import Decision
@@ -112,7 +112,23 @@ def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs) -> tupl
     fewest = fewest_answers(changes, len(moves.answers), guess=guess)
     if fewest is None:
         return None, True
-    return next(places for places in sets(fewest) if differs(question.decide(moves.answers.at(places)))), True
+    best = next(places for places in sets(fewest) if differs(question.decide(moves.answers.at(places))))
+    while (smaller := _more_even_set(question, moves, differs, best.size - 1)) is not None:
+        best = smaller
+    return best, True
+
+
+def _more_even_set(question: Question, moves: Moves, differs: Differs, number: int) -> Places | None:
+    """Return a set of a number of answers that changes the decision although the most unequal splits do not; None without one.
+
+    For a bound far from 0 a split between them may be the one that moves it most.
+    """
+    kinds = pair_kinds(question, moves)
+    for ours in promising_splits(question, moves.arm, moves.is_better, number, (kinds[0].size, kinds[1].size)):
+        places = np.concatenate((kinds[0][:ours], kinds[1][: number - ours]))
+        if differs(question.decide(moves.answers.at(places))):
+            return places
+    return None
 
 
 def _fewest_of_scores(question: Question, moves: Moves, differs: Differs) -> tuple[Places | None, bool]:
