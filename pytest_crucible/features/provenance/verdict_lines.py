@@ -21,10 +21,11 @@ def fragility_text(facts: VerdictFacts) -> str:
         return "; ".join(filter(None, (f"not defined: {fragility.undefined}", lost)))
     flips = dict.fromkeys(filter(None, (fragility.change, fragility.change_of_state)))
     texts = [_flip_text(flip, facts) for flip in flips]
-    if not texts:
-        texts = ["no answers of one arm that turn one way change it"]
+    goal = f"change that it is {verdict.state}" if texts else "change it"
+    if fragility.change_of_state is None and fragility.is_exact:
+        texts.append(f"no answers of one arm that turn one way {goal}")
     elif fragility.change_of_state is None:
-        texts.append(f"no answers of one arm that turn one way change that it is {verdict.state}")
+        texts.append(f"no answers of one arm were found that {goal}")
     return "; ".join(filter(None, (*texts, lost)))
 
 
