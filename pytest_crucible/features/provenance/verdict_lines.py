@@ -44,8 +44,9 @@ def influence_text(influence: Influence) -> str:
     alone = influence.decides_alone
     if not alone:
         return text
-    others = f" or any of {len(alone) - 1:,} others" if len(alone) > 1 else ""
-    return f"{text}; without {printable(alone[0], AN_ID)}{others} alone the state would be another one"
+    first, *others = (printable(name, AN_ID) for name in alone)
+    more = f" or any of {len(others):,} others" if len(others) > 1 else "".join(f" or {name}" for name in others)
+    return f"{text}; without {first}{more} alone the state would be another one"
 
 
 def _flip_text(flip: Flip, facts: VerdictFacts) -> str:
