@@ -15,11 +15,13 @@ from benchmarks.figures import Figure, show
 from benchmarks.million import ARMS, METRICS, SAMPLES, fill, plan
 from benchmarks.suite import ROOT, Suite
 from pytest_crucible import trace
+from pytest_crucible.features.provenance.exports.files import TIMELINES, write_timelines
 from pytest_crucible.features.provenance.load_timeline import load_timelines
 from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.parser import StatedEvent, parse_events, write_events
 from pytest_crucible.features.provenance.run_rows import rows_of_run, run_owners
 from pytest_crucible.features.provenance.seals import Sealer
+from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.verify import verify_run
 from pytest_crucible.metrics.models.scorers import set_current_reply
 from pytest_crucible.records import Contrast, Observation, Outcome, Reply, Sample, Unit
@@ -34,7 +36,7 @@ from pytest_crucible.store.runs import RunStore
 ONE_CALL_SAMPLES = 5_000
 
 
-def figures() -> list[Figure]:
+def figures() -> list[Figure * exported_traces(),]:
     return [
         *numbers_of_events(),
         *timeline_of_a_million(),
@@ -255,6 +257,28 @@ def _time_why(folder: Path, subject: str) -> float:
         command, cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
     assert done.stdout.count("\nreplies "), done.stderr
+    return time.perf_counter() - started
+
+
+TRACED_SAMPLES = 1_000
+
+
+def exported_traces() -> list[Figure]:
+    """Return the seconds of writing 10,000 steps of 1,000 samples in the slowest of the formats of timelines."""
+    calls = [Step(kind="call", title="call 1", call=1, facts={"prompt": "p" * 200, "reply": "r" * 200})]
+    requests = [Step(kind="request", title="request", at=float(k), seconds=0.1, call=1, request=k) for k in range(1, 8)]
+    scores = [Step(kind="score", title="right = True", facts={"metric": "right", "value": True})]
+    steps = (*calls, *requests, *scores, Step(kind="end", title="answered", facts={"state": "answered"}))
+    place = {"run": "r", "experiment": "test_x.py::test_x", "arm": "v2", "repeat": 0, "adapter": "openai:v2"}
+    timelines = [Timeline(sample=f"q{k}", steps=steps, **place) for k in range(TRACED_SAMPLES)]
+    with tempfile.TemporaryDirectory() as directory:
+        seconds = max(_time_export(timelines, Path(directory) / f"trace{ending}") for ending in TIMELINES)
+    return [Figure(name="10,000 steps in the slowest format", measured=seconds, unit="s", limit=10, digits=1)]
+
+
+def _time_export(timelines: list[Timeline], path: Path) -> float:
+    started = time.perf_counter()
+    write_timelines(timelines, path)
     return time.perf_counter() - started
 
 

@@ -117,7 +117,7 @@ def write_parquet(table: ExportTable, file: IO[bytes]) -> int:
     with pyarrow.parquet.ParquetWriter(file, schema) as writer:
         for rows in _batches(table.rows):
             columns = [
-                pyarrow.array([escape_surrogates(cell(value, kind)) for value in column], type=types[kind])
+                pyarrow.array([_escape_surrogates(cell(value, kind)) for value in column], type=types[kind])
                 for column, kind in zip(zip(*rows, strict=True), table.columns.values(), strict=True)
             ]
             writer.write_table(pyarrow.Table.from_arrays(columns, schema=schema))
@@ -141,7 +141,7 @@ def _batches(rows: Any) -> Iterator[Sequence[tuple[Any, ...]]]:
         yield batch
 
 
-def escape_surrogates(value: Any) -> Any:
+def _escape_surrogates(value: Any) -> Any:
     """Return the text with lone surrogates escaped, which a prompt may contain and UTF-8 cannot encode."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value
 

@@ -17,7 +17,7 @@ async (text) => {
     const page = document.createElement("div");
     document.body.append(page);
     page.innerHTML = svg;
-    const texts = [...page.querySelectorAll("p, text, tspan, title")].map((node) => node.textContent);
+    const texts = [...page.querySelectorAll("p, text, tspan, title, span")].map((node) => node.textContent);
     const links = page.querySelectorAll("a, script, iframe, img, [onclick], [onload]").length;
     page.remove();
     return { texts, links, is_hurt: Boolean(window.hurt) };

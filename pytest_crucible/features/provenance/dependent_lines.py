@@ -71,8 +71,11 @@ def _reason(graph: Graph, node: Node, start: Sequence[str]) -> str:
         if node.type == "adapter":
             return f"has the weights {_weights(source)}" if source.key in start else _reason(graph, source, start)
         return f"trained from {_weights(source)}"
-    trained = "trained on" if node.type == "checkpoint" else "made from"
-    return next((f"{trained} {each.label}" for each in sources if each.type == "file"), "trained at this commit")
+    file = next((each for each in sources if each.type == "file"), None)
+    if file is None:
+        return "trained at this commit"
+    is_trained = node.type == "checkpoint" or file.facts["sha256"] in node.facts["trained_on"]
+    return f"{'trained on' if is_trained else 'made from'} {file.label}"
 
 
 def _weights(node: Node) -> str:

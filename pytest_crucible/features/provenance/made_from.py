@@ -68,6 +68,7 @@ def add_adapter(draft: GraphDraft, arm: Arm) -> str:
     """Add the adapter of an arm with the trainings behind its weights, and return its key."""
     facts = {"name": arm.name, "adapter": arm.adapter, "identity": arm.identity, "members": list(arm.members)}
     settings = {"parameters": dict(arm.parameters), "settings": dict(arm.settings), "simulated": arm.simulated}
+    settings |= {"trained_on": list(arm.trained_on)}
     key = draft.entity("adapter", f"{arm.name} {arm.identity}", arm.name, **facts, **settings)
     for lineage in arm_lineages(arm):
         sources = [add_weights(draft, lineage)] if lineage.weights else _add_files(draft, lineage.files or {})

@@ -240,6 +240,17 @@ def test_spill_files_of_an_unknown_run_are_left_alone(store, path):
     assert len(list(Path(f"{path}.unsaved").glob("*.jsonl"))) == 1
 
 
+def test_rows_of_features_wait_in_spill_files_too(store, path):
+    _, arm = enter_experiment(store)
+    row = {"arm": arm, "position": 0, "epoch": 0, "number": 1, "kind": "decision", "decision": "a", "rejected": ["b"]}
+    row |= {"is_claim": False, "calls": 0, "at": 1.0}
+    write_spill_file(str(path), store.key, "run", [(schema.unit_tables()["trace_events"], False, [row])])
+
+    RunStore(str(path)).close()
+
+    assert list(store.rows("SELECT decision, rejected FROM trace_events")) == [("a", '["b"]')]
+
+
 def test_a_spill_file_of_a_killed_process_is_entered_by_the_next_one(store, path):
     _, arm = enter_experiment(store)
     row = {"arm": arm, "position": 0, "epoch": 0, "skipped": False}

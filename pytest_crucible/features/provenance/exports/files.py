@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from pytest_crucible.exports import escape_surrogates, write_csv, write_jsonl
+from pytest_crucible.exports import write_csv, write_jsonl
 from pytest_crucible.features.provenance.exports.rows import graph_rows, printable_table, step_rows
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.timeline import Timeline
@@ -27,6 +28,7 @@ Render = Callable[[Any, str], str | bytes]
 """Returns the content of a file from a graph or timelines, and the style of a diagram."""
 STYLES = ("flowchart", "sequence", "timeline", "graph")
 MERMAID = ".mmd"
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _FOLDER = "pytest_crucible.features.provenance.exports"
 
 
@@ -40,9 +42,10 @@ def _page(reference: str) -> Render:
 
 def _document(reference: str) -> Render:
     def render(content: Any, style: str) -> str:
-        # Readers in other languages refuse JSON with a lone surrogate.
-        document = redact(to_plain(load_object(f"{_FOLDER}.{reference}")(content)), escape_surrogates)
-        return printable_json(json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)) + "\n"
+        document = to_plain(load_object(f"{_FOLDER}.{reference}")(content))
+        text = json.dumps(document, ensure_ascii=False, indent=1, allow_nan=False)
+        # Readers in other languages refuse JSON with a lone surrogate: it becomes six characters, and their backslash is escaped.
+        return printable_json(_SURROGATE.sub(lambda match: f"\\\\u{ord(match[0]):04x}", text)) + "\n"
 
     return render
 
