@@ -37,7 +37,7 @@ def _hash_prompts(
     calls: CallColumns, samples: Mapping[int, tuple[str, str]], forms: Mapping[int, Form]
 ) -> dict[int, tuple[int, ...]]:
     first: dict[int, int] = {}
-    prompts: dict[int, list[int]] = {}
+    prompts: dict[int, tuple[int, ...]] = {}
     for position, place, form, member in zip(calls.positions, calls.repeats, calls.forms, calls.members, strict=True):
         if not member and first.setdefault(position, place) == place:
             # Of a run without texts of calls, its key alone is known: equal forms of one sample are equal prompts.
@@ -45,8 +45,8 @@ def _hash_prompts(
             prompt = (
                 prompt_hash(forms.get(form or 0), *samples[position]) if is_known else hash((form, samples[position]))
             )
-            prompts.setdefault(position, []).append(prompt)
-    return {position: tuple(hashes) for position, hashes in prompts.items()}
+            prompts[position] = (*prompts.get(position, ()), prompt)
+    return prompts
 
 
 def prompt_hash(form: Form | None, prompt: str, metadata: str) -> int:

@@ -158,6 +158,9 @@ def _find_problem(inputs: CheckInputs, sent: Prompts) -> tuple[str, Severity | N
 
 def _shared_prompts(sent: Prompts, groups: Sequence[str | None]) -> int:
     """Return the number of samples whose prompts are also those of a sample in another group."""
+    # Of most runs: each prompt is of one sample.
+    if len(set(sent.values())) == len(sent):
+        return 0
     members: dict[tuple[int, ...], list[int]] = defaultdict(list)
     for position, prompts in sent.items():
         members[prompts].append(position)
