@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,7 +30,8 @@ from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
-from pytest_crucible.store.row_changes import change_of
+from pytest_crucible.store.database import Connection
+from pytest_crucible.store.row_changes import RowChange, change_of
 from pytest_crucible.store.runs import RunStore
 
 ONE_CALL_SAMPLES = 5_000
@@ -222,12 +223,20 @@ def _sealing_us(store: RunStore) -> float:
             for table in (schema.replies, schema.observations, schema.calls, schema.events)
             for rows in rows_of_run(connection, table, run_owners(connection, store.find_run()), 1_000)
         ]
-        sealer, seconds = Sealer(), 0.0
-        for change in changes:
+        # Other programs on the machine only add to it.
+        seconds = min(_seal(connection, changes) for _ in range(5))
+    return seconds / sum(change.rows for change in changes) * 1e6
+
+
+def _seal(connection: Connection, changes: Sequence[RowChange]) -> float:
+    """Return the seconds of sealing changes, each in a transaction of its own."""
+    sealer, seconds = Sealer(), 0.0
+    for change in changes:
+        with connection.transaction():
             started = time.process_time()
             with sealer.committing(connection, [sealer.prepare(connection, change)]):
                 seconds += time.process_time() - started
-    return seconds / sum(change.rows for change in changes) * 1e6
+    return seconds
 
 
 def why_of_a_suite() -> list[Figure]:

@@ -6,6 +6,7 @@ All answers of a set are of one arm, and turn the same way: to right (or the bes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from pytest_crucible.features.provenance.movable import (
     set_kinds,
     undefined_reason,
 )
-from pytest_crucible.features.provenance.rough_decision import guess_fewest, guess_fewest_scores
+from pytest_crucible.features.provenance.rough_decision import guess_fewest, guess_fewest_scores, promising_splits
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
 from pytest_crucible.features.provenance.what_if import Question
 from pytest_crucible.gate.decide import Decision
@@ -44,24 +45,31 @@ def measure_fragility(question: Question) -> Fragility:
         return Fragility(undefined=undefined, lost=count_lost(question), counts_lost=True)
     moves = [movable_answers(question, number, is_better) for number in question.numbers for is_better in (True, False)]
     decided = question.decide()
-    change = _fewest(question, moves, lambda other: other != decided)
+    change, is_exact = _fewest(question, moves, lambda other: other != decided)
     of_state = change
     if change is not None and change.state == decided[0]:
-        of_state = _fewest(question, moves, lambda other: other[0] != decided[0])
-    return Fragility(change=change, change_of_state=of_state, lost=count_lost(question), counts_lost=True)
+        of_state, is_exact = _fewest(question, moves, lambda other: other[0] != decided[0])
+    return Fragility(
+        change=change, change_of_state=of_state, is_exact=is_exact, lost=count_lost(question), counts_lost=True
+    )
 
 
-def _fewest(question: Question, all_moves: Sequence[Moves], differs: Differs) -> Flip | None:
-    """Return the smallest set of answers after which the decision differs; of two arms the candidate's, if it is as small."""
+def _fewest(question: Question, all_moves: Sequence[Moves], differs: Differs) -> tuple[Flip | None, bool]:
+    """Return the smallest set of answers after which the decision differs, and whether there is no smaller one.
+
+    Of two arms it is the candidate's, if that is as small.
+    """
     fewest: Flip | None = None
-    is_large = not is_counted(question) and int(question.chosen.sum()) > LARGE
+    is_exact, is_large = True, not is_counted(question) and int(question.chosen.sum()) > LARGE
     for moves in all_moves:
         if moves.arm and fewest is not None and (is_large or _has_room(question, all_moves, fewest)):
             continue
-        flip = _fewest_moves(question, moves, differs)
-        if flip is not None and (fewest is None or flip.answers < fewest.answers):
-            fewest = flip
-    return fewest
+        below = len(moves.answers) + 1 if fewest is None else min(fewest.answers, len(moves.answers) + 1)
+        find = _fewest_of_kinds if is_counted(question) else _fewest_of_scores
+        places, tried_all = find(question, moves, differs, below)
+        is_exact = is_exact and tried_all
+        fewest = fewest if places is None else _flip(question, moves, places)
+    return fewest and replace(fewest, is_exact=is_exact), is_exact
 
 
 def _has_room(question: Question, all_moves: Sequence[Moves], flip: Flip) -> bool:
@@ -76,19 +84,13 @@ def _has_room(question: Question, all_moves: Sequence[Moves], flip: Flip) -> boo
     return all(places.size >= flip.answers for places in pair_kinds(question, moves))
 
 
-def _fewest_moves(question: Question, moves: Moves, differs: Differs) -> Flip | None:
-    if not len(moves.answers):
-        return None
-    find = _fewest_of_kinds if is_counted(question) else _fewest_of_scores
-    places, is_exact = find(question, moves, differs)
-    if places is None:
-        return None
+def _flip(question: Question, moves: Moves, places: Places) -> Flip:
     answers = moves.answers.at(places)
     state, proven = question.decide(answers)
     ids = question.inputs.sample_ids
     return Flip(
         answers=len(answers),
-        is_exact=is_exact,
+        is_exact=False,
         arm=question.analysis.plan.arms[moves.arm].name,
         is_better=moves.is_better,
         state=state,
@@ -97,7 +99,7 @@ def _fewest_moves(question: Question, moves: Moves, differs: Differs) -> Flip | 
     )
 
 
-def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs) -> tuple[Places | None, bool]:
+def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs, below: int) -> tuple[Places | None, bool]:
     """Return the places of the fewest of at most two kinds of answers, which are exchangeable within each kind."""
     first, second = pair_kinds(question, moves)
     rooms = first.size, second.size
@@ -109,13 +111,29 @@ def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs) -> tupl
         return any(differs(question.decide(moves.answers.at(places))) for places in sets(number))
 
     guess = guess_fewest(question, moves.arm, moves.is_better, differs)
-    fewest = fewest_answers(changes, len(moves.answers), guess=guess)
+    fewest = fewest_answers(changes, below - 1, guess=guess)
     if fewest is None:
         return None, True
-    return next(places for places in sets(fewest) if differs(question.decide(moves.answers.at(places)))), True
+    best = next(places for places in sets(fewest) if differs(question.decide(moves.answers.at(places))))
+    while (smaller := _more_even_set(question, moves, differs, best.size - 1)) is not None:
+        best = smaller
+    return best, True
 
 
-def _fewest_of_scores(question: Question, moves: Moves, differs: Differs) -> tuple[Places | None, bool]:
+def _more_even_set(question: Question, moves: Moves, differs: Differs, number: int) -> Places | None:
+    """Return a set of a number of answers that changes the decision although the most unequal splits do not; None without one.
+
+    For a bound far from 0 a split between them may be the one that moves it most.
+    """
+    kinds = pair_kinds(question, moves)
+    for ours in promising_splits(question, moves.arm, moves.is_better, number, (kinds[0].size, kinds[1].size)):
+        places = np.concatenate((kinds[0][:ours], kinds[1][: number - ours]))
+        if differs(question.decide(moves.answers.at(places))):
+            return places
+    return None
+
+
+def _fewest_of_scores(question: Question, moves: Moves, differs: Differs, below: int) -> tuple[Places | None, bool]:
     """Return the places of few answers, and whether no fewer do: for few samples all sets are tried."""
 
     def changes(places: Places | Sequence[int]) -> bool:
@@ -124,12 +142,11 @@ def _fewest_of_scores(question: Question, moves: Moves, differs: Differs) -> tup
     best: Places | None = None
     for order in _orders(question, moves):
         guess = guess_fewest_scores(question, moves, order, differs)
-        few = fewest_answers(lambda number, order=order: changes(order[:number]), order.size, guess=guess)  # type: ignore[misc]
-        if few is not None and (best is None or few < best.size):
-            best = order[:few]
+        few = fewest_answers(lambda number, order=order: changes(order[:number]), below - 1, guess=guess)  # type: ignore[misc]
+        if few is not None:
+            best, below = order[:few], few
     if int(question.chosen.sum()) > SMALL:
         return best, False
-    below = len(moves.answers) + 1 if best is None else best.size
     smaller, is_exact = smallest_set(set_kinds(question, moves), changes, below=below, most_sets=MOST_SETS)
     return (best if smaller is None else np.asarray(smaller, dtype=np.int64)), is_exact
 

@@ -21,10 +21,11 @@ def fragility_text(facts: VerdictFacts) -> str:
         return "; ".join(filter(None, (f"not defined: {fragility.undefined}", lost)))
     flips = dict.fromkeys(filter(None, (fragility.change, fragility.change_of_state)))
     texts = [_flip_text(flip, facts) for flip in flips]
-    if not texts:
-        texts = ["no answers of one arm that turn one way change it"]
+    goal = f"change that it is {verdict.state}" if texts else "change it"
+    if fragility.change_of_state is None and fragility.is_exact:
+        texts.append(f"no answers of one arm that turn one way {goal}")
     elif fragility.change_of_state is None:
-        texts.append(f"no answers of one arm that turn one way change that it is {verdict.state}")
+        texts.append(f"no answers of one arm were found that {goal}")
     return "; ".join(filter(None, (*texts, lost)))
 
 
@@ -43,8 +44,9 @@ def influence_text(influence: Influence) -> str:
     alone = influence.decides_alone
     if not alone:
         return text
-    others = f" or any of {len(alone) - 1:,} others" if len(alone) > 1 else ""
-    return f"{text}; without {printable(alone[0], AN_ID)}{others} alone the state would be another one"
+    first, *others = (printable(name, AN_ID) for name in alone)
+    more = f" or any of {len(others):,} others" if len(others) > 1 else "".join(f" or {name}" for name in others)
+    return f"{text}; without {first}{more} alone the state would be another one"
 
 
 def _flip_text(flip: Flip, facts: VerdictFacts) -> str:
