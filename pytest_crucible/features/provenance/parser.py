@@ -271,8 +271,8 @@ def _attributes(text: str) -> tuple[str, str]:
         match[1].lower(): _ENTITY.sub(_character, match[match.lastindex or 2]) for match in _ATTRIBUTE.finditer(text)
     }
     kind = named.get("type") or named.get("kind") or kinds.DEFAULT
-    known = kind.lower().replace(" ", "_").replace("-", "_")
-    return known if known in kinds.NAMES else kind, named.get("confidence", "")
+    usual = kind.lower().replace(" ", "_").replace("-", "_")
+    return usual if usual in kinds.NAMES else kind, named.get("confidence", "")
 
 
 def read_confidence(text: str) -> float | None:
