@@ -21,10 +21,11 @@ def fragility_text(facts: VerdictFacts) -> str:
         return "; ".join(filter(None, (f"not defined: {fragility.undefined}", lost)))
     flips = dict.fromkeys(filter(None, (fragility.change, fragility.change_of_state)))
     texts = [_flip_text(flip, facts) for flip in flips]
+    none = f"no answers of one arm that turn one way{'' if fragility.tried_all else ', of those that were tried,'}"
     if not texts:
-        texts = ["no answers of one arm that turn one way change it"]
+        texts = [f"{none} change it"]
     elif fragility.change_of_state is None:
-        texts.append(f"no answers of one arm that turn one way change that it is {verdict.state}")
+        texts.append(f"{none} change that it is {verdict.state}")
     return "; ".join(filter(None, (*texts, lost)))
 
 
@@ -72,7 +73,8 @@ def _outcome_text(flip: Flip, facts: VerdictFacts) -> str:
     if flip.state == verdict.state:
         return "it would be proven" if flip.proven else "it would not be proven"
     is_gate = isinstance(facts.measure, Contrast) and facts.measure.alternative == "regression"
-    if is_gate and verdict.state == "missed" and flip == facts.fragility.change_of_state and not flip.proven:
+    # With lost samples it may be undecided while the scored ones still differ.
+    if is_gate and (verdict.state, flip.state, flip.proven) == ("missed", "met", False):
         return "the arms would not be told apart"
     return f"it would be {flip.state}"
 
