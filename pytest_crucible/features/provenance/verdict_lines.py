@@ -34,13 +34,16 @@ def influence_text(influence: Influence) -> str:
     if influence.undefined:
         return f"not defined: {influence.undefined}"
     if not influence.names:
-        return f"no {influence.unit} on the side of the estimate"
-    names = [printable(name, AN_ID) for name in influence.names[:FIRST]]
+        return f"none: without any one {influence.unit} that differs between the arms, or of a target any one, the estimate is no nearer"
+    shown = list(zip(influence.names, influence.sizes, influence.changes, strict=True))[:FIRST]
+    groups = [size > 1 for _, size, _ in shown]
+    names = [printable(name, AN_ID) for name, _, _ in shown]
     if influence.unit == "group":
-        names = [f"{name} ({change:+.3g} without it)" for name, change in zip(names, influence.changes, strict=False)]
+        names = [f"{name} ({change:+.3g} without it)" for name, (_, _, change) in zip(names, shown, strict=True)]
+    if any(groups) and not all(groups):
+        names = [f"group {name}" if is_group else name for name, is_group in zip(names, groups, strict=True)]
     more = len(influence.names) - len(names)
-    head = "groups " if influence.unit == "group" else ""
-    text = f"{head}{', '.join(names)}{f' and {more:,} more' if more else ''}"
+    text = f"{'groups ' if all(groups) else ''}{', '.join(names)}{f' and {more:,} more' if more else ''}"
     alone = influence.decides_alone
     if not alone:
         return text
