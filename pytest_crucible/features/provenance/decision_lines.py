@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
+from pytest_crucible.features.provenance import kinds
 from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.differences import ChainDifference
@@ -13,7 +14,7 @@ from pytest_crucible.features.provenance.search import Found
 from pytest_crucible.features.provenance.step_texts import step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import heading
-from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines, title_text
+from pytest_crucible.features.provenance.trace_lines import TextLayout, text_lines, title_lines
 from pytest_crucible.stats.number_format import quantity
 
 MOST_REPLIES = 20
@@ -45,20 +46,28 @@ def _steps_of(chain: Chain, decisions: Sequence[Decision]) -> Iterator[Step]:
 
 def found_lines(timelines: Sequence[Timeline], run: str, layout: TextLayout) -> Iterator[str]:
     """Yield the decisions that a search has found, by reply, with their numbers in it."""
-    count = sum(len(timeline.steps) for timeline in timelines)
-    if not count:
+    steps = [step for timeline in timelines for step in timeline.steps]
+    if not steps:
         yield f"no decision of run {run} matches"
         return
-    yield f"{quantity(count, 'decision')} of run {run} in {_replies(len(timelines))}"
+    noun = "decision" if all(_is_decision(step) for step in steps) else "event"
+    yield f"{quantity(len(steps), noun)} of run {run} in {_replies(len(timelines))}"
     listed = timelines if layout.is_whole else timelines[:MOST_REPLIES]
     for timeline in listed:
         yield from ("", heading(timeline), *_decision_lines(timeline.steps, "", layout))
     yield from _rest(len(timelines) - len(listed))
 
 
+def _is_decision(step: Step) -> bool:
+    """Return whether a step is a decision of the test or a claim of the model, and neither a stage nor observed."""
+    return step.kind == "decision" and (step.is_claim or step.facts.get("kind") in kinds.DECISIONS)
+
+
 def _decision_lines(steps: Sequence[Step], sign: str, layout: TextLayout) -> Iterator[str]:
     for step, texts in zip(steps, step_texts(steps), strict=True):
-        yield f"{sign}{step.facts['number']:>{5 - len(sign)}}  {title_text(step, layout)}"
+        first, *more = title_lines(step, layout)
+        yield f"{sign}{step.facts['number']:>{5 - len(sign)}}  {first}"
+        yield from (f"{sign}{' ' * (7 - len(sign))}{line}" for line in more)
         for name, value in texts:
             yield from text_lines(name, value, layout)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from pytest_crucible.features.provenance.run_rows import owner_column
+from pytest_crucible.features.provenance.run_rows import dataset_of, owner_column
 from pytest_crucible.features.provenance.sealed_rows import BrokenSeal, EditedRow
 from pytest_crucible.report.printable import AN_ID, printable_cell
 from pytest_crucible.store import schema
-from pytest_crucible.store.database import Connection, json_part
+from pytest_crucible.store.database import Connection
 from pytest_crucible.store.table import Table
 
 _EDITS = {
@@ -67,18 +67,17 @@ _NAMED: Mapping[str, Mapping[str, str]] = {
 
 
 def _of_arm(connection: Connection, row: Mapping[str, Any]) -> Iterator[str]:
-    dataset = json_part("plan", "dataset_sha256", is_sqlite=connection.is_sqlite)
-    query = f"""
-        SELECT experiments.nodeid, arms.name, arms.variant, {dataset}
+    query = """
+        SELECT experiments.nodeid, arms.name, arms.variant, experiments.plan
         FROM arms JOIN experiments ON experiments.id = arms.experiment WHERE arms.id = :arm
     """
     of_arm = connection.first(query, arm=row["arm"])
     if of_arm is None:
         yield f"arm {row['arm']}"
         return
-    nodeid, name, variant, of_samples = of_arm
+    nodeid, name, variant, plan = of_arm
     sample = "SELECT sample_id FROM samples WHERE dataset = :dataset AND position = :position"
-    sample_id = connection.scalar(sample, dataset=of_samples, position=row["position"])
+    sample_id = connection.scalar(sample, dataset=dataset_of(plan), position=row["position"])
     yield from (nodeid, f"arm {name}", f"sample {row['position'] if sample_id is None else sample_id}")
     if variant is not None:
         yield f"variant {variant}"

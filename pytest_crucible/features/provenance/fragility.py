@@ -21,7 +21,7 @@ from pytest_crucible.features.provenance.movable import (
     set_kinds,
     undefined_reason,
 )
-from pytest_crucible.features.provenance.rough_decision import guess_fewest, guess_fewest_scores
+from pytest_crucible.features.provenance.rough_decision import guess_fewest, guess_fewest_scores, promising_splits
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
 from pytest_crucible.features.provenance.what_if import Question
 from pytest_crucible.gate.decide import Decision
@@ -48,12 +48,12 @@ def measure_fragility(question: Question) -> Fragility:
         return Fragility(undefined=undefined, lost=count_lost(question), counts_lost=True)
     moves = [movable_answers(question, number, is_better) for number in question.numbers for is_better in (True, False)]
     decided = question.decide()
-    change, is_whole = _fewest(question, moves, lambda other: other != decided)
+    change, is_exact = _fewest(question, moves, lambda other: other != decided)
     of_state = change
     if change is not None and change.state == decided[0]:
-        of_state, is_whole = _fewest(question, moves, lambda other: other[0] != decided[0], only_state=True)
+        of_state, is_exact = _fewest(question, moves, lambda other: other[0] != decided[0], only_state=True)
     return Fragility(
-        change=change, change_of_state=of_state, tried_all=is_whole, lost=count_lost(question), counts_lost=True
+        change=change, change_of_state=of_state, is_exact=is_exact, lost=count_lost(question), counts_lost=True
     )
 
 
@@ -149,7 +149,23 @@ def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs) -> Plac
     fewest = fewest_answers(changes, len(moves.answers), guess=guess, is_one_sided=is_one_sided(question))
     if fewest is None:
         return None
-    return next(places for places in sets(fewest) if differs(question.decide(moves.answers.at(places))))
+    best = next(places for places in sets(fewest) if differs(question.decide(moves.answers.at(places))))
+    while (smaller := _more_even_set(question, moves, differs, best.size - 1)) is not None:
+        best = smaller
+    return best
+
+
+def _more_even_set(question: Question, moves: Moves, differs: Differs, number: int) -> Places | None:
+    """Return a set of a number of answers that changes the decision although the most unequal splits do not; None without one.
+
+    For a bound far from 0 a split between them may be the one that moves it most.
+    """
+    kinds = pair_kinds(question, moves)
+    for ours in promising_splits(question, moves.arm, moves.is_better, number, (kinds[0].size, kinds[1].size)):
+        places = np.concatenate((kinds[0][:ours], kinds[1][: number - ours]))
+        if differs(question.decide(moves.answers.at(places))):
+            return places
+    return None
 
 
 def _few_of_scores(question: Question, moves: Moves, differs: Differs) -> Places | None:

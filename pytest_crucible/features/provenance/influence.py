@@ -57,6 +57,8 @@ def measure_influence(question: Question) -> Influence:
     if sizes.size == 1:
         return Influence(unit=unit, undefined=f"it has one {unit} only")
     changes, side = shares.changes, _side(question, float(shares.values.mean()) * shares.total)
+    if not side:
+        return Influence(unit=unit, undefined="its estimate equals what it is compared with")
     order = np.argsort(side * changes, kind="stable")
     order = order[side * changes[order] < -_NOTHING]
     if not has_groups and isinstance(question.measure, Contrast):

@@ -65,6 +65,8 @@ KINDS: Mapping[str, Kind] = {
     STAGE_COMPLETED: Kind("stage", _STAGE),
 }
 """The 26 kinds by name."""
+NAMES = frozenset({DEFAULT, *KINDS})
+"""What an event can be called without a word of its own."""
 
 DECISIONS = (DEFAULT, *(name for name, kind in KINDS.items() if kind.group == "reasoning"))
 """The kinds that `trace.decision` takes."""

@@ -42,7 +42,7 @@ def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = 
 def check_arm(run: str, arm: str | None, arms: Collection[str]) -> None:
     """Raise SpecError for an arm that is not one of the run's; None is all of them."""
     if arm is not None and arm not in arms:
-        hint = suggest(arm, arms, otherwise=f"it has {', '.join(arms)}")
+        hint = suggest(arm, arms, otherwise=f"it has {', '.join(dict.fromkeys(arms))}")
         raise SpecError(f"run {run} has no arm {arm!r}: {hint}")
 
 

@@ -148,7 +148,8 @@ def pair_kinds(question: Question, moves: Moves) -> tuple[Places, Places]:
         return every, every[:0]
     other = question.numbers[1 - question.numbers.index(moves.arm)]
     holds = holding(measure, scores_of(question, other).scores.values[moves.answers.positions])
-    return every[holds], every[~holds]
+    is_right = holds == row_of(measure).higher_is_better(measure, question.facts)
+    return every[is_right], every[~is_right]
 
 
 def set_kinds(question: Question, moves: Moves) -> list[object]:

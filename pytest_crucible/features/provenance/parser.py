@@ -42,10 +42,10 @@ _LONGEST_ATTRIBUTES = 1000
 """Characters of a tag that are read for attributes."""
 _NUMBER = re.compile(r"\s*+([0-9]++(?:[.,][0-9]++)?|[.,][0-9]++)([eE][-+]?[0-9]++)?\s*+(%?)\s*+")
 _LONGEST_NUMBER = 60
-_ENTITY = re.compile(r"&(?:#([0-9]{1,7})|(amp|lt|gt|quot|apos));")
+_ENTITY = re.compile(r"&(?:#([0-9]{1,7})|#[xX]([0-9a-fA-F]{1,6})|(amp|lt|gt|quot|apos));")
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _SEPARATORS = re.compile(r"[,;\n]")
-_REST_OF_LINE = re.compile(r"[ \t]*+\n")
+_REST_OF_LINE = re.compile(r"[ \t]*+\r?\n")
 
 
 class StatedEvent(NamedTuple):
@@ -270,7 +270,9 @@ def _attributes(text: str) -> tuple[str, str]:
     named = {
         match[1].lower(): _ENTITY.sub(_character, match[match.lastindex or 2]) for match in _ATTRIBUTE.finditer(text)
     }
-    return named.get("type") or named.get("kind") or kinds.DEFAULT, named.get("confidence", "")
+    kind = named.get("type") or named.get("kind") or kinds.DEFAULT
+    known = kind.lower().replace(" ", "_").replace("-", "_")
+    return known if known in kinds.NAMES else kind, named.get("confidence", "")
 
 
 def read_confidence(text: str) -> float | None:
@@ -291,9 +293,9 @@ _confidence = lru_cache(maxsize=100)(read_confidence)
 
 
 def _character(match: re.Match[str]) -> str:
-    if match[2]:
-        return _NAMED[match[2]]
-    code = int(match[1])
+    if match[3]:
+        return _NAMED[match[3]]
+    code = int(match[1]) if match[1] else int(match[2], 16)
     # Half a surrogate pair and NUL are no characters that a text may have.
     return match[0] if code == 0 or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF else chr(code)
 

@@ -43,6 +43,7 @@ def fragility_document(fragility: Fragility) -> dict[str, Any]:
     return {
         "change": _flip(fragility.change),
         "change_of_state": _flip(fragility.change_of_state),
+        "is_exact": fragility.is_exact,
         "lost": None if lost is None else pick(lost, "samples is_exact of is_better state proven"),
         "undefined": fragility.undefined,
     }

@@ -46,6 +46,36 @@ def guess_fewest(question: Question, arm: int, is_better: bool, differs: Callabl
     return fewest_answers(changes, n, is_one_sided=is_one_sided(question)) or n
 
 
+def promising_splits(question: Question, arm: int, is_better: bool, number: int, rooms: tuple[int, int]) -> list[int]:
+    """Return how many answers of the first of two kinds to turn, so that a bound of the difference is about as far as it can be.
+
+    The first are those whose pair is right. Of few pairs all splits are returned.
+    """
+    splits = range(max(0, number - rooms[1]), min(number, rooms[0]) + 1)
+    measure = question.measure
+    if number < 1 or not isinstance(measure, Contrast) or measure.unpaired:
+        return []
+    gained, lost, n = count_pairs(question)[1:]
+    if n <= FEW:
+        return list(splits)
+    if not measure.decided_by_bounds:
+        return []
+    step = 1 if is_better else -1
+    tried = splits[:: max(1, len(splits) // FEW)]
+    bounds = []
+    for ours in tried:
+        # Of pairs that are right in the other arm, and of those that are wrong.
+        right, wrong = step * ours, step * (number - ours)
+        after = (gained + wrong, lost - right) if arm == 0 else (gained - right, lost + wrong)
+        reading = _read(*after, n, question.alpha)
+        bounds.append((reading.lower or 0.0, reading.upper or 0.0))
+    return sorted({tried[find([pair[side] for pair in bounds])] for find in (np.argmin, np.argmax) for side in (0, 1)})
+
+
+FEW = 100
+"""Up to so many pairs all splits are tried, and of more about so many are looked at by approximation."""
+
+
 def _read(gained: int, lost: int, n: int, alpha: float) -> BoundedValue:
     """Return what decides about pairs, by McNemar's and Tango's statistics."""
     z = (gained - lost) / math.sqrt(gained + lost) if gained + lost else 0.0

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from pytest_crucible.store import schema
-from pytest_crucible.store.database import Connection, json_part
+from pytest_crucible.store.database import Connection, from_json
 from pytest_crucible.store.table import Table
 
 
@@ -71,18 +71,21 @@ ARMS = f"SELECT id FROM arms WHERE experiment IN ({EXPERIMENTS})"
 
 def run_owners(connection: Connection, run: str) -> list[Owner]:
     """Return a run, and the datasets and variants that it uses."""
-    dataset = json_part("plan", "dataset_sha256", is_sqlite=connection.is_sqlite)
-    datasets = f"SELECT DISTINCT {dataset} FROM experiments WHERE run = :run"
-    variants = f"SELECT DISTINCT sha256 FROM variants WHERE experiment IN ({EXPERIMENTS})"
-    shared = {"samples": datasets, "twins": variants}
+    plans = connection.scalars("SELECT plan FROM experiments WHERE run = :run", run=run)
+    variants = connection.scalars(f"SELECT sha256 FROM variants WHERE experiment IN ({EXPERIMENTS})", run=run)
     return [
         Owner("runs", run),
-        *(
-            Owner(kind, key)
-            for kind, query in shared.items()
-            for key in sorted(filter(None, connection.scalars(query, run=run)))
-        ),
+        *(Owner("samples", key) for key in sorted({*map(dataset_of, plans)}) if key),
+        *(Owner("twins", key) for key in sorted({str(key) for key in variants if key})),
     ]
+
+
+def dataset_of(plan: Any) -> str:
+    """Return the hash of the samples in a stored plan; empty for a plan that was changed beyond that."""
+    try:
+        return str(from_json(plan)["dataset_sha256"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
 
 
 def rows_of_run(

@@ -96,7 +96,10 @@ def _read_number(text: str) -> float:
 
 
 def _read_flag(text: str) -> str:
-    return {"true": "yes", "false": "no"}.get(text.lower(), text.lower())
+    flag = {"true": "yes", "false": "no"}.get(text.lower(), text.lower())
+    if flag not in ("yes", "no"):
+        raise ValueError(text)
+    return flag
 
 
 FIELDS: Mapping[str, _Field] = {
@@ -115,7 +118,8 @@ FIELDS: Mapping[str, _Field] = {
     "arm": _text(lambda chain, decision: chain.arm),
     "experiment": _text(lambda chain, decision: chain.experiment),
     "variant": _text(lambda chain, decision: chain.variant),
-    "repeat": _number(lambda chain, decision: chain.repeat),
+    # As headings count: from 1.
+    "repeat": _number(lambda chain, decision: chain.repeat + 1),
 }
 """The fields of a search by name."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from pytest_crucible.features.provenance.decision_steps import LONGEST_TITLE
 from pytest_crucible.features.provenance.timeline import Step
 from pytest_crucible.features.provenance.timeline_text import CALLS, call_ends
 from pytest_crucible.stats.number_format import quantity
@@ -73,10 +74,13 @@ def _parameters(step: Step) -> Iterator[NamedText]:
 
 
 def _grounds(decision: Step, decisions: Mapping[int | None, Step]) -> Iterator[NamedText]:
+    text = decision.facts.get("decision", "")
+    if len(text) > LONGEST_TITLE:
+        yield NamedText("decision", text)
     revises = decision.facts.get("revises")
     if revises is not None:
         # By its text: its number among the decisions is not that of its step.
-        revised = decisions[revises].facts["decision"] if revises in decisions else f"decision {revises}"
+        revised = (decisions[revises].facts.get("decision") if revises in decisions else "") or f"decision {revises}"
         yield NamedText("instead of", revised)
     if decision.facts.get("over"):
         yield NamedText("over", "; ".join(decision.facts["over"]))

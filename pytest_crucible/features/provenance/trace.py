@@ -51,8 +51,8 @@ class RecordedDecision:
 
 def decision(
     text: str,
-    over: Iterable[str] = (),
-    because: str = "",
+    over: Iterable[str] | None = (),
+    because: str | None = "",
     confidence: float | None = None,
     kind: str = kinds.DEFAULT,
     revises: RecordedDecision | None = None,
@@ -60,15 +60,15 @@ def decision(
     """Record a decision, and return what the argument `revises` of a later one takes.
 
     `over` are the alternatives that were rejected; `confidence` is from 0 to 1, None where it is unknown. Raises ValueError for
-    another number, for an unknown kind, and where `revises` is a decision of another sample.
+    another number, for alternatives that are no texts, for an unknown kind, and where `revises` is a decision of another sample.
     """
     reply = current_reply()
     events = _events_of(reply)
     row = {
         "kind": _checked_kind(kind),
         "decision": str(text),
-        "rejected": [over] if isinstance(over, str) else [*map(str, over)],
-        "because": str(because),
+        "rejected": _checked_alternatives(over),
+        "because": "" if because is None else str(because),
         "confidence": _checked_confidence(confidence),
         "revises": _checked_number(revises, events, reply.sample),
     }
@@ -94,7 +94,7 @@ class step:  # noqa: N801 - it is used as a function is
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         STAGE.set(self._before)
-        because = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0]
+        because = "" if error is None else f"{type(error).__name__}: {error}".splitlines()[0].rstrip(": ")
         row = {"kind": kinds.STAGE_COMPLETED, "decision": self._name, "because": because, "parent": self._number}
         _add(self._reply, self._events, (row,))
 
@@ -195,6 +195,14 @@ def _checked_kind(kind: str) -> str:
         names = f"a decision is one of {', '.join(kinds.DECISIONS)}"
         raise ValueError(f"kind={kind!r}: {suggest(str(kind), kinds.DECISIONS, always=names)}")
     return kind
+
+
+def _checked_alternatives(over: Any) -> list[str]:
+    if over is None or isinstance(over, str):
+        return [over] if over else []
+    if not isinstance(over, Iterable):
+        raise ValueError(f'over={over!r:.60}: expected the rejected alternatives, for example ["scan"]')
+    return [*map(str, over)]
 
 
 def _checked_confidence(confidence: Any) -> float | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_crucible.features.provenance.step_texts import step_texts
@@ -24,6 +25,7 @@ _NUMBER, _TIME, _NAME = 3, 10, 10
 _INDENT = " " * (_NUMBER + 2 + _TIME + 2)
 # Characters of a text that are shown where the terminal is narrow.
 _SHORTEST = 20
+_TITLE_LINES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,24 +51,31 @@ def _step_lines(timeline: Timeline, layout: TextLayout) -> Iterator[str]:
     start = find_start(timeline.steps)
     call: int | None = None
     for number, (step, texts) in enumerate(zip(timeline.steps, step_texts(timeline.steps), strict=True), start=1):
-        yield f"{number:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {_title(step, call, layout)}"
+        first, *more = _title_lines(step, call, layout)
+        yield f"{number:>{_NUMBER}}  {time_text(step, start):>{_TIME}}  {first}"
+        yield from (f"{_INDENT}{line}" for line in more)
         call = step.call
         for name, value in texts:
             yield from text_lines(name, value, layout)
 
 
-def _title(step: Step, call: int | None, layout: TextLayout) -> str:
+def _title_lines(step: Step, call: int | None, layout: TextLayout) -> list[str]:
     """Return a step's title; of one within a call with the call, where the line above belongs to another."""
-    title = title_text(step, layout)
     if step.call is None or step.kind in CALLS:
-        return title
-    return f"  {title}" + ("" if step.call == call else f" (call {step.call})")
+        return title_lines(step, layout)
+    of_call = "" if step.call == call else f" (call {step.call})"
+    narrower = replace(layout, width=layout.width - len(of_call) - 2)
+    first, *more = (f"  {line}" for line in title_lines(step, narrower))
+    return [f"{first}{of_call}", *more]
 
 
-def title_text(step: Step, layout: TextLayout) -> str:
-    """Return the title of a step on one line."""
+def title_lines(step: Step, layout: TextLayout) -> list[str]:
+    """Return the title of a step on one line, or on up to three: an error that is cut would not be understood."""
     text = printable_cell(step_text(step))
-    return text if layout.is_whole else _cut(text, max(_SHORTEST, layout.width - len(_INDENT)))
+    room = max(_SHORTEST, layout.width - len(_INDENT))
+    if layout.is_whole or len(text) <= room:
+        return [text]
+    return textwrap.wrap(text, room, max_lines=_TITLE_LINES, placeholder="...")
 
 
 def text_lines(name: str, value: Any, layout: TextLayout) -> Iterator[str]:

@@ -58,8 +58,8 @@ class Fragility:
     """The fewest answers that change its state or its proof; None if no answers of one arm do."""
     change_of_state: Flip | None = None
     """The fewest that change its state: the same as `change`, unless the proof changes first."""
-    tried_all: bool = True
-    """Whether no other answers change it, where one of the two is None, or no fewer than these do."""
+    is_exact: bool = True
+    """Whether nothing smaller changes it, and nothing at all where None is named: all sets were tried, or only numbers matter."""
     lost: LostFlip | None = None
     """None without lost samples, or if they change nothing, however they turn out."""
     counts_lost: bool = False

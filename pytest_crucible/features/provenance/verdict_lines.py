@@ -21,34 +21,42 @@ def fragility_text(facts: VerdictFacts) -> str:
         return "; ".join(filter(None, (f"not defined: {fragility.undefined}", lost)))
     flips = dict.fromkeys(filter(None, (fragility.change, fragility.change_of_state)))
     texts = [_flip_text(flip, facts) for flip in flips]
-    none = f"no answers of one arm that turn one way{'' if fragility.tried_all else ', of those that were tried,'}"
-    if not texts:
-        texts = [f"{none} change it"]
+    goal = f"change that it is {verdict.state}" if texts else "change it"
+    if fragility.change_of_state is None and fragility.is_exact:
+        texts.append(f"no answers of one arm that turn one way {goal}")
     elif fragility.change_of_state is None:
-        texts.append(f"{none} change that it is {verdict.state}")
+        texts.append(f"no answers of one arm were found that {goal}")
     return "; ".join(filter(None, (*texts, lost)))
 
 
-def influence_text(influence: Influence) -> str:
+def influence_text(influence: Influence, *, is_of_pairs: bool) -> str:
     """Return `q17, q88, q203 and 37 more`; of groups with how much the estimate changes without each."""
     if influence.undefined:
         return f"not defined: {influence.undefined}"
     if not influence.names:
-        return f"none: without any one {influence.unit} that differs between the arms, or of a target any one, the estimate is no nearer"
-    shown = list(zip(influence.names, influence.sizes, influence.changes, strict=True))[:FIRST]
-    groups = [size > 1 for _, size, _ in shown]
-    names = [printable(name, AN_ID) for name, _, _ in shown]
-    if influence.unit == "group":
-        names = [f"{name} ({change:+.3g} without it)" for name, (_, _, change) in zip(names, shown, strict=True)]
-    if any(groups) and not all(groups):
-        names = [f"group {name}" if is_group else name for name, is_group in zip(names, groups, strict=True)]
-    more = len(influence.names) - len(names)
-    text = f"{'groups ' if all(groups) else ''}{', '.join(names)}{f' and {more:,} more' if more else ''}"
+        if is_of_pairs:
+            return f"none: no {influence.unit} differs on the side of the estimate"
+        return f"none: without any one {influence.unit} the estimate is no nearer to its limit"
+    further = len(influence.names) - FIRST
+    text = f"{_first_names(influence)}{f' and {further:,} more' if further > 0 else ''}"
     alone = influence.decides_alone
     if not alone:
         return text
-    others = f" or any of {len(alone) - 1:,} others" if len(alone) > 1 else ""
-    return f"{text}; without {printable(alone[0], AN_ID)}{others} alone the state would be another one"
+    first, *others = (printable(name, AN_ID) for name in alone)
+    more = f" or any of {len(others):,} others" if len(others) > 1 else "".join(f" or {name}" for name in others)
+    return f"{text}; without {first}{more} alone the state would be another one"
+
+
+def _first_names(influence: Influence) -> str:
+    names = [printable(name, AN_ID) for name in influence.names[:FIRST]]
+    if influence.unit == "sample":
+        return ", ".join(names)
+    names = [f"{name} ({change:+.3g} without it)" for name, change in zip(names, influence.changes, strict=False)]
+    groups = [size > 1 for size in influence.sizes[:FIRST]]
+    if all(groups):
+        return f"{'groups' if len(names) > 1 else 'group'} {', '.join(names)}"
+    # Of groups of one sample and of more, the latter are told apart.
+    return ", ".join(f"group {name}" if is_group else name for name, is_group in zip(names, groups, strict=True))
 
 
 def _flip_text(flip: Flip, facts: VerdictFacts) -> str:

@@ -6,7 +6,7 @@ import dataclasses
 
 import pytest
 from adapter_contexts import default_settings
-from experiment_builders import ALONE, collect_items, plan_item, scripted_arm
+from experiment_builders import ALONE, collect_items, plan_item, register_tables, scripted_arm
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.metrics.definition import as_metric
@@ -29,6 +29,13 @@ COMPARED = SOURCE.replace("def test_it", '@pytest.mark.ab_compare("exact_match")
 @pytest.fixture
 def arms() -> list[OpenedArm]:
     return [scripted_arm(lambda request: "a", "v2"), scripted_arm(lambda request: "b", "v1", "baseline")]
+
+
+def opened_config(pytester: pytest.Pytester) -> pytest.Config:
+    """Return a configuration with the tables that a session has once it is opened."""
+    config = pytester.parseconfigure(*ALONE)
+    register_tables(config)
+    return config
 
 
 def test_baselines_are_queried_only_where_something_is_compared(pytester, arms):
@@ -133,7 +140,7 @@ def polite(reply, sample):
 def test_metrics_are_named_or_given_and_those_beside_them_follow(pytester):
     beside = dataclasses.replace(as_metric(polite), facts=MetricFacts(name="rude"))
     judged_metric = dataclasses.replace(as_metric(polite), beside=(beside,), depends=lambda: "model 7")
-    metrics = declared_metrics(pytester.parseconfigure(*ALONE), ["exact_match", judged_metric])
+    metrics = declared_metrics(opened_config(pytester), ["exact_match", judged_metric])
 
     assert [metric.name for metric in metrics] == ["exact_match", "polite", "rude"]
     assert metrics[1].facts.version == "model 7"
@@ -141,9 +148,9 @@ def test_metrics_are_named_or_given_and_those_beside_them_follow(pytester):
 
 def test_a_misspelt_metric_is_refused_with_the_nearest_name(pytester):
     with pytest.raises(SpecError, match="metric 'exact_mach' is not registered: did you mean 'exact_match'"):
-        declared_metrics(pytester.parseconfigure(*ALONE), ["exact_mach"])
+        declared_metrics(opened_config(pytester), ["exact_mach"])
 
 
 def test_two_metrics_of_one_name_are_refused(pytester):
     with pytest.raises(SpecError, match="metric 'exact_match' is given twice"):
-        declared_metrics(pytester.parseconfigure(*ALONE), ["exact_match", "exact_match"])
+        declared_metrics(opened_config(pytester), ["exact_match", "exact_match"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from adapter_contexts import default_settings
-from experiment_builders import ALONE
+from experiment_builders import ALONE, register_tables
 
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.errors import SpecError
@@ -44,6 +44,13 @@ def report_run(pytester: pytest.Pytester, run: Run, **settings: str) -> tuple[Re
     messages = Messages([], items={NODEID: [f"{NODEID}[1]", f"{NODEID}[2]"]})
     report_verdicts(session, default_settings(**settings), run, messages)
     return reports, session
+
+
+@pytest.fixture
+def config(pytester: pytest.Pytester) -> pytest.Config:
+    config = pytester.parseconfigure(*ALONE)
+    register_tables(config)
+    return config
 
 
 def undecided_run(run: Run, **facts: object) -> Run:
@@ -123,8 +130,7 @@ def test_a_run_without_experiments_has_no_summary(run):
     assert summary_lines(empty, [], verbosity=0, width=100) == []
 
 
-def test_requested_reports_are_written_and_one_that_cannot_be_is_said(pytester, run):
-    config = pytester.parseconfigure(*ALONE)
+def test_requested_reports_are_written_and_one_that_cannot_be_is_said(config, pytester, run):
     folder = pytester.path
     settings = default_settings(json="run.json", report=("run.md", "gone/run.md"))
 
@@ -150,11 +156,6 @@ def test_github_gets_a_summary_and_annotations_only_in_its_actions(pytester, run
 
 
 # -- requested files -------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def config(pytester: pytest.Pytester) -> pytest.Config:
-    return pytester.parseconfigure(*ALONE)
 
 
 def test_the_json_file_may_have_any_name_and_comes_first(config):

@@ -36,6 +36,14 @@ def test_found_decisions_stand_below_their_reply_with_their_number():
     ]
 
 
+def test_what_is_no_decision_is_counted_as_an_event():
+    decisions = (Decision(number=1, kind="stage_started", decision="choose"), a_decision(2, "scan"))
+    chain = Chain(sample="q0", decisions=decisions, **PLACE)
+    timelines = found_timelines("3f2a", [Found(chain, decision) for decision in decisions])
+
+    assert next(found_lines(timelines, "3f2a", LAYOUT)) == "2 events of run 3f2a in 1 reply"
+
+
 def test_nothing_found_says_so():
     assert list(found_lines([], "3f2a", LAYOUT)) == ["no decision of run 3f2a matches"]
 

@@ -192,3 +192,14 @@ def test_a_page_has_the_first_steps_and_counts_the_others(tmp_path, ending):
     assert "1 more timeline, not shown here" in text
     assert text.count("wait 1999") == 1
     assert "wait 2000" not in text
+
+
+@pytest.mark.parametrize("ending", [*TIMELINES, ".prov.json"])
+def test_nothing_is_written_as_well(tmp_path, ending):
+    if ending in TIMELINES:
+        write_timelines([], tmp_path / f"a{ending}")
+        write_timelines([a_timeline()], tmp_path / f"a{ending}")
+    if ending in GRAPHS:
+        write_graph(Graph(nodes={}, relations=()), tmp_path / f"b{ending}")
+
+    assert all(file.stat().st_size for file in tmp_path.iterdir() if ending != ".jsonl")

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features.provenance.load_timeline import load_timelines
+from pytest_crucible.features.provenance.load_timeline import check_arm, load_timelines
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.runs import RunStore
 
 
@@ -51,3 +52,8 @@ def test_an_imported_run_says_that_its_calls_are_unknown(open_packed):
     [timeline] = load_timelines(store, run, "q1")
 
     assert timeline.unknown == f"run {run} was imported from Inspect: its calls are unknown"
+
+
+def test_an_arm_of_several_experiments_is_named_once():
+    with pytest.raises(SpecError, match=r"^run 3f2a has no arm 'zz': it has v2, v1$"):
+        check_arm("3f2a", "zz", ["v2", "v1", "v2"])

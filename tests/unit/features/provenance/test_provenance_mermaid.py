@@ -106,9 +106,9 @@ def test_a_sequence_has_messages_between_test_and_model():
     lines = draw_timelines([a_long_story()], "sequence").splitlines()
 
     assert [line.strip() for line in lines[2:10]] == [
-        "participant a1 as test",
+        "participant a1 as the test",
         "participant a2 as v2",
-        "participant a3 as metrics",
+        "participant a3 as the metrics",
         "a1->>a2: call 1#58; 2 messages",
         "Note over a2: waited 0.25 s for its turn",
         "Note over a2: request#58; 429 after 0.5 s",

@@ -46,14 +46,18 @@ Answer: 4
         ("<event>a<because>b</because></event>", StatedEvent("decision", "a", (), "b")),
         ('<event type="x" confidence="90%"><decision>a</decision></event>', StatedEvent("x", "a", confidence=0.9)),
         ('<event type="x"/>', StatedEvent("x", "")),
+        # A known kind in another spelling is this kind; an unknown one keeps its name.
+        ('<event type="Hypothesis Formed">a</event>', StatedEvent("hypothesis_formed", "a")),
+        ('<event type="AMBIGUITY-FLAGGED">a</event>', StatedEvent("ambiguity_flagged", "a")),
+        ('<event type="My-Own Kind">a</event>', StatedEvent("My-Own Kind", "a")),
         # Each part ends where the next one begins.
         ("<event><decision>a<reasoning>b</event>", StatedEvent("decision", "a", (), "b")),
         ("<event></decision>a</reasoning></event>", StatedEvent("decision", "a")),
         ("<event><decision>a</decision><decision>b</decision></event>", StatedEvent("decision", "a")),
         # What is not a part is text.
         (
-            "<event><decision><script>alert(1)</script> &amp;lt; &bogus; &#0;</decision></event>",
-            StatedEvent("decision", "<script>alert(1)</script> &lt; &bogus; &#0;"),
+            "<event><decision><script>alert(1)</script> &amp;lt; &#x41;&#66; &bogus; &#0; &#xD800;</decision></event>",
+            StatedEvent("decision", "<script>alert(1)</script> &lt; AB &bogus; &#0; &#xD800;"),
         ),
         ("<event><decision>an `</event>` here</decision></event>", StatedEvent("decision", "an `</event>` here")),
         ('<event>the tag "</event>" ends it</event>', StatedEvent("decision", 'the tag "</event>" ends it')),
@@ -121,6 +125,7 @@ def test_a_stray_mark_hides_no_event(text):
 
 def test_lines_of_events_go_with_them():
     assert parse_events(f"  {EVENT}\n\n4\n{EVENT}\n5 {EVENT} 6").text == "4\n5  6"
+    assert parse_events(f"4\r\n{EVENT}\r\n5").text == "4\r\n5"
 
 
 @pytest.mark.parametrize(

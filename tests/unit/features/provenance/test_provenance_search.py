@@ -45,7 +45,8 @@ SILENT = Decision(number=1, kind="my_own", decision="x", is_claim=True)
         ("stage contains inner", True, False),
         ("claim = yes", False, True),
         ("not claim = true", True, False),
-        ("sample = q17 and arm = v2 and experiment contains test and repeat = 1 and calls < 2", True, True),
+        # A repeat is counted from 1, as in the heading above the decision.
+        ("sample = q17 and arm = v2 and experiment contains test and repeat = 2 and calls < 2", True, True),
         ("not (kind = my_own or number = 3)", False, False),
         ("number = 1 and number = 3 or number = 3", True, False),
         ("number=3 or(number=1)", True, True),
@@ -66,6 +67,7 @@ EXAMPLE = "for example 'kind = ambiguity_flagged and confidence < 0.7'"
         ("confidense < 0.7", "--where has the field 'confidense': did you mean 'confidence'? the fields are kind, decision, *"),
         ("kind = ambigity_flagged", "--where has the kind 'ambigity_flagged': did you mean 'ambiguity_flagged'? *"),
         ("confidence < high", f"--where cannot be read at 'high' (character 14): expected a number, {EXAMPLE}"),
+        ("claim = maybe", f"--where cannot be read at 'maybe' (character 9): expected yes or no, {EXAMPLE}"),
         ("confidence contains 0.7", "--where cannot be read at '0.7' (character 21): confidence is a number, *"),
         ("confidence", f"--where cannot be read at its end: expected one of =, !=, <, <=, >, >=, contains, {EXAMPLE}"),
         ("number = 1 number = 2", f"--where cannot be read at 'number' (character 12): expected and, or, or its end, {EXAMPLE}"),

@@ -63,6 +63,26 @@ def test_a_decision_has_what_was_given():
     }  # fmt: skip
 
 
+def test_none_is_no_alternative_and_no_reason():
+    events = enter()
+    trace.decision("scan", over=None, because=None)
+
+    assert (events[0]["rejected"], events[0]["because"]) == ([], "")
+
+
+def test_alternatives_that_are_no_texts_are_refused():
+    with pytest.raises(ValueError, match=r"^over=5: expected the rejected alternatives, for example \[\"scan\"\]$"):
+        trace.decision("a", over=5)
+
+
+def test_an_error_without_a_message_ends_a_stage_by_its_name():
+    events = enter()
+    with contextlib.suppress(RuntimeError), trace.step("outer"):
+        raise RuntimeError
+
+    assert events[-1]["because"] == "RuntimeError"
+
+
 def test_stages_nest_and_note_the_error_that_ends_them():
     events = enter()
     with contextlib.suppress(KeyError), trace.step("outer"):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from timeline_builders import QUESTION, SYSTEM, a_call, a_decision, a_long_story, a_timeline
 
+from pytest_crucible.features.provenance.decision_steps import steps_of_decisions
+from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.timeline import Step
 from pytest_crucible.features.provenance.trace_lines import TextLayout, trace_lines
 
@@ -42,6 +44,44 @@ def test_long_texts_are_cut_with_their_length_and_shown_whole_if_asked():
     assert cut[-1].endswith("x... (508 characters)")
     assert len(cut[-1]) == 100
     assert whole[-2:] == ["                 reply      one", f"{' ' * 28}two {'x' * 500}"]
+
+
+def test_a_long_title_takes_up_to_three_lines():
+    error = "ValueError: confidence='high': expected a number from 0 to 1, for example 0.7"
+    end = Step(kind="end", title=f"lost: error; {error}")
+    request = Step(kind="request", title=f"request 1: {'words ' * 99}", call=1)
+
+    _, lost, more, *of_request = trace_lines([a_timeline(end, request)], TextLayout(width=80))
+
+    assert (lost, more) == (
+        "  1              lost: error; ValueError: confidence='high': expected a number",
+        "                 from 0 to 1, for example 0.7",
+    )
+    assert len(of_request) == 3
+    assert of_request[-1].startswith("                   words words")
+    assert of_request[-1].endswith("words...")
+    assert max(map(len, of_request)) <= 80
+
+
+def test_a_decision_that_its_title_cuts_is_there_as_a_text():
+    (step,) = steps_of_decisions([Decision(number=1, kind="decision", decision="halve " * 1000)])
+
+    cut = list(trace_lines([a_timeline(step)], WIDE))
+    whole = list(trace_lines([a_timeline(step)], TextLayout(width=100, is_whole=True)))
+
+    assert cut[-1].endswith("... (6,000 characters)")
+    assert whole[-1].endswith("halve " * 1000)
+
+
+def test_a_decision_without_a_text_can_be_revised():
+    decisions = [
+        Decision(number=1, kind="decision", decision=""),
+        Decision(number=2, kind="decision", decision="b", revises=1),
+    ]
+
+    lines = list(trace_lines([a_timeline(*steps_of_decisions(decisions))], WIDE))
+
+    assert lines[-1] == "                 instead of decision 1"
 
 
 def test_messages_that_were_sent_before_are_counted():

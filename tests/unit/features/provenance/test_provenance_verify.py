@@ -226,11 +226,12 @@ def test_an_edit_of_another_type_is_named(tmp_path):
         ):
             place.edit(f"UPDATE {edit}")
         place.edit("UPDATE arms SET number = 'x' WHERE id = 2")
+        place.edit("UPDATE experiments SET plan = '{'")
         place.edit(f"UPDATE seals SET number = 'x', checksums = 'y' WHERE number = 3 AND chain = {chain}")
 
         verification = place.verify()
 
-    assert {edit.table for edit in verification.edits} >= {"replies", "lost", "events", "arms"}
+    assert {edit.table for edit in verification.edits} >= {"replies", "lost", "events", "arms", "experiments"}
     assert (chain, 3, True) in verification.broken
 
 
