@@ -73,6 +73,7 @@ def is_by_sum(question: Question) -> bool:
     return (
         isinstance(measure, Target)
         and measure.statistic in ("mean", "rate")
+        and measure.by is None
         and (measure.relation != "==" or is_binary(measure, question.facts))
         and (units is None or not np.isnan(units.values[question.chosen]).any())
         and question.decide_as_if(BoundedValue(value=measure.value))[0] != "undecided"
@@ -168,6 +169,8 @@ def set_kinds(question: Question, moves: Moves) -> list[object]:
         # Answers in groups of one sample are exchangeable.
         sizes = np.bincount(clusters[question.chosen])
         groups = np.where(sizes[clusters[answers.positions]] == 1, -1, clusters[answers.positions])
-    is_alone = own.units is None and question.rest is None and not question.table.attributes.random_factors
+    # Of slices, and of rates over labels, each answer has a place of its own.
+    is_alike = measure.statistic in MONOTONE and measure.by is None
+    is_alone = is_alike and own.units is None and question.rest is None and not question.table.attributes.random_factors
     places = np.zeros(len(answers)) if is_alone else answers.positions
     return list(zip(groups.tolist(), places.tolist(), scores.tolist(), others.tolist(), strict=True))

@@ -207,6 +207,13 @@ def test_groups_of_one_sample_are_exchangeable_so_that_all_sets_can_be_tried():
     assert decide_run(inputs_of_rows(turn(rows, turned, True), **given), strict=True).verdicts[0].state == flip.state
 
 
+def test_answers_in_different_slices_are_not_exchangeable():
+    inputs = inputs_of_rows([[k % 3 == 0] for k in range(60)], metric=FLAG, targets=("gap(m by sex) <= 0.2",))
+    item = ask_first(replace(inputs, expected=[None] * 60, metadata=[{"sex": "mf"[k % 2]} for k in range(60)]))
+
+    assert not any(flip.is_exact for flip in flips_of(item))
+
+
 def test_an_equality_may_be_met_by_one_number_of_answers_alone():
     item = ask_first(inputs_of_rows([[True]] * 55 + [[False]] * 5, metric=FLAG, targets=("m == 0.5",)))
     flip = measure_fragility(item.question).change_of_state
