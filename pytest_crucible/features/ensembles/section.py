@@ -16,6 +16,7 @@ import numpy as np
 from pytest_crucible import stats
 from pytest_crucible.analyse.scores import Floats, scores_by_repeat
 from pytest_crucible.metrics.definition import Metric, NotApplicable
+from pytest_crucible.metrics.models.scorers import current_reply, reset_scored_reply, set_scored_reply
 from pytest_crucible.records import (
     Arm,
     ArmOutcomes,
@@ -112,7 +113,11 @@ async def score_members(
     observations.extend(Observation(outcome.unit, *own) for own in ensemble_values(reply) if own[0] not in names)
     for member, answered in reply.members.items():
         own_metrics = [_of_member(metric, member) for metric in metrics]
-        await apply_metrics(own_metrics, outcome, answered, sample, scored)
+        token = set_scored_reply(current_reply()._replace(member=member))
+        try:
+            await apply_metrics(own_metrics, outcome, answered, sample, scored)
+        finally:
+            reset_scored_reply(token)
 
 
 def _lost_scores(metrics: Sequence[Metric], outcome: Outcome, reply: Reply) -> Iterator[Lost]:

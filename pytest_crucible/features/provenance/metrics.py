@@ -14,14 +14,17 @@ from pytest_crucible.records import Reply, Sample
 
 Row = Mapping[str, Any]
 _NOT_KNOWN = NotApplicable("decisions are recorded while a session samples")
+_OF_MEMBER = NotApplicable("decisions are those of the whole reply, and not of one member's")
 
 
-def _decisions() -> list[Row] | None:
-    """Return the decisions of the reply that is scored, without stages and notes; None outside a session."""
-    rows = current_reply().feature_rows
-    if rows is None:
-        return None
-    return [row for row in rows.get(trace_events.name, ()) if row["kind"] not in kinds.NOT_DECISIONS]
+def _decisions() -> list[Row] | NotApplicable:
+    """Return the decisions of the reply that is scored, without stages and notes, or why they are not known."""
+    reply = current_reply()
+    if reply.feature_rows is None:
+        return _NOT_KNOWN
+    if reply.member:
+        return _OF_MEMBER
+    return [row for row in reply.feature_rows.get(trace_events.name, ()) if row["kind"] not in kinds.NOT_DECISIONS]
 
 
 def _of_failures(scorer: Metric) -> Metric:
@@ -31,7 +34,7 @@ def _of_failures(scorer: Metric) -> Metric:
 
 def _count(is_counted: Callable[[Row], bool]) -> int | NotApplicable:
     decisions = _decisions()
-    return _NOT_KNOWN if decisions is None else sum(map(is_counted, decisions))
+    return decisions if isinstance(decisions, NotApplicable) else sum(map(is_counted, decisions))
 
 
 @_of_failures
@@ -39,8 +42,8 @@ def _count(is_counted: Callable[[Row], bool]) -> int | NotApplicable:
 def stated_confidence(reply: Reply, sample: Sample) -> float | NotApplicable:
     """The confidence that was stated last."""
     decisions = _decisions()
-    if decisions is None:
-        return _NOT_KNOWN
+    if isinstance(decisions, NotApplicable):
+        return decisions
     stated = [row["confidence"] for row in decisions if row["confidence"] is not None]
     return stated[-1] if stated else NotApplicable("no decision states a confidence")
 

@@ -74,6 +74,8 @@ class ScoredReply(NamedTuple):
     """Receives rows of features' tables, which are stored with the reply."""
     arm: str = ""
     """The arm that has replied; empty where the requests are not stored."""
+    member: str = ""
+    """The member of an ensemble whose reply is scored; empty for the ensemble's own, and other arms'."""
 
 
 _CURRENT: ContextVar[ScoredReply] = ContextVar("crucible_scored", default=ScoredReply())  # noqa: B039 - it is immutable

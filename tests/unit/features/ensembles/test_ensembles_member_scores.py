@@ -9,6 +9,7 @@ from judging import judged_at_once
 
 from pytest_crucible.features.ensembles.section import ensemble_facts, ensemble_values, member_score, score_members
 from pytest_crucible.metrics import NotApplicable, exact_match, latency_s, metric, output_tokens
+from pytest_crucible.metrics.models.scorers import current_reply
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 
 SAMPLE = Sample(id="a", input="2 + 2", expected="4")
@@ -45,6 +46,17 @@ def test_scores_of_the_suite_replace_those_of_the_ensemble():
     observations, _ = member_scores(REPLY, cost, scores={"consensus": 0.1})
 
     assert (observations["consensus"], observations["cost_usd"], observations["cost_usd[v1]"]) == (0.1, 1.0, 1.0)
+
+
+def test_a_metric_can_see_whose_reply_it_scores():
+    @metric(kind="text")
+    def whose(reply, sample):
+        return current_reply().member
+
+    observations, _ = member_scores(REPLY, whose)
+
+    assert [observations[name] for name in ("whose", "whose[v1]", "whose[v3]")] == ["", "v1", "v3"]
+    assert current_reply().member == ""
 
 
 def test_a_metric_that_fails_on_a_member_loses_that_score_only():

@@ -305,3 +305,12 @@ def test_without_decisions_counts_are_0_and_no_confidence_applies():
 def test_outside_a_session_decisions_are_unknown_and_not_0():
     for metric in (decision_count, revision_count, ambiguity_count, stated_confidence):
         assert metric(REPLY, SAMPLE) == NotApplicable("decisions are recorded while a session samples")
+
+
+def test_decisions_of_an_ensembles_reply_are_not_those_of_its_members():
+    rows = {}
+    set_scored_reply(ScoredReply("test.py::test", "q17", feature_rows=rows, member="v1"))
+    trace.decision("a", confidence=0.8)
+
+    for metric in (decision_count, revision_count, ambiguity_count, stated_confidence):
+        assert metric(REPLY, SAMPLE) == NotApplicable("decisions are those of the whole reply, and not of one member's")
