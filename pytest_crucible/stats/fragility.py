@@ -6,27 +6,52 @@ decision further, as for a bound or a one-sided test, the fewest are found by ha
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
 
 Changes = Callable[[int], bool]
 """Returns whether a number of answers changes the decision."""
 SCANNED = 24
 """Up to so many answers every number is tried: exact p-values of few pairs are not quite monotone."""
+TRIED = 256
+"""Numbers that are tried where more answers may undo a change."""
 
 
-def fewest_answers(changes: Changes, most: int, *, guess: int = 1) -> int | None:
-    """Return the smallest number from 1 to `most` that changes a decision; None if `most` does not.
+def fewest_answers(changes: Changes, most: int, *, guess: int = 1, is_one_sided: bool = True) -> int | None:
+    """Return the smallest number from 1 to `most` that changes a decision; None if there is none.
 
     Above `SCANNED` a number that changes it is taken to change it with every larger one, too, and the search starts at `guess`.
+    Unless it is one-sided, more answers may undo the change, as when they leave an equivalent range at its other end: then up to
+    `TRIED` numbers from 1 to `most` are tried, and `guess`.
 
     >>> fewest_answers(lambda answers: answers >= 700, 1319, guess=650), fewest_answers(lambda answers: False, 5)
     (700, None)
+    >>> fewest_answers(lambda answers: 24 <= answers <= 31, 55, is_one_sided=False)
+    24
     """
+    if not is_one_sided:
+        return _fewest_of_range(changes, most, guess)
     if not most or not changes(most):
         return None
     if most <= SCANNED:
         return next((number for number in range(1, most + 1) if changes(number)), None)
-    below, above = _enclose(changes, most, min(max(guess, 1), most))
+    return _halve(changes, *_enclose(changes, most, min(max(guess, 1), most)))
+
+
+def _fewest_of_range(changes: Changes, most: int, guess: int) -> int | None:
+    """Return the smallest number that changes a decision, of those after the last one tried that did not."""
+    numbers = sorted({*range(1, most + 1, math.ceil(most / TRIED) or 1), min(max(guess, 1), most), most} - {0})
+    below = 0
+    for number in numbers:
+        if changes(number):
+            return _halve(changes, below, number)
+        below = number
+    return None
+
+
+def _halve(changes: Changes, below: int, above: int) -> int:
+    """Return the smallest number that changes a decision, of those above one that does not and up to one that does."""
     while above - below > 1:
         middle = (below + above) // 2
         below, above = (below, middle) if changes(middle) else (middle, above)
@@ -81,6 +106,18 @@ def smallest_set(
             if changes(chosen):
                 return chosen, True
     return None, True
+
+
+def count_sets(kinds: Sequence[Hashable], *, below: int) -> int:
+    """Return how many sets of fewer than `below` answers differ in their numbers of each kind.
+
+    >>> count_sets("aab", below=4), count_sets("abcd", below=2)
+    (5, 4)
+    """
+    ways = [1] + [0] * (below - 1)
+    for size in Counter(kinds).values():
+        ways = [sum(ways[max(number - size, 0) : number + 1]) for number in range(below)]
+    return sum(ways[1:])
 
 
 def _sets(kinds: Sequence[Hashable], size: int) -> Iterator[tuple[int, ...]]:

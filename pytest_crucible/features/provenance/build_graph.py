@@ -182,5 +182,5 @@ def _numbers(facts: VerdictFacts) -> dict[str, Any]:
         "method": facts.method or None,
         "pairs": to_plain(facts.pairs) if facts.pairs else None,
         "influence": to_plain(facts.influence),
-        "influence_text": influence_text(facts.influence),
+        "influence_text": influence_text(facts.influence, is_of_pairs=isinstance(facts.measure, Contrast)),
     }

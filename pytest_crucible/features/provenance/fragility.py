@@ -6,7 +6,6 @@ All answers of a set are of one arm, and turn the same way: to right (or the bes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +13,9 @@ from pytest_crucible.features.provenance.lost_samples import count_lost
 from pytest_crucible.features.provenance.movable import (
     Moves,
     Places,
+    is_by_sum,
     is_counted,
+    is_one_sided,
     movable_answers,
     pair_kinds,
     set_kinds,
@@ -25,12 +26,14 @@ from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
 from pytest_crucible.features.provenance.what_if import Question
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.records import Contrast
-from pytest_crucible.stats.fragility import fewest_answers, smallest_set, splits
+from pytest_crucible.stats.fragility import count_sets, fewest_answers, smallest_set, splits
 
 SMALL = 16
 """Up to so many samples all sets of scores are tried."""
 MOST_SETS = 5_000
 """Sets that are tried for one arm and direction. It takes seconds, and is enough for any set of twelve answers."""
+MOST_SETS_OF_MANY = 150
+"""Of more samples all sets are tried if they are so few, as those of up to three of four kinds of answers: about a second."""
 
 LARGE = 20_000
 """Of more samples the baseline's answers are tried only if the candidate's change nothing: a decision takes 0.1 s and more."""
@@ -48,31 +51,63 @@ def measure_fragility(question: Question) -> Fragility:
     change, is_exact = _fewest(question, moves, lambda other: other != decided)
     of_state = change
     if change is not None and change.state == decided[0]:
-        of_state, is_exact = _fewest(question, moves, lambda other: other[0] != decided[0])
+        of_state, is_exact = _fewest(question, moves, lambda other: other[0] != decided[0], only_state=True)
     return Fragility(
         change=change, change_of_state=of_state, is_exact=is_exact, lost=count_lost(question), counts_lost=True
     )
 
 
-def _fewest(question: Question, all_moves: Sequence[Moves], differs: Differs) -> tuple[Flip | None, bool]:
-    """Return the smallest set of answers after which the decision differs, and whether there is no smaller one.
+def _fewest(
+    question: Question, all_moves: Sequence[Moves], differs: Differs, *, only_state: bool = False
+) -> tuple[Flip | None, bool]:
+    """Return the smallest set of answers after which the decision differs, and whether no smaller one can exist.
 
-    Of two arms it is the candidate's, if that is as small.
+    Of sets of two arms that are as small it is the candidate's.
     """
-    fewest: Flip | None = None
-    is_exact, is_large = True, not is_counted(question) and int(question.chosen.sum()) > LARGE
+    is_exact = is_counted(question) or (only_state and is_by_sum(question))
+    is_large = not is_counted(question) and int(question.chosen.sum()) > LARGE
+    fewest: tuple[Moves, Places] | None = None
     for moves in all_moves:
-        if moves.arm and fewest is not None and (is_large or _has_room(question, all_moves, fewest)):
+        if moves.arm and fewest is not None and (is_large or _has_room(question, all_moves, *fewest)):
             continue
-        below = len(moves.answers) + 1 if fewest is None else min(fewest.answers, len(moves.answers) + 1)
-        find = _fewest_of_kinds if is_counted(question) else _fewest_of_scores
-        places, tried_all = find(question, moves, differs, below)
+        places = _few(question, moves, differs)
+        if places is not None and (fewest is None or places.size < fewest[1].size):
+            fewest = moves, places
+    if not is_exact:
+        fewest, is_exact = _try_smaller(question, all_moves, differs, fewest)
+    return None if fewest is None else _flip(question, *fewest, is_exact=is_exact), is_exact
+
+
+def _few(question: Question, moves: Moves, differs: Differs) -> Places | None:
+    """Return the places of few answers of an arm that turn one way; of answers that are only counted, the fewest."""
+    if not len(moves.answers):
+        return None
+    return (_fewest_of_kinds if is_counted(question) else _few_of_scores)(question, moves, differs)
+
+
+def _try_smaller(
+    question: Question, all_moves: Sequence[Moves], differs: Differs, fewest: tuple[Moves, Places] | None
+) -> tuple[tuple[Moves, Places] | None, bool]:
+    """Return the smallest set, and whether all smaller ones were tried: of few samples, or few kinds of answers."""
+    is_small, is_exact, left = int(question.chosen.sum()) <= SMALL, True, MOST_SETS_OF_MANY
+    for moves in all_moves:
+        below = len(moves.answers) + 1 if fewest is None else fewest[1].size
+        # There are as many sets as sizes, and more.
+        kinds = set_kinds(question, moves) if is_small or 1 < below <= left else []
+        left -= below - 1 if not kinds else count_sets(kinds, below=below)
+        if left < 0 and not is_small:
+            return fewest, False
+        smaller, tried_all = smallest_set(kinds, _changes(question, moves, differs), below=below, most_sets=MOST_SETS)
+        fewest = fewest if smaller is None else (moves, np.asarray(smaller, dtype=np.int64))
         is_exact = is_exact and tried_all
-        fewest = fewest if places is None else _flip(question, moves, places)
-    return fewest and replace(fewest, is_exact=is_exact), is_exact
+    return fewest, is_exact
 
 
-def _has_room(question: Question, all_moves: Sequence[Moves], flip: Flip) -> bool:
+def _changes(question: Question, moves: Moves, differs: Differs) -> Callable[[Places | Sequence[int]], bool]:
+    return lambda places: differs(question.decide(moves.answers.at(np.asarray(places, dtype=np.int64))))
+
+
+def _has_room(question: Question, all_moves: Sequence[Moves], fewest: Moves, places: Places) -> bool:
     """Return whether the candidate has as many answers of each kind as its set: then the baseline has no smaller one.
 
     Where only numbers of pairs matter, an answer of either arm moves the same pairs.
@@ -80,17 +115,17 @@ def _has_room(question: Question, all_moves: Sequence[Moves], flip: Flip) -> boo
     measure = question.measure
     if not is_counted(question) or not isinstance(measure, Contrast) or measure.unpaired:
         return False
-    moves = next(moves for moves in all_moves if not moves.arm and moves.is_better == flip.is_better)
-    return all(places.size >= flip.answers for places in pair_kinds(question, moves))
+    moves = next(moves for moves in all_moves if not moves.arm and moves.is_better == fewest.is_better)
+    return all(kind.size >= places.size for kind in pair_kinds(question, moves))
 
 
-def _flip(question: Question, moves: Moves, places: Places) -> Flip:
+def _flip(question: Question, moves: Moves, places: Places, *, is_exact: bool) -> Flip:
     answers = moves.answers.at(places)
     state, proven = question.decide(answers)
     ids = question.inputs.sample_ids
     return Flip(
         answers=len(answers),
-        is_exact=False,
+        is_exact=is_exact,
         arm=question.analysis.plan.arms[moves.arm].name,
         is_better=moves.is_better,
         state=state,
@@ -99,7 +134,7 @@ def _flip(question: Question, moves: Moves, places: Places) -> Flip:
     )
 
 
-def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs, below: int) -> tuple[Places | None, bool]:
+def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs) -> Places | None:
     """Return the places of the fewest of at most two kinds of answers, which are exchangeable within each kind."""
     first, second = pair_kinds(question, moves)
     rooms = first.size, second.size
@@ -111,13 +146,13 @@ def _fewest_of_kinds(question: Question, moves: Moves, differs: Differs, below: 
         return any(differs(question.decide(moves.answers.at(places))) for places in sets(number))
 
     guess = guess_fewest(question, moves.arm, moves.is_better, differs)
-    fewest = fewest_answers(changes, below - 1, guess=guess)
+    fewest = fewest_answers(changes, len(moves.answers), guess=guess, is_one_sided=is_one_sided(question))
     if fewest is None:
-        return None, True
+        return None
     best = next(places for places in sets(fewest) if differs(question.decide(moves.answers.at(places))))
     while (smaller := _more_even_set(question, moves, differs, best.size - 1)) is not None:
         best = smaller
-    return best, True
+    return best
 
 
 def _more_even_set(question: Question, moves: Moves, differs: Differs, number: int) -> Places | None:
@@ -133,22 +168,20 @@ def _more_even_set(question: Question, moves: Moves, differs: Differs, number: i
     return None
 
 
-def _fewest_of_scores(question: Question, moves: Moves, differs: Differs, below: int) -> tuple[Places | None, bool]:
-    """Return the places of few answers, and whether no fewer do: for few samples all sets are tried."""
-
-    def changes(places: Places | Sequence[int]) -> bool:
-        return differs(question.decide(moves.answers.at(np.asarray(places, dtype=np.int64))))
-
+def _few_of_scores(question: Question, moves: Moves, differs: Differs) -> Places | None:
+    """Return the places of few answers: the first in one of the orders."""
     best: Places | None = None
+    changes = _changes(question, moves, differs)
     for order in _orders(question, moves):
-        guess = guess_fewest_scores(question, moves, order, differs)
-        few = fewest_answers(lambda number, order=order: changes(order[:number]), below - 1, guess=guess)  # type: ignore[misc]
-        if few is not None:
-            best, below = order[:few], few
-    if int(question.chosen.sum()) > SMALL:
-        return best, False
-    smaller, is_exact = smallest_set(set_kinds(question, moves), changes, below=below, most_sets=MOST_SETS)
-    return (best if smaller is None else np.asarray(smaller, dtype=np.int64)), is_exact
+        few = fewest_answers(
+            lambda number, order=order: changes(order[:number]),  # type: ignore[misc]
+            order.size,
+            guess=guess_fewest_scores(question, moves, order, differs),
+            is_one_sided=is_one_sided(question),
+        )
+        if few is not None and (best is None or few < best.size):
+            best = order[:few]
+    return best
 
 
 def _orders(question: Question, moves: Moves) -> Iterator[Places]:

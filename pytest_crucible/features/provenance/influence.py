@@ -53,7 +53,12 @@ def measure_influence(question: Question) -> Influence:
     shares = _shares(question)
     if isinstance(shares, str):
         return Influence(unit=unit, undefined=shares)
+    sizes = np.bincount(shares.units)
+    if sizes.size == 1:
+        return Influence(unit=unit, undefined=f"it has one {unit} only")
     changes, side = shares.changes, _side(question, float(shares.values.mean()) * shares.total)
+    if not side:
+        return Influence(unit=unit, undefined="its estimate equals what it is compared with")
     order = np.argsort(side * changes, kind="stable")
     order = order[side * changes[order] < -_NOTHING]
     if not has_groups and isinstance(question.measure, Contrast):
@@ -64,6 +69,7 @@ def measure_influence(question: Question) -> Influence:
     return Influence(
         unit=unit,
         names=tuple(names[k] for k in order),
+        sizes=tuple(sizes[order].tolist()),
         changes=tuple(changes[order].tolist()),
         decides_alone=tuple(names[k] for k in alone),
     )
@@ -130,9 +136,10 @@ def _names(question: Question, shares: Shares) -> list[str]:
     inputs = question.inputs
     if question.table.attributes.clusters is None:
         return [inputs.sample_ids[place] for place in shares.places]
-    names = [""] * (int(shares.units.max()) + 1)
+    sizes = np.bincount(shares.units)
+    names = [""] * sizes.size
     for place, unit in zip(shares.places, shares.units, strict=True):
-        names[unit] = str(inputs.groups[place])
+        names[unit] = str(inputs.groups[place]) if sizes[unit] > 1 else inputs.sample_ids[place]
     return names
 
 

@@ -13,9 +13,11 @@ from pytest_crucible.analyse.statistics import ScoredMetric, row_of
 from pytest_crucible.features.provenance.what_if import Answers, Question, single_scores
 from pytest_crucible.measures.means import RELATIONS
 from pytest_crucible.measures.values import numeric
-from pytest_crucible.records import Contrast, Measure, MetricFacts
+from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts, Target
 
 Places = npt.NDArray[np.int64]
+MONOTONE = ("mean", "rate", "count", "pass^", "pass@", "quantile")
+"""Statistics that rise with each score; a gap or a ratio between slices may fall."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +53,30 @@ def is_counted(question: Question) -> bool:
         and not attributes.random_factors
         and question.rest is None
         and all(scores_of(question, number).scores.units is None for number in question.numbers)
+    )
+
+
+def is_one_sided(question: Question) -> bool:
+    """Return whether answers that turn one way move the verdict one way only, from missed to met or back."""
+    measure = question.measure
+    relation = measure.relation if isinstance(measure, Target) else measure.alternative
+    return measure.statistic in MONOTONE and relation not in ("==", "equivalent")
+
+
+def is_by_sum(question: Question) -> bool:
+    """Return whether the state depends on the sum of the scores alone: then no fewer answers change it than those that move most.
+
+    A target has such a state if its estimate decides it: also without bounds it is then met or missed.
+    """
+    measure = question.measure
+    units = scores_of(question, 0).scores.units
+    return (
+        isinstance(measure, Target)
+        and measure.statistic in ("mean", "rate")
+        and measure.by is None
+        and (measure.relation != "==" or is_binary(measure, question.facts))
+        and (units is None or not np.isnan(units.values[question.chosen]).any())
+        and question.decide_as_if(BoundedValue(value=measure.value))[0] != "undecided"
     )
 
 
@@ -138,7 +164,13 @@ def set_kinds(question: Question, moves: Moves) -> list[object]:
         others = scores_of(question, number).scores.values[answers.positions]
     if measure.inner_relation is not None:
         scores, others = (np.asarray(holding(measure, values), dtype=float) for values in (scores, others))
-    groups = np.zeros(len(answers)) if clusters is None else clusters[answers.positions]
-    is_alone = own.units is None and question.rest is None and not question.table.attributes.random_factors
+    groups = np.full(len(answers), -1)
+    if clusters is not None:
+        # Answers in groups of one sample are exchangeable.
+        sizes = np.bincount(clusters[question.chosen])
+        groups = np.where(sizes[clusters[answers.positions]] == 1, -1, clusters[answers.positions])
+    # Of slices, and of rates over labels, each answer has a place of its own.
+    is_alike = measure.statistic in MONOTONE and measure.by is None
+    is_alone = is_alike and own.units is None and question.rest is None and not question.table.attributes.random_factors
     places = np.zeros(len(answers)) if is_alone else answers.positions
     return list(zip(groups.tolist(), places.tolist(), scores.tolist(), others.tolist(), strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 
 from pytest_crucible.analyse.scores import Floats
 from pytest_crucible.analyse.statistics import row_of
-from pytest_crucible.features.provenance.movable import Moves, Places, holding, scores_of
+from pytest_crucible.features.provenance.movable import Moves, Places, holding, is_one_sided, scores_of
 from pytest_crucible.features.provenance.what_if import Question, single_scores
 from pytest_crucible.gate.decide import Decision
 from pytest_crucible.records import BoundedValue, Contrast, Target
@@ -21,7 +21,11 @@ from pytest_crucible.stats.proportions.paired import tango_lower
 def guess_fewest(question: Question, arm: int, is_better: bool, differs: Callable[[Decision], bool]) -> int:
     """Return about how many answers of an arm change a decision on pairs; 1 without a guess."""
     measure = question.measure
-    if not isinstance(measure, Contrast) or measure.unpaired:
+    if isinstance(measure, Target):
+        # An estimate equals a number at one number of answers only.
+        values = _sample_values(question)[question.chosen]
+        return round(abs(measure.value * values.size - float(values.sum())))
+    if measure.unpaired:
         return 1
     gained, lost, n = count_pairs(question)[1:]
     is_up = is_better == (arm == 0)
@@ -39,7 +43,7 @@ def guess_fewest(question: Question, arm: int, is_better: bool, differs: Callabl
             if more + fewer <= n
         )
 
-    return fewest_answers(changes, n) or n
+    return fewest_answers(changes, n, is_one_sided=is_one_sided(question)) or n
 
 
 def promising_splits(question: Question, arm: int, is_better: bool, number: int, rooms: tuple[int, int]) -> list[int]:
@@ -108,7 +112,7 @@ def guess_fewest_scores(question: Question, moves: Moves, order: Places, differs
         variance = max(float(all_squares[number - 1]) / n - mean**2, 1e-12)
         return differs(question.decide_as_if(_read_mean(mean, math.sqrt(variance / n), question.alpha)))
 
-    return fewest_answers(changes, order.size) or order.size
+    return fewest_answers(changes, order.size, is_one_sided=is_one_sided(question)) or order.size
 
 
 def _sample_values(question: Question) -> Floats:

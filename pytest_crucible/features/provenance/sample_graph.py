@@ -27,6 +27,11 @@ def build_sample_graph(store: RunStore, run: Run, sample: str, suite: str = "") 
     draft = GraphDraft()
     positions = _positions(store, run, sample, suite)
     if not positions:
+        nodeids = [analysis.plan.nodeid for analysis in run.experiments]
+        if not any(suite in nodeid for nodeid in nodeids):
+            raise SpecError(
+                f"run {run.id} has no experiment whose name contains {suite!r}: it has {', '.join(nodeids)}"
+            )
         raise SpecError(f"run {run.id} has no sample {sample!r}: {near_sample(store, run.id, sample)}")
     keys = {plan.nodeid: key for key, plan, _ in store.experiments(run.id)}
     of_experiments = {(each.nodeid, each.subject) for each in run.verdicts if each.nodeid in positions}
@@ -71,24 +76,34 @@ def _why_no_part(entry: Asked, weight: SampleWeight | None) -> str | None:
 def _add_observations(
     draft: GraphDraft, store: RunStore, experiment: int, plan: Plan, number: int, position: int, metric: str
 ) -> Iterator[str]:
-    """Add the sample's scores in an arm, one for each reply, with the replies; yield their keys."""
+    """Add the sample's scores in an arm, one for each reply, with the replies; yield their keys.
+
+    A failed reply without a score is counted as the worst, and yields its own key.
+    """
     arm, stored = plan.arms[number].name, load_sample(store, plan.dataset_sha256, position)
     name, group = stored["sample_id"], stored["sample_group"]
     sample = draft.entity("sample", f"{plan.dataset_sha256}::{name}", name, group=group, position=position)
     query = """
-        SELECT observations.epoch, observations.value, replies.failure, (
+        SELECT replies.epoch, observations.arm, observations.value, replies.failure, (
             SELECT MIN(paid_by) FROM calls
             WHERE calls.arm = replies.arm AND calls.position = replies.position AND calls.epoch = replies.epoch
         )
-        FROM observations JOIN replies USING (arm, position, epoch)
-        WHERE observations.arm = :arm AND observations.position = :position AND observations.metric = :metric
+        FROM replies LEFT JOIN observations
+            ON observations.arm = replies.arm AND observations.position = replies.position
+            AND observations.epoch = replies.epoch AND observations.metric = :metric
+        WHERE replies.arm = :arm AND replies.position = :position
     """
     for key, variant in variant_keys(store, experiment, number):
-        for repeat, value, failure, paid_by in store.rows(query, arm=key, position=position, metric=metric):
+        for repeat, scored, value, failure, paid_by in store.rows(query, arm=key, position=position, metric=metric):
+            if scored is None and failure is None:
+                continue
             place = f"{plan.nodeid}::{arm}::{name}::{plan.draws(number).place(variant, repeat)}"
             reply = draft.entity("reply", place, f"reply of {arm} to {name}", arm=arm, failure=failure, paid_by=paid_by)
+            draft.relate(reply, "derived from", sample)
+            if scored is None:
+                yield reply
+                continue
             label = f"{metric} of {arm} on {name}"
             observation = draft.entity("observation", f"{place}::{metric}", label, arm=arm, metric=metric, value=value)
             draft.relate(observation, "derived from", reply)
-            draft.relate(reply, "derived from", sample)
             yield observation

@@ -46,6 +46,7 @@ def _scores(graph: Graph, verdict: Node) -> Iterator[str]:
     """Yield `v2 0, v1 1`; of several replies all scores."""
     scores: dict[str, list[str]] = {}
     for node in targets(graph, verdict.key, "derived from"):
-        value = node.facts["value"]
-        scores.setdefault(node.facts["arm"], []).append("-" if value is None else f"{value:.4g}")
+        failure, value = node.facts.get("failure"), node.facts.get("value")
+        score = "-" if value is None else f"{value:.4g}"
+        scores.setdefault(node.facts["arm"], []).append(f"failed ({failure})" if failure else score)
     return (f"{arm} {' '.join(values)}" for arm, values in scores.items())

@@ -75,7 +75,10 @@ class Influence:
     unit: str
     """`sample` or `group`."""
     names: tuple[str, ...] = ()
-    """Of yes-or-no pairs without groups: those that only one arm got right, on the side of the estimate."""
+    """Of yes-or-no pairs without groups: those that only one arm got right, on the side of the estimate. A group of one sample has
+    the sample's id."""
+    sizes: tuple[int, ...] = ()
+    """The number of samples in each of them."""
     changes: tuple[float, ...] = ()
     """How much the estimate changes without each of them, in the order of `names`."""
     decides_alone: tuple[str, ...] = ()

@@ -29,24 +29,34 @@ def fragility_text(facts: VerdictFacts) -> str:
     return "; ".join(filter(None, (*texts, lost)))
 
 
-def influence_text(influence: Influence) -> str:
+def influence_text(influence: Influence, *, is_of_pairs: bool) -> str:
     """Return `q17, q88, q203 and 37 more`; of groups with how much the estimate changes without each."""
     if influence.undefined:
         return f"not defined: {influence.undefined}"
     if not influence.names:
-        return f"no {influence.unit} on the side of the estimate"
-    names = [printable(name, AN_ID) for name in influence.names[:FIRST]]
-    if influence.unit == "group":
-        names = [f"{name} ({change:+.3g} without it)" for name, change in zip(names, influence.changes, strict=False)]
-    more = len(influence.names) - len(names)
-    head = "groups " if influence.unit == "group" else ""
-    text = f"{head}{', '.join(names)}{f' and {more:,} more' if more else ''}"
+        if is_of_pairs:
+            return f"none: no {influence.unit} differs on the side of the estimate"
+        return f"none: without any one {influence.unit} the estimate is no nearer to its limit"
+    further = len(influence.names) - FIRST
+    text = f"{_first_names(influence)}{f' and {further:,} more' if further > 0 else ''}"
     alone = influence.decides_alone
     if not alone:
         return text
     first, *others = (printable(name, AN_ID) for name in alone)
-    more = f" or any of {len(others):,} others" if len(others) > 1 else "".join(f" or {name}" for name in others)
-    return f"{text}; without {first}{more} alone the state would be another one"
+    further = f" or any of {len(others):,} others" if len(others) > 1 else "".join(f" or {name}" for name in others)
+    return f"{text}; without {first}{further} alone the state would be another one"
+
+
+def _first_names(influence: Influence) -> str:
+    names = [printable(name, AN_ID) for name in influence.names[:FIRST]]
+    if influence.unit == "sample":
+        return ", ".join(names)
+    names = [f"{name} ({change:+.3g} without it)" for name, change in zip(names, influence.changes, strict=False)]
+    groups = [size > 1 for size in influence.sizes[:FIRST]]
+    if all(groups):
+        return f"{'groups' if len(names) > 1 else 'group'} {', '.join(names)}"
+    # Of groups of one sample and of more, the latter are told apart.
+    return ", ".join(f"group {name}" if is_group else name for name, is_group in zip(names, groups, strict=True))
 
 
 def _flip_text(flip: Flip, facts: VerdictFacts) -> str:
@@ -74,7 +84,8 @@ def _outcome_text(flip: Flip, facts: VerdictFacts) -> str:
     if flip.state == verdict.state:
         return "it would be proven" if flip.proven else "it would not be proven"
     is_gate = isinstance(facts.measure, Contrast) and facts.measure.alternative == "regression"
-    if is_gate and verdict.state == "missed" and flip == facts.fragility.change_of_state and not flip.proven:
+    # With lost samples it may be undecided while the scored ones still differ.
+    if is_gate and (verdict.state, flip.state, flip.proven) == ("missed", "met", False):
         return "the arms would not be told apart"
     return f"it would be {flip.state}"
 

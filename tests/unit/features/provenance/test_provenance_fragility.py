@@ -38,6 +38,11 @@ def flags(draw, n, repeats=1, lost=0.0):
     return [[LOST if draw.random() < lost else draw.random() < rate for _ in range(repeats)] for _ in range(n)]
 
 
+def flips_of(item):
+    fragility = measure_fragility(item.question)
+    return fragility.change, fragility.change_of_state
+
+
 def expect_the_fewest_of_all_sets(arms, metric, best, worst, settings=None, **facts):
     item = ask_first(inputs_of_rows(*arms, metric=metric, **facts), **(settings or {}))
     assert item.question is not None, item.undefined
@@ -176,6 +181,54 @@ def test_no_smaller_number_of_pairs_changes_a_verdict_however_it_is_split():
         table = 150 + mended, 18 + fewer - mended, 40 - mended, 32 - fewer + mended
         run = decide_run(inputs_of_rows(*pairs(*table), metric=FLAG, contrasts=(REGRESSION,)))
         assert run.verdicts[0].state == "missed"
+
+
+def test_one_answer_is_the_fewest():
+    item = ask_first(inputs_of_rows([[0.8]] * 15 + [[0.2]] * 15, metric=SCORE, targets=("m >= 0.5",)))
+    assert [(flip.answers, flip.is_exact) for flip in flips_of(item)] == [(1, True)] * 2
+
+
+def test_where_the_estimate_decides_scores_have_an_exact_number_at_any_size():
+    item = ask_first(inputs_of_rows([[k / 40] for k in range(40)], metric=SCORE, targets=("m >= 0.6",)))
+    flip = measure_fragility(item.question).change_of_state
+    # The mean is 19.5 / 40, and 24 / 40 is needed: the worst five gain 1, 0.975 and so on.
+    assert (flip.answers, flip.is_exact, flip.samples) == (5, True, ("q0", "q1", "q2", "q3", "q4"))
+
+
+def test_groups_of_one_sample_are_exchangeable_so_that_all_sets_can_be_tried():
+    rows, groups = [[True]] * 22 + [[False]] * 8, [f"g{min(k, 27)}" for k in range(30)]
+    given = {"metric": FLAG, "targets": ("m >= 0.6",), "groups": groups}
+    item = ask_first(inputs_of_rows(rows, **given), strict=True)
+    flip = measure_fragility(item.question).change
+
+    assert item.verdict.state == "undecided"
+    assert flip.is_exact
+    turned = [(int(name.removeprefix("q")), 0) for name in flip.samples]
+    assert decide_run(inputs_of_rows(turn(rows, turned, True), **given), strict=True).verdicts[0].state == flip.state
+
+
+def test_answers_in_different_slices_are_not_exchangeable():
+    inputs = inputs_of_rows([[k % 3 == 0] for k in range(60)], metric=FLAG, targets=("gap(m by sex) <= 0.2",))
+    item = ask_first(replace(inputs, expected=[None] * 60, metadata=[{"sex": "mf"[k % 2]} for k in range(60)]))
+
+    assert not any(flip.is_exact for flip in flips_of(item))
+
+
+def test_an_equality_may_be_met_by_one_number_of_answers_alone():
+    item = ask_first(inputs_of_rows([[True]] * 55 + [[False]] * 5, metric=FLAG, targets=("m == 0.5",)))
+    flip = measure_fragility(item.question).change_of_state
+    assert (flip.answers, flip.is_better, flip.state, flip.is_exact) == (25, False, "met", True)
+
+
+def test_more_answers_may_leave_an_equivalent_range_at_its_other_end():
+    claim = replace(REGRESSION, alternative="equivalent", margin=0.05)
+    item = ask_first(inputs_of_rows(*pairs(20, 35, 0, 5), metric=FLAG, contrasts=(claim,)))
+    flip = measure_fragility(item.question).change_of_state
+    # v2 wrong on 20 that both had right, and on 4 that it alone had right: more pairs disagree, and the bounds are wider.
+    run = decide_run(inputs_of_rows(*pairs(0, 31, 20, 9), metric=FLAG, contrasts=(claim,)))
+
+    assert run.verdicts[0].state == "undecided" != item.verdict.state
+    assert flip.answers <= 24
 
 
 @pytest.mark.parametrize(("margin", "is_better"), [(0.2, True), (0.23, False), (0.25, False)])

@@ -79,6 +79,21 @@ def test_an_estimate_at_the_baseline_is_carried_by_no_sample():
     _, influence = influence_of([[True], [False]] * 3, [[False], [True]] * 3, contrasts=(REGRESSION,))
 
     assert influence.names == ()
+    assert influence.undefined == "its estimate equals what it is compared with"
+
+
+def test_the_influence_of_the_only_sample_is_not_defined():
+    _, influence = influence_of([[True]], targets=("m >= 0.5",))
+
+    assert influence.undefined == "it has one sample only"
+
+
+def test_a_group_of_one_sample_is_named_by_the_sample():
+    _, influence = influence_of([[False], [False], [True], [True]], targets=("m >= 0.9",), groups=[*"aabc"])
+    _, alone = influence_of([[False], [False], [True], [False]], targets=("m >= 0.9",), groups=[*"aabc"])
+
+    assert (influence.names, influence.sizes) == (("a",), (2,))
+    assert (alone.names, alone.sizes) == (("a", "q3"), (2, 1))
 
 
 def test_the_influence_on_other_statistics_is_unknown():

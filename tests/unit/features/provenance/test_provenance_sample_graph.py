@@ -52,6 +52,20 @@ def test_a_sample_that_decides_alone_is_named(store: RunStore, run: Run):
     assert lines[4].split() == "exact >= 0.75 met 1 of 8 (12 %) v2 1 missed yes".split()
 
 
+def test_a_failed_reply_without_a_score_is_shown_as_failed(store: RunStore, run: Run):
+    store.execute("DELETE FROM observations WHERE position = 6")
+    store.execute("UPDATE replies SET failure = 'truncated' WHERE position = 6")
+
+    lines = list(sample_lines(build_sample_graph(store, run, "q6"), "r1", "q6"))
+
+    assert " v2 failed (truncated) " in lines[4]
+
+
+def test_an_unknown_suite_is_not_an_unknown_sample(store: RunStore, run: Run):
+    with pytest.raises(SpecError, match="has no experiment whose name contains 'other': it has test_sums"):
+        build_sample_graph(store, run, "q1", "other")
+
+
 def test_a_sample_that_a_verdict_does_not_count_is_told_apart(store: RunStore, run: Run):
     lines = list(sample_lines(build_sample_graph(store, run, "q0"), "r1", "q0"))
 

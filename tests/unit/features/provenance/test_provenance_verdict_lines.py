@@ -33,7 +33,7 @@ def test_a_comparison_is_explained_line_by_line(store):
     assert facts.method == "exact unconditional: arms paired by id, no groups (p and interval)"
     assert facts.pairs == Pairs(both=150, only_candidate=18, only_baseline=40, neither=32)
     assert fragility_text(facts) == "7 answers: if v2 were right on 7 more, the arms would not be told apart"
-    assert influence_text(facts.influence) == "q168, q169, q170 and 37 more"
+    assert influence_text(facts.influence, is_of_pairs=True) == "q168, q169, q170 and 37 more"
 
 
 def test_the_place_of_a_p_value_among_those_of_the_session_is_counted_from_the_smallest(store):
@@ -47,7 +47,7 @@ def test_the_place_of_a_p_value_among_those_of_the_session_is_counted_from_the_s
 def test_groups_come_first_and_say_how_much_the_estimate_changes_without_them(store):
     [facts] = facts_of(store, v2=V2, v1=V1, contrasts=(REGRESSION,), groups=[f"g{k // 4}" for k in range(240)])
 
-    text = influence_text(facts.influence)
+    text = influence_text(facts.influence, is_of_pairs=True)
     assert text.startswith("groups g42 (+0.0154 without it), g43 (+0.0154 without it)")
     assert fragility_text(facts).startswith("at most ")
     assert facts.method == "sign flips: arms paired by id, 60 groups (p); gaffke (interval)"
@@ -101,20 +101,33 @@ def test_a_metric_without_bounds_says_why_it_has_no_fragility(store):
     assert fragility_text(facts) == "not defined: seconds has no bounds that an answer could move to"
 
 
+def test_a_group_of_one_sample_has_the_name_of_the_sample():
+    influence = Influence(unit="group", names=("q1", "g2"), sizes=(1, 3), changes=(0.5, 0.25))
+    alone = Influence(unit="group", names=("q1", "q2"), sizes=(1, 1), changes=(0.5, 0.25))
+
+    assert influence_text(influence, is_of_pairs=True) == "q1 (+0.5 without it), group g2 (+0.25 without it)"
+    assert influence_text(alone, is_of_pairs=True) == "q1 (+0.5 without it), q2 (+0.25 without it)"
+
+
+def test_pairs_that_agree_are_not_on_the_side_of_the_estimate():
+    text = influence_text(Influence(unit="sample"), is_of_pairs=True)
+    assert text == "none: no sample differs on the side of the estimate"
+
+
 @pytest.mark.parametrize(
     ("influence", "text"),
     [
-        (Influence(unit="sample"), "no sample on the side of the estimate"),
+        (Influence(unit="sample"), "none: without any one sample the estimate is no nearer to its limit"),
         (Influence(unit="sample", undefined="it has no scores"), "not defined: it has no scores"),
         (
-            Influence(unit="sample", names=("q1", "q2"), decides_alone=("q1", "q2")),
+            Influence(unit="sample", names=("q1", "q2"), sizes=(1, 1), changes=(0.5, 0.5), decides_alone=("q1", "q2")),
             "q1, q2; without q1 or q2 alone the state would be another one",
         ),
         (
-            Influence(unit="sample", names=("\x1b[31mq",), decides_alone=("\x1b[31mq",)),
+            Influence(unit="sample", names=("\x1b[31mq",), sizes=(1,), changes=(0.5,), decides_alone=("\x1b[31mq",)),
             "\\x1b[31mq; without \\x1b[31mq alone the state would be another one",
         ),
     ],
 )
 def test_influence_in_words(influence, text):
-    assert influence_text(influence) == text
+    assert influence_text(influence, is_of_pairs=False) == text
