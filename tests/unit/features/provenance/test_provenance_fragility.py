@@ -197,14 +197,14 @@ def test_where_the_estimate_decides_scores_have_an_exact_number_at_any_size():
 
 def test_groups_of_one_sample_are_exchangeable_so_that_all_sets_can_be_tried():
     rows, groups = [[True]] * 22 + [[False]] * 8, [f"g{min(k, 27)}" for k in range(30)]
-    given = {"metric": FLAG, "targets": ("m >= 0.6",), "groups": groups}
-    item = ask_first(inputs_of_rows(rows, **given), strict=True)
+    facts = {"metric": FLAG, "targets": ("m >= 0.6",), "groups": groups}
+    item = ask_first(inputs_of_rows(rows, **facts), strict=True)
     flip = measure_fragility(item.question).change
 
     assert item.verdict.state == "undecided"
     assert flip.is_exact
     turned = [(int(name.removeprefix("q")), 0) for name in flip.samples]
-    assert decide_run(inputs_of_rows(turn(rows, turned, True), **given), strict=True).verdicts[0].state == flip.state
+    assert decide_run(inputs_of_rows(turn(rows, turned, True), **facts), strict=True).verdicts[0].state == flip.state
 
 
 def test_answers_in_different_slices_are_not_exchangeable():
