@@ -31,7 +31,9 @@ from pytest_crucible.stats.fragility import count_sets, fewest_answers, smallest
 SMALL = 16
 """Up to so many samples all sets of scores are tried."""
 MOST_SETS = 5_000
-"""Sets that are tried for one arm and direction. It takes seconds, and is enough for any set of twelve answers."""
+"""Sets that `crucible why` tries for one arm and direction, 3 ms each: enough for any set of twelve answers."""
+MOST_SETS_OF_REPORTS = 100
+"""Those that reports try, in which every session that writes one has to wait: about a second a verdict."""
 MOST_SETS_OF_MANY = 150
 """Of more samples all sets are tried if they are so few, as those of up to three of four kinds of answers: about a second."""
 
@@ -41,24 +43,24 @@ LARGE = 20_000
 Differs = Callable[[Decision], bool]
 
 
-def measure_fragility(question: Question) -> Fragility:
-    """Return the fewest answers, and lost samples, that change a verdict."""
+def measure_fragility(question: Question, most_sets: int = MOST_SETS) -> Fragility:
+    """Return the fewest answers, and lost samples, that change a verdict; of few samples up to `most_sets` sets are tried."""
     undefined = undefined_reason(question)
     if undefined:
         return Fragility(undefined=undefined, lost=count_lost(question), counts_lost=True)
     moves = [movable_answers(question, number, is_better) for number in question.numbers for is_better in (True, False)]
     decided = question.decide()
-    change, is_exact = _fewest(question, moves, lambda other: other != decided)
+    change, is_exact = _fewest(question, moves, lambda other: other != decided, most_sets)
     of_state = change
     if change is not None and change.state == decided[0]:
-        of_state, is_exact = _fewest(question, moves, lambda other: other[0] != decided[0], only_state=True)
+        of_state, is_exact = _fewest(question, moves, lambda other: other[0] != decided[0], most_sets, only_state=True)
     return Fragility(
         change=change, change_of_state=of_state, is_exact=is_exact, lost=count_lost(question), counts_lost=True
     )
 
 
 def _fewest(
-    question: Question, all_moves: Sequence[Moves], differs: Differs, *, only_state: bool = False
+    question: Question, all_moves: Sequence[Moves], differs: Differs, most_sets: int, *, only_state: bool = False
 ) -> tuple[Flip | None, bool]:
     """Return the smallest set of answers after which the decision differs, and whether no smaller one can exist.
 
@@ -74,7 +76,7 @@ def _fewest(
         if places is not None and (fewest is None or places.size < fewest[1].size):
             fewest = moves, places
     if not is_exact:
-        fewest, is_exact = _try_smaller(question, all_moves, differs, fewest)
+        fewest, is_exact = _try_smaller(question, all_moves, differs, fewest, most_sets)
     return None if fewest is None else _flip(question, *fewest, is_exact=is_exact), is_exact
 
 
@@ -86,7 +88,11 @@ def _few(question: Question, moves: Moves, differs: Differs) -> Places | None:
 
 
 def _try_smaller(
-    question: Question, all_moves: Sequence[Moves], differs: Differs, fewest: tuple[Moves, Places] | None
+    question: Question,
+    all_moves: Sequence[Moves],
+    differs: Differs,
+    fewest: tuple[Moves, Places] | None,
+    most_sets: int,
 ) -> tuple[tuple[Moves, Places] | None, bool]:
     """Return the smallest set, and whether all smaller ones were tried: of few samples, or few kinds of answers."""
     is_small, is_exact, left = int(question.chosen.sum()) <= SMALL, True, MOST_SETS_OF_MANY
@@ -97,7 +103,7 @@ def _try_smaller(
         left -= below - 1 if not kinds else count_sets(kinds, below=below)
         if left < 0 and not is_small:
             return fewest, False
-        smaller, tried_all = smallest_set(kinds, _changes(question, moves, differs), below=below, most_sets=MOST_SETS)
+        smaller, tried_all = smallest_set(kinds, _changes(question, moves, differs), below=below, most_sets=most_sets)
         fewest = fewest if smaller is None else (moves, np.asarray(smaller, dtype=np.int64))
         is_exact = is_exact and tried_all
     return fewest, is_exact

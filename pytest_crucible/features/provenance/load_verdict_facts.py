@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from pytest_crucible.features.provenance.fragility import measure_fragility
+from pytest_crucible.features.provenance.fragility import MOST_SETS, measure_fragility
 from pytest_crucible.features.provenance.influence import measure_influence
 from pytest_crucible.features.provenance.movable import is_binary
 from pytest_crucible.features.provenance.questions import Asked, Key, load_questions
@@ -23,16 +23,21 @@ from pytest_crucible.stats.interval import Interval
 from pytest_crucible.store.runs import RunStore
 
 
-def load_verdict_facts(store: RunStore, run: Run, keys: Collection[Key] | None = None) -> Mapping[Key, VerdictFacts]:
-    """Return what is said of each verdict of a run, or of those with these keys, by nodeid and subject."""
+def load_verdict_facts(
+    store: RunStore, run: Run, keys: Collection[Key] | None = None, *, most_sets: int = MOST_SETS
+) -> Mapping[Key, VerdictFacts]:
+    """Return what is said of each verdict of a run, or of those with these keys, by nodeid and subject.
+
+    `most_sets` are the sets of answers that its fragility may try for one arm and direction.
+    """
     p_values = _family(run)
     return {
-        (item.verdict.nodeid, item.verdict.subject): _facts(run, item, p_values)
+        (item.verdict.nodeid, item.verdict.subject): _facts(run, item, p_values, most_sets)
         for item in load_questions(store, run, keys)
     }
 
 
-def _facts(run: Run, item: Asked, p_values: list[float]) -> VerdictFacts:
+def _facts(run: Run, item: Asked, p_values: list[float], most_sets: int) -> VerdictFacts:
     result, question = item.result, item.question
     numbers, value, interval = _numbers(result)
     p_adjusted, p_value = _p_values(item)
@@ -52,7 +57,7 @@ def _facts(run: Run, item: Asked, p_values: list[float]) -> VerdictFacts:
         measure=None if result is None else measure_of(result),
         metric=question.facts if question else None,
         pairs=_pairs(question) if question else None,
-        fragility=measure_fragility(question) if question else Fragility(undefined=undefined),
+        fragility=measure_fragility(question, most_sets) if question else Fragility(undefined=undefined),
         influence=measure_influence(question) if question else Influence(unit="sample", undefined=undefined),
     )
 

@@ -40,6 +40,10 @@ def undefined_reason(question: Question) -> str:
         return f"{measure.metric} has no bounds that an answer could move to"
     if facts.reach is not None:
         return f"{measure.metric} declares a reach, which an answer at a bound would refute"
+    # A decision over crossed noise takes up to a second, and a search takes thousands.
+    if question.table.attributes.random_factors:
+        factors = " and ".join(question.table.attributes.random_factors)
+        return f"{factors} are random, too: the fewest answers are searched only where nothing but samples is"
     return ""
 
 

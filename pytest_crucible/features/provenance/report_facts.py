@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+from pytest_crucible.features.provenance.fragility import MOST_SETS_OF_REPORTS
 from pytest_crucible.features.provenance.load_verdict_facts import load_verdict_facts
 from pytest_crucible.features.provenance.run_root import run_root
 from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
@@ -17,7 +18,7 @@ from pytest_crucible.store.runs import RunStore
 def fragility_facts(run: Run) -> list[ReportFact]:
     """Return the fragility of each verdict of a run as a fact of its reports."""
     with closing(RunStore(run.store)) as store:
-        facts = load_verdict_facts(store, run)
+        facts = load_verdict_facts(store, run, most_sets=MOST_SETS_OF_REPORTS)
     return [
         ReportFact(
             name="fragility",
