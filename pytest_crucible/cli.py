@@ -26,9 +26,7 @@ SELDOM = 100_000
 HEADINGS = {
     "Runs": ("runs", "show", "why", "trace", "verify", "compare", "report", "trend", "export", "import"),
     "Suites": ("adapters", "metrics", "plan", "calibrate", "doctor", "gc"),
-    "Models": ("models",),
-    "Data": ("data",),
-    "Guards": ("guards",),
+    "Models, data and guards": ("models", "data", "guards"),
     "Tinker": ("tinker",),
 }
 """The headings of the program's help; other commands, of installed packages, stand below `Plugins`."""

@@ -190,9 +190,10 @@ def significance_of_arms(arms: Arms, alpha: float) -> Significance:
     """Return the two-sided test of `compare_declared_arms` and the p-value of its bounds, without anything beside them."""
     row = choose_row("compare", arms, "difference")
     if row.function is exact_test_of_pairs:
-        # Its interval takes most of the time.
-        answer = exact_p_value_of_pairs(arms, 1 - alpha)
-        return replace(answer, p_value=_above_0(answer.p_value), proof_p=_above_0(answer.proof_p))
+        # Its interval takes most of the time. Of too few pairs the answer below is without a p-value.
+        with contextlib.suppress(NotEnoughData):
+            answer = exact_p_value_of_pairs(arms, 1 - alpha)
+            return replace(answer, p_value=_above_0(answer.p_value), proof_p=_above_0(answer.proof_p))
     answer, _ = apply_method(row, arms, "two-sided", alpha)
     p_of_side = choose_row("margin", arms, "difference").p_value
     proof_p = answer.proof_p

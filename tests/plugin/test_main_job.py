@@ -48,9 +48,9 @@ def test_json_says_the_same_plain_and_on_two_workers(suite):
 
     assert plain["exit_status"] == 0
     about = ["id", "started", "finished", "seed", "git", "environment", "alpha", "correction", "family_size", "budgets"]
-    assert list(plain["run"]) == about
+    assert list(plain["run"]) == [*about, "root"]
     for document in (plain, spread):
-        for name in ("id", "started", "finished"):
+        for name in ("id", "started", "finished", "root"):
             del document["run"][name]
     assert plain == spread
 

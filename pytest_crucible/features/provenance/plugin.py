@@ -46,9 +46,7 @@ def pytest_crucible_run_facts(run: Run) -> list[ReportFact]:
 
 def pytest_crucible_commands() -> dict[str, str]:
     return {
-        "why": Command(
-            f"{_FOLDER}.why_command:why", "What a verdict is made of, and what depends on a file, checkpoint or commit."
-        ),
+        "why": Command(f"{_FOLDER}.why_command:why", "What a verdict is made of, and what depends on a file."),
         "trace": Command(f"{_FOLDER}.trace_command:print_trace", "What happened to one sample, step by step."),
         "verify": Command(f"{_FOLDER}.verify_command:verify", "Whether the rows of a run are as they were written."),
     }

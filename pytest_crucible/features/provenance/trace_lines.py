@@ -94,7 +94,7 @@ def _cut(text: str, room: int) -> str:
     """Return a text on one line, cut with its length where it is longer than `room`.
 
     >>> _cut("one\\ntwo", 20), _cut("a" * 100, 40)
-    ('one two', 'aaaaaaaaaaaaaaaaaaaaaa... (100 characters)')
+    ('one two', 'aaaaaaaaaaaaaaaaaaaa... (100 characters)')
     """
     # No more than a few lines of a text of 1 MB are read.
     line = printable(" ".join(text[: 4 * room].split()), 5 * room)
