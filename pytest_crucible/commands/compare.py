@@ -28,6 +28,7 @@ from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
 from pytest_crucible.runs.plugins import importers
+from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.run_store import existing_store, session_equal_inputs
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import TAGGED, RunStore
@@ -419,6 +420,7 @@ def import_results(
         # A session's status comes from pytest; an imported run has only its verdicts.
         run = replace(run, exit_status=_exit_status(run))
         opened.set_exit_status(run.id, run.exit_status)
+    run = add_stored_facts(run) if as_json else run
     lines = [line.text for line in summary(run, verbosity=0, width=shutil.get_terminal_size().columns)]
     lines_printed = [*_origins(files_read), "", *lines, *adoption.notes, f"stored as run {run.id} in {run.store}"]
     print_result(map(printable, lines_printed), {**run_document(run), "notes": adoption.notes}, as_json=as_json)
