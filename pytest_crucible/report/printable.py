@@ -89,8 +89,11 @@ def headed_lines(heads: Sequence[str], rows: Iterable[Sequence[str]], right: Con
 
 
 def _align(rows: Sequence[Sequence[str]], right: Container[int], *, at_least: int) -> list[str]:
-    """Return rows as aligned lines, cells without blanks around them; a column is at least so much wider than its first cell."""
-    rows = [[cell.strip() for cell in row] for row in rows]
+    """Return rows as aligned lines, without blanks around cells; a column is at least so much wider than its first cell.
+
+    Blanks before the first cell of a row are its indentation.
+    """
+    rows = [[first.rstrip(), *(cell.strip() for cell in cells)] for first, *cells in rows]
     widths = [[width_of(cell) for cell in row] for row in rows]
     columns = [max(column[0] + at_least, *column) for column in zip(*widths, strict=True)]
     lines = []

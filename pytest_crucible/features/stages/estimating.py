@@ -338,7 +338,7 @@ def _row(estimate: ArmEstimate) -> list[str]:
     amounts = estimate.amounts
     counts = (estimate.to_send + estimate.stored + estimate.cached, estimate.stored, estimate.cached - estimate.blocked)
     return [
-        f"  {estimate.arm}",
+        estimate.arm,
         *(f"{count:,}" for count in counts),
         *(forecast_text(getattr(amounts, unit), form) for unit, form in FORMATS.items()),
     ]
