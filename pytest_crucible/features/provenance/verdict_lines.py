@@ -43,8 +43,8 @@ def influence_text(influence: Influence, *, is_of_pairs: bool) -> str:
     if not alone:
         return text
     first, *others = (printable(name, AN_ID) for name in alone)
-    further = f" or any of {len(others):,} others" if len(others) > 1 else "".join(f" or {name}" for name in others)
-    return f"{text}; without {first}{further} alone the state would be another one"
+    any_other = f" or any of {len(others):,} others" if len(others) > 1 else "".join(f" or {name}" for name in others)
+    return f"{text}; without {first}{any_other} alone the state would be another one"
 
 
 def _first_names(influence: Influence) -> str:
