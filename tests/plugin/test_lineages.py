@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pytest_crucible.features.provenance.lineage import ArmLineage, arm_lineages
+from pytest_crucible.records import Ancestor
 from pytest_crucible.store.runs import RunStore
 
 RECIPES = """
@@ -64,7 +65,7 @@ def sha256(path: Path) -> str:
 def test_a_run_names_the_recipes_files_and_weights_of_an_adapter_and_of_its_parent(trained):
     lineage = lineage_of(trained)
 
-    v2, v1 = lineage.chain
+    v2, v1 = (part.training for part in lineage.chain)
     assert [(part.name, part.recipe) for part in (v2, v1)] == [("v2", "recipes:train_v2"), ("v1", "recipes:train_v1")]
     assert v1.files == {sha256(trained.path / "first.jsonl"): "first.jsonl"}
     assert sha256(trained.path / "second.jsonl") in (v2.files or {})
@@ -84,7 +85,5 @@ def test_a_copy_of_an_adapter_has_its_lineage_and_weights_alone_are_their_hash(t
     trained.run("--crucible-adapter=copy").assert_outcomes(passed=1)
     without = lineage_of(trained)
 
-    assert [part.name for part in with_lineage.chain] == ["v2", "v1"]
-    assert (without.weights, without.name, without.recipe, without.files, without.parent) == (
-        *(with_lineage.weights, None, None, None, None),
-    )
+    assert [part.training.name for part in with_lineage.chain] == ["v2", "v1"]
+    assert [part.training for part in without.chain] == [Ancestor(weights=with_lineage.training.weights)]

@@ -106,7 +106,7 @@ def _arms(store: RunStore, run: str) -> Iterator[Observed]:
         for lineage in arm_lineages(arm):
             parents = (each.parent for each in lineage.chain)
             for parent in filter(None, parents):
-                yield _observe("checkpoint_loaded", str(parent.weights), None, arm=arm.name)
+                yield _observe("checkpoint_loaded", str(parent.training.weights), None, arm=arm.name)
         yield _observe("deployment_started", f"adapter {arm.adapter}", opened, arm=arm.name)
         if closed is not None:
             yield _observe("deployment_completed", f"adapter {arm.adapter}", closed, arm=arm.name)

@@ -19,7 +19,7 @@ from pytest_crucible.features.provenance.made_from import (
     add_suite,
     add_weights,
 )
-from pytest_crucible.records import Lineage, Plan
+from pytest_crucible.records import Ancestor, Lineage, Plan
 from pytest_crucible.records.serialize import from_plain, pick
 from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore
@@ -65,19 +65,18 @@ def _add_training(draft: GraphDraft, lineage: Lineage, others: Iterable[Lineage]
     if not weights:
         return
     has_parent = any(lineage.parent in (each.adapter_sha256, each.checkpoint, each.state) for each in others)
-    parent = ArmLineage(weights=lineage.parent) if lineage.parent else None
+    parent = ArmLineage(training=Ancestor(weights=lineage.parent)) if lineage.parent else None
     files = {sha256: name for names in (lineage.declared, lineage.data) for name, sha256 in names.items()}
-    own = ArmLineage(
+    training = Ancestor(
         weights=weights,
         name=lineage.adapter.removeprefix("local:") or None,
         **pick(lineage, "recipe recipe_sha256 step"),
         state=lineage.state or None,
         files={sha256: name for sha256, name in files.items() if sha256 in lineage.training_files},
-        # A known parent has its files itself.
-        earlier_files={} if has_parent else lineage.inherited,
-        parent=parent,
     )
-    add_weights(draft, own)
+    # A known parent has its files itself.
+    earlier = {} if has_parent else lineage.inherited
+    add_weights(draft, ArmLineage(training=training, parent=parent, earlier_files=earlier))
     draft.relate(f"training:{weights}", "used", add_commit(draft, lineage.git))
 
 
