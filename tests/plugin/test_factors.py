@@ -268,9 +268,12 @@ def test_a_difference_of_single_prompts_is_not_proven_for_others_like_them(suite
 def test_prompts_and_rounds_are_crossed(suite):
     write_prompts(suite)
 
-    first = comparison(suite.json(*BOTH, ROUNDS))
+    document = suite.json(*BOTH, ROUNDS)
+    first = comparison(document)
 
     assert len(suite.calls()) == 20 * 3 * 3 * 2
+    [fragility, *_] = [verdict["fragility"] for verdict in document["experiments"][0]["verdicts"]]
+    assert fragility["undefined"].startswith("prompts and rounds are random as well as samples")
     assert first["difference"] == pytest.approx(-0.4333, abs=1e-4)
     suite.forget_calls()
     assert comparison(suite.json(*BOTH, ROUNDS, "--crucible-resume")) == first

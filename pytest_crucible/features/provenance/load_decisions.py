@@ -60,7 +60,7 @@ def unknown_calls(store: RunStore, run: str) -> str:
 
 
 def refuse_unknown(store: RunStore, run: str) -> None:
-    """Raise SpecError for a run whose decisions are not known: none of them is no decision."""
+    """Raise SpecError for a run whose decisions are not known, which must not read as if it had none."""
     sentence = unknown_calls(store, run)
     if sentence:
         raise SpecError(sentence.replace(": its calls are", ": its decisions are"))

@@ -43,7 +43,7 @@ def undefined_reason(question: Question) -> str:
     # A decision over crossed noise takes up to a second, and a search takes thousands.
     if question.table.attributes.random_factors:
         factors = " and ".join(question.table.attributes.random_factors)
-        return f"{factors} are random, too: the fewest answers are searched only where nothing but samples is"
+        return f"{factors} are random as well as samples, and the fewest answers are searched where samples alone are"
     return ""
 
 

@@ -40,7 +40,7 @@ _LOCK = threading.Lock()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RecordedDecision:
-    """What `decision` returns, for the argument `revises` of a later one."""
+    """A decision that was recorded; a later one may name it in `revises`."""
 
     number: int
     """Counts the events of the reply from 1; 0 outside a sample."""

@@ -36,7 +36,7 @@ def influence_text(influence: Influence, *, is_of_pairs: bool) -> str:
     if not influence.names:
         if is_of_pairs:
             return f"none: no {influence.unit} differs on the side of the estimate"
-        return f"none: without any one {influence.unit} the estimate is no nearer to its limit"
+        return f"none: leaving out one {influence.unit} never brings the estimate nearer to its limit"
     further = len(influence.names) - FIRST
     text = f"{_first_names(influence)}{f' and {further:,} more' if further > 0 else ''}"
     alone = influence.decides_alone

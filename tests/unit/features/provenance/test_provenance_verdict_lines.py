@@ -117,7 +117,7 @@ def test_pairs_that_agree_are_not_on_the_side_of_the_estimate():
 @pytest.mark.parametrize(
     ("influence", "text"),
     [
-        (Influence(unit="sample"), "none: without any one sample the estimate is no nearer to its limit"),
+        (Influence(unit="sample"), "none: leaving out one sample never brings the estimate nearer to its limit"),
         (Influence(unit="sample", undefined="it has no scores"), "not defined: it has no scores"),
         (
             Influence(unit="sample", names=("q1", "q2"), sizes=(1, 1), changes=(0.5, 0.5), decides_alone=("q1", "q2")),
