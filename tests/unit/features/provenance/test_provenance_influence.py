@@ -60,6 +60,17 @@ def test_a_sample_without_which_a_verdict_has_another_state_decides_alone():
     assert (weight.state_without, weight.decides_alone, weight.weight, weight.value) == ("missed", True, 0.1, 1.0)
 
 
+def test_a_sample_whose_other_answer_would_change_the_state_decides_alone():
+    rows = [[True]] * 6 + [[False]] * 5
+    question, _ = influence_of(rows, targets=("m >= 0.5",))
+
+    assert decide_run(inputs_of_rows(rows[1:], metric=FLAG, targets=("m >= 0.5",))).verdicts[0].state == "met"
+    other = [[False], *rows[1:]]
+    assert decide_run(inputs_of_rows(other, metric=FLAG, targets=("m >= 0.5",))).verdicts[0].state == "missed"
+    weight = weigh_sample(question, 0)
+    assert (weight.state_without, weight.decides_alone) == ("met", True)
+
+
 def test_a_sample_of_many_does_not_decide_alone():
     v2, v1 = [[True]] * 60 + [[False]] * 40, [[True]] * 100
     question, influence = influence_of(v2, v1, contrasts=(REGRESSION,))

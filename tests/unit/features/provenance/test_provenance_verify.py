@@ -13,6 +13,7 @@ import pytest
 from plan_builders import plan_of
 
 from pytest_crucible.features.provenance.edit_text import edit_line
+from pytest_crucible.features.provenance.seals import Seal, next_seal
 from pytest_crucible.features.provenance.verify import Verification, verify_run
 from pytest_crucible.records import Event, Lost, ModelCall, Observation, Outcome, Reply, Sample, Unit, Verdict
 from pytest_crucible.store import schema
@@ -251,6 +252,22 @@ def test_the_last_rows_of_a_run_removed_with_their_seals_change_only_its_root(st
 
     assert stored.verify().is_intact
     assert stored.verify().root != root
+
+
+@pytest.mark.parametrize(
+    "edit", ["UPDATE verdicts SET state = 'missed'", "UPDATE experiments SET kinds = '{}'", "UPDATE runs SET seed = 8"]
+)
+def test_the_root_covers_run_plans_and_verdicts_by_themselves(stored, edit):
+    root = stored.verify().root
+    stored.edit(edit)
+
+    assert stored.verify().root != root
+
+
+def test_a_seal_depends_on_the_one_before_it():
+    seals = {next_seal(Seal(1, 1, before * 32), b"keys", [b"hash"]).sha256 for before in (b"a", b"b")}
+
+    assert len(seals) == 2
 
 
 def test_a_run_whose_seals_were_all_removed_cannot_be_verified(stored):
