@@ -33,10 +33,11 @@ NAMES: tuple[str, ...] = (
     "cookbook",
     "run_checks",
     "provenance",
+    "view",
 )
 """The features, in the order in which their hooks are called."""
 LATE = frozenset(
-    ("cns3", "contamination", "cookbook", "ensembles", "judges", "provenance", "registry", "slices", "sweeps")
+    ("cns3", "contamination", "cookbook", "ensembles", "judges", "provenance", "registry", "slices", "sweeps", "view")
 )
 """Those without options, markers, arguments and fixtures: a session without experiments does not read them, at 0.1 ms each."""
 

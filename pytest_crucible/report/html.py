@@ -278,7 +278,7 @@ class Scene:
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     """Return the report as a self-contained page. `chapters` are read while it is made."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    template = _environment().get_template("page.html.j2")
+    template = page_environment().get_template("page.html.j2")
     states = worst_states(report.run)
     scenes = [
         Scene(
@@ -316,11 +316,12 @@ def render_view(view: View) -> str:
 def render_page(template: Path, *, more_style: str = "", **values: Any) -> str:
     """Return a page of a template with the style of reports, and more. The template may use those of reports."""
     style = (HERE / "page.css").read_text(encoding="utf-8") + more_style
-    page = _environment(template.parent).get_template(template.name)
+    page = page_environment(template.parent).get_template(template.name)
     return page.render(style=Markup(style), style_hash=_hash(style), **values)
 
 
-def _environment(folder: Path = HERE) -> Environment:
+def page_environment(folder: Path = HERE) -> Environment:
+    """Return the templates in a folder and those of reports. All that they show is text, but for what the package draws."""
     environment = Environment(
         loader=FileSystemLoader([folder, HERE]),
         autoescape=True,

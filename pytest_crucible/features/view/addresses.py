@@ -1,0 +1,48 @@
+"""The addresses of pages, as links have them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import quote, urlencode
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Addresses on a server. Experiments are numbered from 1, in the order in which they were entered."""
+
+    def runs(self, **state: str | int) -> str:
+        return "/" + _query(state)
+
+    def run(self, run: str) -> str:
+        return f"/runs/{run}"
+
+    def results(self, run: str) -> str:
+        """Return the address of the verdicts and sections of a finished run, which its page fetches."""
+        return f"/runs/{run}/results"
+
+    def samples(self, run: str, **state: str | int) -> str:
+        return f"/runs/{run}/samples" + _query(state)
+
+    def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
+        return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
+
+    def requests(self, run: str) -> str:
+        return f"/runs/{run}/requests"
+
+    def training(self, run: str) -> str:
+        return f"/runs/{run}/training"
+
+    def compare(self, candidate: str, baseline: str) -> str:
+        return f"/compare/{quote(candidate, safe='')}/{quote(baseline, safe='')}"
+
+    def trend(self, metric: str) -> str:
+        return f"/trend/{quote(metric, safe='')}"
+
+    def asset(self, name: str) -> str:
+        return f"/assets/{name}"
+
+
+def _query(state: dict[str, str | int]) -> str:
+    """Return the query of an address: what is not chosen is left out, so that equal views have equal addresses."""
+    chosen = {name: value for name, value in state.items() if value not in ("", None)}
+    return f"?{urlencode(chosen)}" if chosen else ""

@@ -1,0 +1,30 @@
+"""The dashboard's web application: its addresses, and what guards them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from pytest_crucible.features.view.access import Access
+from pytest_crucible.features.view.pages import runs
+from pytest_crucible.features.view.site import Site
+from pytest_crucible.report.html import HERE as REPORT_ASSETS
+
+ASSETS = Path(__file__).parent / "assets"
+
+
+def make_application(site: Site) -> Starlette:
+    """Return the application that serves a site."""
+    routes = [
+        Route("/", runs.list_page),
+        # The style of reports is that of the pages, which add their own.
+        Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
+        Mount("/assets", StaticFiles(directory=ASSETS)),
+    ]
+    application = Starlette(routes=routes, middleware=[Middleware(Access, token=site.token, port=site.port)])
+    application.state.site = site
+    return application

@@ -1,0 +1,41 @@
+"""The parts that all pages of one dashboard share: the run store, the templates and the addresses."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.report.html import MARKS, page_environment
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+    from pytest_crucible.store.runs import RunStore
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+@dataclass(frozen=True)
+class Site:
+    """A dashboard of one run store."""
+
+    store: RunStore
+    """Opened for reading. Each thread may use it."""
+    addresses: Addresses = field(default_factory=Addresses)
+    token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    """Opens the dashboard: the server exchanges it for a cookie."""
+    port: int = 0
+
+    @cached_property
+    def templates(self) -> Environment:
+        environment = page_environment(TEMPLATES)
+        environment.globals.update(address=self.addresses, marks=MARKS)
+        return environment
+
+    def render(self, template: str, **values: Any) -> str:
+        """Return a page, or a part of one, as HTML."""
+        return self.templates.get_template(template).render(**values)
