@@ -93,7 +93,8 @@ class RunStore:
         self.location = redact_location(location)
         self.hide = hide or process_hider()
         self.redact_once = RedactOnce(self.hide)
-        self._where, self.run_id = location, ""
+        self.where, self.run_id = location, ""
+        """`where` is the location as it was given: it may have a password, and is never shown."""
         self.database = open_database(location)
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
         self.database.redact = redactor.redact_values
@@ -171,7 +172,7 @@ class RunStore:
             self.database,
             self.location,
             self.redact_once,
-            lambda rows: write_spill_file(self._where, self.key, self.run_id, rows),
+            lambda rows: write_spill_file(self.where, self.key, self.run_id, rows),
             lambda: self.run_id,
             self.hide_id,
             self.written,
