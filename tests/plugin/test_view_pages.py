@@ -133,8 +133,6 @@ def test_the_numbers_of_pages_are_those_of_the_terminal(browser, served, runs, s
 INFERENCE = re.compile(
     r"\bp[ =-]|p-value|interval|\[[-+]?[\d.]+, [-+]?[\d.]+\]|\bmet\b|missed|proven|undecided|verdict: ", re.IGNORECASE
 )
-    r"\bp[ =-]|p-value|interval|\[[-+]?[\d.]+, [-+]?[\d.]+\]|\bmet\b|missed|proven|undecided|verdict: ", re.IGNORECASE
-)
 
 
 def test_the_page_of_an_unfinished_run_has_no_inference(browser, served, runs):
