@@ -1,6 +1,12 @@
-"""The results of a finished run as a part of its page: verdicts, why each is as it is, and all that its report has."""
+"""The results of a finished run as a part of its page: verdicts, why each is as it is, and all that its report has.
+
+As a program it reads the store and the run from its standard input, and writes HTML.
+"""
 
 from __future__ import annotations
+
+import json
+import sys
 
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import page_values
@@ -10,6 +16,7 @@ from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.reporters import load_chapters
+from pytest_crucible.runs.run_store import existing_store
 
 
 def render_results(site: Site, run: str) -> str:
@@ -20,3 +27,16 @@ def render_results(site: Site, run: str) -> str:
     numbers = {plan.nodeid: number for number, (_, plan, _) in enumerate(store.all_experiments(run), start=1)}
     values = page_values(build_report(loaded), load_chapters(store, loaded))
     return site.render("results.html.j2", run_id=run, whys=views, experiment_numbers=numbers, **values)
+
+
+def main() -> None:
+    """Write the results of the run that standard input names."""
+    store, run = json.load(sys.stdin)
+    with existing_store(store) as opened:
+        html = render_results(Site(opened), run)
+    # A text may have half a surrogate pair, which UTF-8 cannot encode.
+    sys.stdout.buffer.write(html.encode("utf-8", "backslashreplace"))
+
+
+if __name__ == "__main__":
+    main()
