@@ -290,7 +290,7 @@ def pytest_crucible_dependents(store: RunStore, suspects: Suspects) -> Iterable[
 
 
 @hookspec
-def pytest_crucible_verdict_facts(run: Run, store: RunStore) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
+def pytest_crucible_verdict_facts(run: Run) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
     """Return facts that every report shows of verdicts; called where a report is written or -v is given, when all are decided."""
 
 
@@ -300,7 +300,7 @@ def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[st
 
 
 @hookspec
-def pytest_crucible_run_facts(run: Run, store: RunStore) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
+def pytest_crucible_run_facts(run: Run) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
     """Return facts that every report shows of a run; called when its last row is stored, and before a report is written."""
 
 

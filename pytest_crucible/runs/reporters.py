@@ -27,13 +27,8 @@ INSTANT_S = 0.001
 def chapters(run: Run) -> Iterator[tuple[Chapter, ...]]:
     """Yield a chapter for each experiment that began; its samples can be read while the context is open."""
     with contextlib.closing(RunStore(run.store)) as store:
-        yield load_chapters(store, run)
-
-
-def load_chapters(store: RunStore, run: Run) -> tuple[Chapter, ...]:
-    """Return a chapter for each experiment of a run that began; its samples can be read while the store is open."""
-    keys = {plan.nodeid: key for key, plan, _ in store.experiments(run.id)}
-    return tuple(_chapter(store, keys[analysis.plan.nodeid], analysis) for analysis in run.experiments)
+        keys = {plan.nodeid: key for key, plan, _ in store.experiments(run.id)}
+        yield tuple(_chapter(store, keys[analysis.plan.nodeid], analysis) for analysis in run.experiments)
 
 
 def _chapter(store: RunStore, key: int, analysis: Analysis) -> Chapter:

@@ -33,11 +33,11 @@ def pytest_sessionfinish() -> None:
         sys.modules[f"{_FOLDER}.threads"].stop_carrying()
 
 
-def pytest_crucible_verdict_facts(run: Run, store: RunStore) -> list[ReportFact]:
+def pytest_crucible_verdict_facts(run: Run) -> list[ReportFact]:
     """Return how fragile each verdict is."""
     from pytest_crucible.features.provenance.report_facts import fragility_facts
 
-    return fragility_facts(store, run)
+    return fragility_facts(run)
 
 
 def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[str, str], View]:
@@ -47,11 +47,11 @@ def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[st
     return why_views(store, run)
 
 
-def pytest_crucible_run_facts(run: Run, store: RunStore) -> list[ReportFact]:
+def pytest_crucible_run_facts(run: Run) -> list[ReportFact]:
     """Return the root of the run, by which `crucible verify` knows whether it is still the one of the report."""
     from pytest_crucible.features.provenance.report_facts import root_facts
 
-    return root_facts(store, run)
+    return root_facts(run)
 
 
 def pytest_crucible_commands() -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 from pytest_crucible.features.provenance.fragility import MOST_SETS_OF_REPORTS
@@ -14,9 +15,10 @@ from pytest_crucible.records.serialize import pick
 from pytest_crucible.store.runs import RunStore
 
 
-def fragility_facts(store: RunStore, run: Run) -> list[ReportFact]:
+def fragility_facts(run: Run) -> list[ReportFact]:
     """Return the fragility of each verdict of a run as a fact of its reports."""
-    facts = load_verdict_facts(store, run, most_sets=MOST_SETS_OF_REPORTS)
+    with closing(RunStore(run.store)) as store:
+        facts = load_verdict_facts(store, run, most_sets=MOST_SETS_OF_REPORTS)
     return [
         ReportFact(
             name="fragility",
@@ -29,9 +31,9 @@ def fragility_facts(store: RunStore, run: Run) -> list[ReportFact]:
     ]
 
 
-def root_facts(store: RunStore, run: Run) -> list[ReportFact]:
+def root_facts(run: Run) -> list[ReportFact]:
     """Return the root of a run as a fact of its reports; none for a run without seals."""
-    with store.connect() as connection, connection.snapshot():
+    with closing(RunStore(run.store)) as store, store.connect() as connection, connection.snapshot():
         root = run_root(connection, run.id)
     return [ReportFact(name="root", text=f"root of run {run.id}: {root}", document=root)] if root else []
 

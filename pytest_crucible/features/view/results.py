@@ -15,17 +15,18 @@ from pytest_crucible.report.sections import worst_first
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.report_facts import add_stored_facts
-from pytest_crucible.runs.reporters import load_chapters
+from pytest_crucible.runs.reporters import chapters
 from pytest_crucible.runs.run_store import existing_store
 
 
 def render_results(site: Site, run: str) -> str:
     """Return the results of a run as HTML. It is analysed, which takes seconds and much memory for a large run."""
     store = site.store
-    loaded = add_stored_facts(worst_first(load_run(store, run)), store)
+    loaded = add_stored_facts(worst_first(load_run(store, run)))
     views = program_plugins().hook.pytest_crucible_verdict_views(store=store, run=loaded) or {}
     numbers = {plan.nodeid: number for number, (_, plan, _) in enumerate(store.all_experiments(run), start=1)}
-    values = page_values(build_report(loaded), load_chapters(store, loaded))
+    with chapters(loaded) as chapters_of_run:
+        values = page_values(build_report(loaded), chapters_of_run)
     return site.render("results.html.j2", run_id=run, whys=views, experiment_numbers=numbers, **values)
 
 
