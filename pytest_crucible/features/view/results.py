@@ -16,7 +16,7 @@ from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.reporters import chapters
-from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.run_store import open_for_reading
 
 
 def render_results(site: Site, run: str) -> str:
@@ -33,7 +33,7 @@ def render_results(site: Site, run: str) -> str:
 def main() -> None:
     """Write the results of the run that standard input names."""
     store, run = json.load(sys.stdin)
-    with existing_store(store) as opened:
+    with open_for_reading(store, "view") as opened:
         html = render_results(Site(opened), run)
     # A text may have half a surrogate pair, which UTF-8 cannot encode.
     sys.stdout.buffer.write(html.encode("utf-8", "backslashreplace"))
