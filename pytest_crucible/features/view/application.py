@@ -23,7 +23,8 @@ def make_application(site: Site) -> Starlette:
     routes = [
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", run.results_fragment),
+        Route("/runs/{run}/results", run.results_part("results")),
+        Route("/runs/{run}/explanations", run.results_part("explanations")),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),

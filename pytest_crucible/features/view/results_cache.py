@@ -7,26 +7,30 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 
 MOST = 100
-"""Runs whose results are kept: 100 kB each, and 2 MB of one with hundreds of verdicts."""
-Key = tuple[str, str]
+"""Parts that are kept: 100 kB each, and 2 MB of a run with hundreds of verdicts."""
+Key = tuple[str, str, str]
 
 
 class ResultsCache:
     """Results by run, computed one after another on a thread: two large ones at once would need twice the memory."""
 
-    def __init__(self, compute: Callable[[str], str]) -> None:
+    def __init__(self, compute: Callable[[str, str], str]) -> None:
         self._compute = compute
         self._results: dict[Key, Future[str]] = {}
         self._lock = threading.Lock()
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="results")
 
-    def start(self, run: str, finished: str) -> Future[str]:
-        """Return the results of a run that finished at a time, perhaps not computed yet. A resumed run finishes again."""
+    def start(self, run: str, part: str, finished: str) -> Future[str]:
+        """Return a part of the results of a run that finished at a time, perhaps not computed yet.
+
+        A resumed run finishes again.
+        """
+        key = run, part, finished
         with self._lock:
-            future = self._results.pop((run, finished), None)
+            future = self._results.pop(key, None)
             if future is None or (future.done() and future.exception() is not None):
-                future = self._worker.submit(self._compute, run)
-            self._results[run, finished] = future
-            for key in list(self._results)[:-MOST]:
-                del self._results[key]
+                future = self._worker.submit(self._compute, run, part)
+            self._results[key] = future
+            for oldest in list(self._results)[:-MOST]:
+                del self._results[oldest]
             return future

@@ -11,12 +11,12 @@ from pytest_crucible.records.errors import CrucibleError
 _MODULE = "pytest_crucible.features.view.results"
 
 
-def compute_results(store: str, run: str) -> str:
-    """Return the results of a run as HTML. Raises CrucibleError with the reason why they cannot be computed."""
+def compute_results(store: str, run: str, part: str) -> str:
+    """Return a part of the results of a run as HTML. Raises CrucibleError with the reason why they cannot be computed."""
     # On its standard input: a store's URL may have a password, and everybody on the machine can list arguments.
     done = subprocess.run(
         [sys.executable, "-m", _MODULE],
-        input=json.dumps([store, run]),
+        input=json.dumps([store, run, part]),
         capture_output=True,
         encoding="utf-8",
         check=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ class Site:
 
     @cached_property
     def results(self) -> ResultsCache:
-        return ResultsCache(lambda run: compute_results(self.store.where, run))
+        return ResultsCache(partial(compute_results, self.store.where))
 
     @cached_property
     def templates(self) -> Environment:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
@@ -43,12 +43,16 @@ def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
     ]
 
 
-async def results_fragment(request: Request) -> Response:
-    """Return verdicts and sections of a finished run, for its page; or the sentence why they cannot be computed."""
-    site, run = site_of(request), request.path_params["run"]
-    facts = await run_in_threadpool(site.store.run, run)
-    try:
-        # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
-        return HTMLResponse(await asyncio.wrap_future(site.results.start(run, facts["finished"] or "")))
-    except CrucibleError as error:
-        return page(request, "failure.html.j2", error=error)
+def results_part(part: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that answers with a part of the results of a finished run, for its page."""
+
+    async def respond(request: Request) -> Response:
+        site, run = site_of(request), request.path_params["run"]
+        finished = await run_in_threadpool(site.store.scalar, "SELECT finished FROM runs WHERE id = :run", run=run)
+        try:
+            # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
+            return HTMLResponse(await asyncio.wrap_future(site.results.start(run, part, finished or "")))
+        except CrucibleError as error:
+            return page(request, "failure.html.j2", error=error)
+
+    return respond
