@@ -26,7 +26,7 @@ from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
-from pytest_crucible.runs.named_arms import Question, decide_named, find_arm, pair_named, read_claims
+from pytest_crucible.runs.named_arms import decide_named, make_question, pair_named, read_claims
 from pytest_crucible.runs.plugins import importers
 from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.run_store import existing_store, session_equal_inputs
@@ -282,10 +282,8 @@ def _runs(
     arms_differ_in: tuple[str, ...],
 ) -> Compared:
     with existing_store(store) as opened:
-        ours, theirs = find_arm(opened, candidate), find_arm(opened, baseline)
-        if ours == theirs:
-            raise SpecError(f"{candidate} and {baseline} are the same replies: compare two that differ")
-        question = Question(ours, theirs, contrasts, directions, alpha, arms_differ_in)
+        claims = (contrasts, directions)
+        question = make_question(opened, candidate, baseline, claims, alpha=alpha, arms_differ_in=arms_differ_in)
         return decide_named(opened, question, pair_named(opened, question))
 
 

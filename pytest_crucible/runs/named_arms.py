@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast, get_args
+from typing import Any, TypeAlias, cast, get_args
 
 from pytest_crucible.plan.targets import parse_contrast
 from pytest_crucible.records import Contrast, Run
@@ -12,6 +12,9 @@ from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.records.measures import Direction
 from pytest_crucible.runs.compare import PairedExperiment, StoredArm, decide_pairs, pair_experiments
 from pytest_crucible.store.runs import TAGGED, RunStore
+
+Claims: TypeAlias = tuple[tuple[Contrast, ...], Mapping[str, Direction]]
+"""The named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics."""
 
 
 def find_arm(store: RunStore, named: str) -> StoredArm:
@@ -23,11 +26,8 @@ def find_arm(store: RunStore, named: str) -> StoredArm:
 
 def read_claims(
     metrics: Sequence[str], margin: float | str | None, alternative: str | None, relevant: float | str | None
-) -> tuple[tuple[Contrast, ...], dict[str, Direction]]:
-    """Return the named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics.
-
-    Raises SpecError.
-    """
+) -> Claims:
+    """Return the comparisons of metrics that are named `NAME[:lower|:higher]`. Raises SpecError."""
     if not metrics and any(option is not None for option in (margin, alternative, relevant)):
         raise SpecError("--margin, --alternative and --relevant apply to one metric: name it with --metric")
     parts = [_split_direction(text) for text in metrics]
@@ -41,7 +41,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
     return (name, cast(Direction, direction)) if direction in get_args(Direction) else (text, None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Question:
     """What a comparison of two arms is about."""
 
@@ -56,11 +56,14 @@ class Question:
     arms_differ_in: tuple[str, ...] = ()
     """The settings that the arms are compared for, beside those that the candidate's suite declares."""
 
-    def __post_init__(self) -> None:
-        """Raise SpecError for an arm that is compared with itself."""
-        if self.ours == self.theirs:
-            name = f"{self.ours.run}:{self.ours.arm}" if self.ours.arm else self.ours.run
-            raise SpecError(f"{name} and {name} are the same replies: compare two that differ")
+
+def make_question(store: RunStore, candidate: str, baseline: str, claims: Claims = ((), {}), **rest: Any) -> Question:
+    """Return the question whether one arm differs from another. Raises SpecError for unknown runs, and for an arm and itself."""
+    ours, theirs = find_arm(store, candidate), find_arm(store, baseline)
+    if ours == theirs:
+        raise SpecError(f"{candidate} and {baseline} are the same replies: compare two that differ")
+    contrasts, directions = claims
+    return Question(ours=ours, theirs=theirs, contrasts=contrasts, directions=directions, **rest)
 
 
 def pair_named(store: RunStore, question: Question) -> tuple[PairedExperiment, ...]:
