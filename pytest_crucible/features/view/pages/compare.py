@@ -22,6 +22,7 @@ from pytest_crucible.features.view.compared_runs import (
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.report.html import text_of
 from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.runs.named_arms import find_arm
 from pytest_crucible.store.history import list_runs
@@ -72,10 +73,14 @@ def _frame(request: Request, candidate: str, baseline: str) -> Response:
         arms=[list(dict.fromkeys(arm.name for plan in of_run for arm in plan.arms)) for of_run in plans],
         metrics=sorted({name for of_run in plans for plan in of_run for name in plan.facts}),
         differing=list(differing_facts(facts[0], plans[0], facts[1], plans[1])),
-        query=request.query_params,
+        chosen={name: request.query_params.get(name, "") for name in CHOICES},
         alternatives=ALTERNATIVES,
         own=f"/compare/{'/'.join(request.scope['raw_path'].decode('ascii').split('/')[2:4])}",
     )
+
+
+CHOICES = ("metric", "margin", "relevant", "alternative", "alpha", "differ")
+"""The names of the choices in the query of an address."""
 
 
 def _name(side: StoredArm) -> str:
@@ -125,6 +130,7 @@ def _samples(request: Request, candidate: str, baseline: str) -> Response:
         numbers=[_number(store, side.run, samples.nodeid) for side in sides],
         link=lambda **changes: _link(request, **changes),
         replies=None if state.open is None else samples.replies(state.open),
+        show=text_of,
         opened=None if state.open is None else samples.own_positions(state.open),
     )
 
