@@ -32,11 +32,20 @@ class Addresses:
     def training(self, run: str) -> str:
         return f"/runs/{run}/training"
 
-    def compare(self, candidate: str, baseline: str) -> str:
-        return f"/compare/{quote(candidate, safe='')}/{quote(baseline, safe='')}"
+    def comparisons(self, **state: str | int) -> str:
+        """Return the address where two runs are chosen."""
+        return "/compare" + _query(state)
 
-    def trend(self, metric: str) -> str:
-        return f"/trend/{quote(metric, safe='')}"
+    def compare(self, candidate: str, baseline: str, part: str = "") -> str:
+        """Return the address of a comparison of two runs, or of the part `results` or `samples` that it fetches."""
+        return f"/compare/{quote(candidate, safe='')}/{quote(baseline, safe='')}" + (f"/{part}" if part else "")
+
+    def trends(self) -> str:
+        """Return the address where a metric is chosen."""
+        return "/trend"
+
+    def trend(self, metric: str, **state: str | int) -> str:
+        return f"/trend/{quote(metric, safe='')}" + _query(state)
 
     def asset(self, name: str) -> str:
         return f"/assets/{name}"

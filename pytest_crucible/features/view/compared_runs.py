@@ -16,6 +16,8 @@ from pytest_crucible.records import Plan, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import parse_amount
 from pytest_crucible.report.model import Report, build_report, making_facts
+from pytest_crucible.report.sections import notes as further_notes
+from pytest_crucible.report.terminal import comparison_tests
 from pytest_crucible.runs.named_arms import Question, decide_named, make_question, pair_named, read_claims
 from pytest_crucible.store.runs import RunStore
 
@@ -60,6 +62,8 @@ class ComparedRuns:
     report: Report
     notes: tuple[str, ...]
     """What else differs between the two runs."""
+    tests: tuple[str, ...]
+    """The test of each comparison with its p-values, and further notes."""
     experiments: tuple[ChangedSamples, ...]
 
 
@@ -77,7 +81,8 @@ def compare_once(site: Site, question: Question) -> ComparedRuns:
 def _compare(store: RunStore, question: Question) -> ComparedRuns:
     pairs = pair_named(store, question)
     run, notes = decide_named(store, question, pairs)
-    return ComparedRuns(run, build_report(run), notes, tuple(map(ChangedSamples, pairs)))
+    tests = (*comparison_tests(run), *(note.text for note in further_notes(run, verbosity=1)))
+    return ComparedRuns(run, build_report(run), notes, tests, tuple(map(ChangedSamples, pairs)))
 
 
 def differing_facts(

@@ -2,7 +2,7 @@
 import { registerKey } from "./keys.js";
 import "./parts.js";
 
-const samples = () => [...document.querySelectorAll("#samples a.sample")];
+const samples = () => [...document.querySelectorAll("a.sample")];
 
 function move(steps) {
   const links = samples();

@@ -23,6 +23,7 @@ from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.report.html import text_of
+from pytest_crucible.report.pictures import differences, levels
 from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.runs.named_arms import find_arm
 from pytest_crucible.store.history import list_runs
@@ -30,6 +31,8 @@ from pytest_crucible.store.runs import RunStore
 
 ROWS = 50
 """Samples on one page of the list."""
+MOST_RUNS = 200
+"""Runs that are suggested."""
 
 
 def choose_page(request: Request) -> Response:
@@ -40,7 +43,7 @@ def choose_page(request: Request) -> Response:
         rest = [(name, value) for name, value in request.query_params.multi_items() if name in state and value]
         address = site_of(request).addresses.compare(*names)
         return RedirectResponse(f"{address}?{urlencode(rest)}" if rest else address, status_code=303)
-    runs = list_runs(site_of(request).store)
+    runs = list_runs(site_of(request).store, limit=MOST_RUNS)
     return page(request, "compare_choice.html.j2", runs=runs, candidate=names[0], baseline=names[1])
 
 
@@ -62,20 +65,24 @@ def compare_page(request: Request) -> Response:
 def _frame(request: Request, candidate: str, baseline: str) -> Response:
     site = site_of(request)
     sides = [find_arm(site.store, name) for name in (candidate, baseline)]
+    names = [_name(side) for side in sides]
+    if names != [candidate, baseline]:
+        # `latest` and tags may mean another run tomorrow: an address that is sent to somebody does not.
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(site.addresses.compare(*names) + query)
     facts = [site.store.run(side.run) for side in sides]
     plans = [[plan for _, plan, _ in site.store.experiments(side.run)] for side in sides]
     return page(
         request,
         "compare.html.j2",
         sides=sides,
-        names=[_name(side) for side in sides],
+        names=names,
         facts=facts,
         arms=[list(dict.fromkeys(arm.name for plan in of_run for arm in plan.arms)) for of_run in plans],
         metrics=sorted({name for of_run in plans for plan in of_run for name in plan.facts}),
         differing=list(differing_facts(facts[0], plans[0], facts[1], plans[1])),
         chosen={name: request.query_params.get(name, "") for name in CHOICES},
         alternatives=ALTERNATIVES,
-        own=f"/compare/{'/'.join(request.scope['raw_path'].decode('ascii').split('/')[2:4])}",
     )
 
 
@@ -89,8 +96,17 @@ def _name(side: StoredArm) -> str:
 
 def _results(request: Request, candidate: str, baseline: str) -> Response:
     compared = _compare(request, candidate, baseline)
-    many = len(compared.run.experiments) > 1
-    return page(request, "compare_results.html.j2", report=compared.report, notes=compared.notes, many=many)
+    report = compared.report
+    return page(
+        request,
+        "compare_results.html.j2",
+        report=report,
+        compared=compared,
+        forests=list(differences(compared.run)),
+        levels=list(levels(compared.run)),
+        numbers={reference.key: number for number, reference in enumerate(report.references, start=1)},
+        many=len(compared.run.experiments) > 1,
+    )
 
 
 def _compare(request: Request, candidate: str, baseline: str) -> ComparedRuns:
@@ -142,7 +158,9 @@ def _list_state(request: Request, compared: ComparedRuns) -> ListState:
     samples = compared.experiments[experiment - 1]
     metric = query.get("by") or samples.metric or ""
     if metric not in samples.scores:
-        raise SpecError(f"metric {metric!r} was not scored in both arms: choose {', '.join(samples.scores) or 'another run'}")
+        raise SpecError(
+            f"metric {metric!r} was not scored in both arms: choose {', '.join(samples.scores) or 'another run'}"
+        )
     change = query.get("change", CHANGES[0])
     if change not in CHANGES:
         raise SpecError(f"change={change!r} is not a change: choose {', '.join(CHANGES)}")
