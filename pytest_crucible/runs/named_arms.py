@@ -43,7 +43,7 @@ def _split_direction(text: str) -> tuple[str, Direction | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What a comparison of two arms is about."""
+    """The subject of a comparison of two arms."""
 
     ours: StoredArm
     theirs: StoredArm

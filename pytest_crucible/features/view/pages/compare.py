@@ -11,7 +11,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from pytest_crucible.features.view.changed_samples import CHANGES, Change, ChangedSamples
+from pytest_crucible.features.view.changed_samples import CHANGES, Change
 from pytest_crucible.features.view.compared_runs import (
     ComparedRuns,
     compare_once,
@@ -116,7 +116,7 @@ def _compare(request: Request, candidate: str, baseline: str) -> ComparedRuns:
 
 @dataclass(frozen=True)
 class ListState:
-    """Which samples are listed, and which one is open."""
+    """The samples that are listed, and the one that is open."""
 
     experiment: int
     metric: str
