@@ -44,8 +44,9 @@ class Addresses:
         """Return the address where a metric is chosen."""
         return "/trend"
 
-    def trend(self, metric: str, **state: str | int) -> str:
-        return f"/trend/{quote(metric, safe='')}" + _query(state)
+    def trend(self, metric: str, part: str = "", **state: str | int) -> str:
+        """Return the address of a metric's trend, or of its part `points`, which it fetches."""
+        return f"/trend/{quote(metric, safe='')}" + (f"/{part}" if part else "") + _query(state)
 
     def asset(self, name: str) -> str:
         return f"/assets/{name}"
