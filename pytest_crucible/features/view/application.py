@@ -23,7 +23,7 @@ def make_application(site: Site) -> Starlette:
     routes = [
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", of_run(run.results_fragment)),
+        Route("/runs/{run}/results", run.results_fragment),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),

@@ -59,7 +59,7 @@ def compare_page(request: Request) -> Response:
         return PARTS[part](request, candidate, baseline)
     except CrucibleError as error:
         # With status 200: browsers report others in their consoles, and the page shows the sentence.
-        return page(request, "failure.html.j2", sentence=str(error))
+        return page(request, "failure.html.j2", error=error)
 
 
 def _frame(request: Request, candidate: str, baseline: str) -> Response:

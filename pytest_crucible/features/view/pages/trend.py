@@ -69,7 +69,7 @@ def _points(request: Request, metric: str) -> Response:
         course = _load_once(site_of(request), metric, _read_choice(request.query_params))
     except CrucibleError as error:
         # With status 200: browsers report others in their consoles, and the page shows the sentence.
-        return page(request, "failure.html.j2", sentence=str(error))
+        return page(request, "failure.html.j2", error=error)
     title = trend_title(course.metric, course.nodeid, course.points, course.level)
     commits = {run.id: (run.commit, run.dirty) for run in list_runs(site_of(request).store)}
     return page(
