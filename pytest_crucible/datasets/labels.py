@@ -81,7 +81,7 @@ def read_labels(path: Path, person: str = "") -> Mapping[ReplyKey, Label]:
 
 @dataclass(frozen=True, slots=True)
 class LabelTable:
-    """A file of labels as it is: all its columns and rows, also those that nobody here knows."""
+    """A file of labels as it is: all its columns and rows, also those of other programs."""
 
     columns: Sequence[str]
     rows: Sequence[Mapping[str, str]]
@@ -129,5 +129,7 @@ def _choose_column(path: Path, columns: Sequence[str], person: str) -> str:
         return people[0]
     names = ", ".join(people) or "nobody"
     wrong = f"no labels of {person!r}" if person else f"labels of {names}"
-    hint = suggest(person, people, otherwise=f"name one person of it, as in {path.name}:{people[0] if people else 'anna'}")
+    hint = suggest(
+        person, people, otherwise=f"name one person of it, as in {path.name}:{people[0] if people else 'anna'}"
+    )
     raise SpecError(f"{path} has {wrong}: {hint}")

@@ -35,6 +35,10 @@ BOM = b"\xef\xbb\xbf"
 class LabelConflict(SpecError):
     """A label was changed elsewhere, and is not the one that the page showed."""
 
+    def __init__(self, label: str) -> None:
+        super().__init__(f"this reply was labelled {label!r} elsewhere: press a label's key again to change it")
+        self.label = label
+
 
 class LabelFile:
     """A file of labels that several people, pages and dashboards may write at once."""
@@ -56,16 +60,14 @@ class LabelFile:
         self.table()
 
     def table(self) -> LabelTable:
-        """Return the table as the file has it now, whoever wrote it. Raises SpecError if it is gone or another table."""
+        """Return the table as the file has it now, which others may have written. Raises SpecError if it is gone or another table."""
         version, table = self._read
         if version != (current := self._version()):
             table = read_label_table(self.path)
             self._read = (current, table)
         return table
 
-    def record(
-        self, ids: Mapping[str, str], person: str, label: str, note: str, *, before: str
-    ) -> None:
+    def record(self, ids: Mapping[str, str], person: str, label: str, note: str, *, before: str) -> None:
         """Write a person's label and note of a reply; returns when they are on the disk. `ids` has the cells of ID_COLUMNS.
 
         `before` is the label that the page showed. Raises LabelConflict if it is another one now, SpecError as `table`.
@@ -77,7 +79,7 @@ class LabelFile:
             row = dict(table.rows[place]) if place < len(table.rows) else dict(ids)
             current = row.get(person, "")
             if current not in (before, label):
-                raise LabelConflict(f"this reply was labelled {current!r} elsewhere: press the label's key again to change it")
+                raise LabelConflict(current)
             row |= {person: label, person + NOTE: note}
             columns = (*table.columns, *(name for name in (person, person + NOTE) if name not in table.columns))
             self._write(LabelTable(columns, (*table.rows[:place], row, *table.rows[place + 1 :])), *self._form())
@@ -86,7 +88,9 @@ class LabelFile:
         try:
             facts = self.path.stat()
         except FileNotFoundError:
-            raise SpecError(f"{self.path} is gone: put it back, or start crucible view again, which begins a new one") from None
+            raise SpecError(
+                f"{self.path} is gone: put it back, or start crucible view again, which begins a new one"
+            ) from None
         # A replaced file has another inode, one that was edited in place another time or size.
         return facts.st_ino, facts.st_mtime_ns, facts.st_size
 

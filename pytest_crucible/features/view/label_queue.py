@@ -27,7 +27,9 @@ First = Literal["random", "disagreements"]
 STRATA: dict[str, tuple[str, ...]] = {"random": ("all",), "disagreements": ("agree", "disagree")}
 SHARE = 3
 """Of four replies, three are to samples with a disagreement: the fourth keeps the others in every estimate."""
-ROW = np.dtype([("experiment", "i4"), ("twin", "i4"), ("arm", "i8"), ("position", "i4"), ("stratum", "i1"), ("hash", ">u8", 2)])
+ROW = np.dtype(
+    [("experiment", "i4"), ("twin", "i4"), ("arm", "i8"), ("position", "i4"), ("stratum", "i1"), ("hash", ">u8", 2)]
+)
 Rows = npt.NDArray[Any]
 Numbers = npt.NDArray[np.uint64]
 

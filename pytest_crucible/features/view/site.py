@@ -14,6 +14,7 @@ from pytest_crucible.report.html import MARKS, page_environment
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from pytest_crucible.features.view.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -29,6 +30,8 @@ class Site:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Opens the dashboard: the server exchanges it for a cookie."""
     port: int = 0
+    labelling: Labelling | None = None
+    """The labels page, where the dashboard was started with --labels."""
 
     @cached_property
     def templates(self) -> Environment:
