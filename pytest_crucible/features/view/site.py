@@ -17,6 +17,7 @@ from pytest_crucible.report.html import MARKS, page_environment
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from pytest_crucible.features.view.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -34,6 +35,8 @@ class Site:
     port: int = 0
     computed: ComputedOnce = field(default_factory=ComputedOnce)
     """What takes long: all pages share it."""
+    labelling: Labelling | None = None
+    """The labels page, where the dashboard was started with --labels."""
 
     @cached_property
     def results(self) -> ResultsCache:
