@@ -1,12 +1,6 @@
-"""The results of a finished run as parts of its page: what its report has, and what each verdict is made of.
-
-As a program it reads the store, the run and the part from its standard input, and writes HTML.
-"""
+"""The results of a finished run as parts of its page: what its report has, and what each verdict is made of."""
 
 from __future__ import annotations
-
-import json
-import sys
 
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Run
@@ -17,7 +11,6 @@ from pytest_crucible.runs.load_run import load_run, load_verdicts
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.runs.report_facts import add_run_facts, add_verdict_facts
 from pytest_crucible.runs.reporters import chapters
-from pytest_crucible.runs.run_store import open_for_reading
 
 
 def render_results(site: Site, run: str) -> str:
@@ -60,18 +53,3 @@ def verdict_ids(run: Run) -> dict[tuple[str, str], str]:
         (verdict.nodeid, verdict.subject): f"verdict-{number}" for number, verdict in enumerate(run.verdicts, start=1)
     }
 
-
-PARTS = {"results": render_results, "explanations": render_explanations}
-
-
-def main() -> None:
-    """Write the part of a run's results that standard input names."""
-    store, run, part = json.load(sys.stdin)
-    with open_for_reading(store, "view") as opened:
-        html = PARTS[part](Site(opened), run)
-    # A text may have half a surrogate pair, which UTF-8 cannot encode.
-    sys.stdout.buffer.write(html.encode("utf-8", "backslashreplace"))
-
-
-if __name__ == "__main__":
-    main()
