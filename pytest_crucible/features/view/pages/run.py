@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.store.runs import RunStore
@@ -49,6 +52,12 @@ async def results_fragment(request: Request) -> Response:
     facts = await run_in_threadpool(site.store.run, run)
     try:
         # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
-        return HTMLResponse(await asyncio.wrap_future(site.results.start(run, facts["finished"] or "")))
+        return HTMLResponse(await asyncio.wrap_future(results_of(site, run, facts["finished"])))
     except CrucibleError as error:
         return page(request, "failure.html.j2", error=error)
+
+
+def results_of(site: Site, run: str, finished: str | None) -> Future[str]:
+    """Return the results of a run, perhaps not computed yet. A run that is resumed finishes again."""
+    function = "pytest_crucible.features.view.results:render_results"
+    return site.results.start((run, finished), lambda: compute_apart(function, site.store.where, run))
