@@ -32,6 +32,13 @@ class Addresses:
     def training(self, run: str) -> str:
         return f"/runs/{run}/training"
 
+    def labels(self, run: str, **state: str | int) -> str:
+        return f"/runs/{run}/labels" + _query(state)
+
+    def label_reply(self, run: str) -> str:
+        """Return the address of the reply to label, which the labels page fetches."""
+        return f"/runs/{run}/labels/reply"
+
     def comparisons(self, **state: str | int) -> str:
         """Return the address where two runs are chosen."""
         return "/compare" + _query(state)

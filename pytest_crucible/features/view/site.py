@@ -16,6 +16,7 @@ from pytest_crucible.report.html import MARKS, page_environment
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from pytest_crucible.features.view.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -33,6 +34,8 @@ class Site:
     port: int = 0
     worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="results"))
     """Computes one after another: two large runs at once would need twice the memory."""
+    labelling: Labelling | None = None
+    """The labels page, where the dashboard was started with --labels."""
 
     @cached_property
     def results(self) -> ComputedOnce:
