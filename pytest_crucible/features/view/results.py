@@ -52,4 +52,3 @@ def verdict_ids(run: Run) -> dict[tuple[str, str], str]:
     return {
         (verdict.nodeid, verdict.subject): f"verdict-{number}" for number, verdict in enumerate(run.verdicts, start=1)
     }
-

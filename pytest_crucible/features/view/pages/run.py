@@ -50,7 +50,8 @@ def results_part(part: str) -> Callable[[Request], Awaitable[Response]]:
     """Return the function that answers with a part of the results of a finished run, for its page."""
 
     async def respond(request: Request) -> Response:
-        site, run = site_of(request), request.path_params["run"]
+        site = site_of(request)
+        run = await run_in_threadpool(site.store.find_run, request.path_params["run"])
         finished = await run_in_threadpool(site.store.scalar, "SELECT finished FROM runs WHERE id = :run", run=run)
         try:
             # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
