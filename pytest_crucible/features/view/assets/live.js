@@ -70,6 +70,7 @@ async function showResults() {
   const live = document.getElementById("live");
   if (!live) return;
   const { loadResults } = await import("./results.js");
+  document.getElementById("results").replaceChildren(element("p", { className: "status" }, "The run has ended: computing its results"));
   await Promise.all([refresh(), loadResults()]);
   if (live.contains(document.activeElement)) document.getElementById("main").focus({ preventScroll: true });
   live.remove();

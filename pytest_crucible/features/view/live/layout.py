@@ -64,7 +64,10 @@ def _arm_line(arm: ArmProgress, rate: float | None) -> ArmLine:
     counts = arm.counts
     lost = [_amounts(counts.lost), *(f"{text} scores" for text in _amount_texts(counts.lost_scores))]
     failed = [_amounts(counts.failed), f"{counts.skipped:,} skipped" if counts.skipped else ""]
-    reused = [f"{arm.copied:,} from run {arm.source}" if arm.copied else "", f"{arm.cached:,} cached" if arm.cached else ""]
+    reused = [
+        f"{arm.copied:,} from run {arm.source}" if arm.copied else "",
+        f"{arm.cached:,} cached" if arm.cached else "",
+    ]
     return ArmLine(
         name=arm.name,
         planned=arm.planned,

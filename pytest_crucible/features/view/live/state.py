@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import time
 from collections import deque
@@ -16,7 +15,7 @@ from pytest_crucible.features.view.live.store_version import store_version
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store.database import Connection, json_part
-from pytest_crucible.store.opening import explain_errors
+from pytest_crucible.store.reading import ChangedStoreError
 
 SILENT_S = 10.0
 """Seconds without a write after which a page says so."""
@@ -47,52 +46,49 @@ class _Followed:
     due: float = 0.0
     """When it may be read again."""
 
+    def is_due(self) -> bool:
+        return self.is_stale and time.time() >= self.due
+
 
 class StateReader:
-    """Reads the states of runs, on any thread, one call at a time. While nothing is committed a call costs one short query."""
+    """Reads the states of runs, on any thread, one call at a time. While nothing is committed a call costs next to nothing."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._open = contextlib.ExitStack()
-        self._connection: Connection | None = None
         self._version: Any = None
         self._followed: dict[str, _Followed] = {}
 
     def read(self, runs: Collection[str]) -> dict[str, State]:
         """Return the state of each run, by its id; of ALL, what changes with the list of runs."""
-        try:
-            # One connection, because a version compares with an earlier one of the same connection alone.
-            if self._connection is None:
-                self._connection = self._open.enter_context(self._site.store.connect())
-            with explain_errors(self._site.store.location):
-                return self._read(self._connection, runs)
-        except StoreError as error:
-            self.close()
-            return {run: {"problem": str(error)} for run in runs}
-
-    def close(self) -> None:
-        """Return the connection, and forget everything."""
-        self._followed, self._connection, self._version = {}, None, None
-        self._open.close()
-
-    def _read(self, connection: Connection, runs: Collection[str]) -> dict[str, State]:
-        version = store_version(connection)
-        is_changed, self._version = version != self._version, version
         self._followed = {run: self._followed.get(run) or _Followed(ProgressReader(run)) for run in runs}
-        for run, followed in self._followed.items():
+        try:
+            self._update_all()
+        except StoreError as error:
+            # What was counted may be a mixture of two times.
+            self._version, self._followed = None, {}
+            return {} if isinstance(error, ChangedStoreError) else {run: {"problem": str(error)} for run in runs}
+        return {run: followed.state for run, followed in self._followed.items() if followed.state}
+
+    def _update_all(self) -> None:
+        version = store_version(self._site.store)
+        is_changed, self._version = version != self._version, version
+        for followed in self._followed.values():
             followed.is_stale |= is_changed
-            self._update(connection, run, followed)
-        return {run: followed.state for run, followed in self._followed.items()}
+        due = {run: followed for run, followed in self._followed.items() if followed.is_due()}
+        if due:
+            with self._site.store.connect() as connection:
+                for run, followed in due.items():
+                    self._update(connection, run, followed)
+        for followed in self._followed.values():
+            if followed.progress is not None and _is_silent(followed) != followed.is_silent:
+                followed.state = {**followed.state, **self._progress_state(followed, followed.progress)}
 
     def _update(self, connection: Connection, run: str, followed: _Followed) -> None:
-        began = time.time()
-        if followed.is_stale and began >= followed.due:
-            is_first, followed.is_stale = not followed.state, False
-            followed.state = _list_state(connection) if run == ALL else self._run_state(connection, run, followed)
-            # Not after the first, which reads all rows that are there.
-            followed.due = 0.0 if is_first else time.time() + (_SHARE - 1) * (time.time() - began)
-        elif followed.progress is not None and _is_silent(followed) != followed.is_silent:
-            followed.state = {**followed.state, **self._progress_state(followed, followed.progress)}
+        began, is_first = time.time(), not followed.state
+        followed.is_stale = False
+        followed.state = _list_state(connection) if run == ALL else self._run_state(connection, run, followed)
+        # Not after the first, which reads all rows that are there.
+        followed.due = 0.0 if is_first else time.time() + (_SHARE - 1) * (time.time() - began)
 
     def _run_state(self, connection: Connection, run: str, followed: _Followed) -> State:
         status = connection.scalar("SELECT status FROM runs WHERE id = :run", run=run)
@@ -179,4 +175,8 @@ def _list_state(connection: Connection) -> State:
     query = """
         SELECT COUNT(*), MAX(started), MAX(finished), SUM(CASE WHEN status = 'running' THEN 1 ELSE 0 END) FROM runs
     """
-    return {"status": "runs", "runs": list(connection.first(query)), "tags": connection.scalar("SELECT MAX(id) FROM tags")}
+    return {
+        "status": "runs",
+        "runs": list(connection.first(query)),
+        "tags": connection.scalar("SELECT MAX(id) FROM tags"),
+    }

@@ -120,7 +120,9 @@ class UnitTally:
 
 def _complete_end(connection: Connection, arm: int, first: int, size: int) -> int:
     """Return the first position from here on of which not all units are answered, skipped or lost."""
-    lost = "SELECT position, COUNT(*) FROM lost WHERE arm = :arm AND metric = '' AND position >= :first GROUP BY position"
+    lost = (
+        "SELECT position, COUNT(*) FROM lost WHERE arm = :arm AND metric = '' AND position >= :first GROUP BY position"
+    )
     units = Counter(dict(connection.execute(lost, arm=arm, first=first)))
     replies = """
         SELECT position, COUNT(*) FROM replies WHERE arm = :arm AND position >= :first
@@ -200,4 +202,6 @@ def _execute(connection: Connection, query: str, tables: str, ranges: Sequence[_
         ranges CROSS JOIN {tables}
         WHERE units.arm = ranges.arm AND units.position >= ranges.first AND units.position < ranges.past
     """
-    return connection.execute(f"WITH ranges (arm, first, past) AS (VALUES {rows}) {query.format(units=units)}", **values)
+    return connection.execute(
+        f"WITH ranges (arm, first, past) AS (VALUES {rows}) {query.format(units=units)}", **values
+    )

@@ -75,7 +75,6 @@ class Watcher:
                     await asyncio.wait_for(self._wake.wait(), INTERVAL_S)
         finally:
             self._task = None
-            self._reader.close()
 
     def _read(self, runs: tuple[str, ...]) -> dict[str, State]:
         try:
