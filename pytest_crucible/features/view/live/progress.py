@@ -14,7 +14,7 @@ from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.report.sections import without_empty_columns
 from pytest_crucible.sections import usage
 from pytest_crucible.store.database import Connection, from_json
-from pytest_crucible.store.written_rows import COLUMNS, EventTally
+from pytest_crucible.store.written_rows import COLUMNS, EventTally, Place
 
 _AT = COLUMNS.index("at")
 _PART = 500
