@@ -8,7 +8,9 @@ async function fetchPart(address) {
   const text = await response.text();
   if (!response.ok) throw new Error(text);
   // Rendered from escaped text, as pages are, and a page's policy lets no script in it run.
-  return document.createRange().createContextualFragment(text);
+  const part = document.createRange().createContextualFragment(text);
+  if (part.firstElementChild?.matches(".failure")) throw new Error(part.textContent.trim());
+  return part;
 }
 
 function showFailure(where, sentence) {
