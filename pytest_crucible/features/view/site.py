@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.features.view.samples.indexes import SampleIndexes
 from pytest_crucible.report.html import MARKS, page_environment
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Site:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Opens the dashboard: the server exchanges it for a cookie."""
     port: int = 0
+    sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
 
     @cached_property
     def templates(self) -> Environment:
