@@ -294,6 +294,11 @@ def pytest_crucible_verdict_facts(run: Run) -> Iterable[ReportFact]:  # type: ig
     """Return facts that every report shows of verdicts; called where a report is written or -v is given, when all are decided."""
 
 
+@hookspec(firstresult=True)
+def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[str, str], View] | None:
+    """Return the tables and notes that explain each verdict of a stored run, by its experiment's nodeid and its subject."""
+
+
 @hookspec
 def pytest_crucible_run_facts(run: Run) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
     """Return facts that every report shows of a run; called when its last row is stored, and before a report is written."""

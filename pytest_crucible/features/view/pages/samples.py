@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, site_of
-from pytest_crucible.features.view.samples.indexes import StoredSamples, IndexedSamples
+from pytest_crucible.features.view.samples.indexes import IndexedSamples, StoredSamples
 from pytest_crucible.features.view.samples.rows import list_rows
 from pytest_crucible.features.view.samples.state import ListState, check_name, read_number, read_state
 from pytest_crucible.features.view.samples.stored_columns import metric_names
