@@ -23,7 +23,7 @@ def make_application(site: Site) -> Starlette:
     routes = [
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", of_run(run.results_fragment)),
+        Route("/runs/{run}/results", run.results_fragment),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),
