@@ -16,6 +16,10 @@ class Addresses:
     def run(self, run: str) -> str:
         return f"/runs/{run}"
 
+    def events(self, run: str = "") -> str:
+        """Return the address of the changes of a run, or of the list of runs, which open pages follow."""
+        return f"/runs/{run}/events" if run else "/events"
+
     def results(self, run: str) -> str:
         """Return the address of the verdicts and sections of a finished run, which its page fetches."""
         return f"/runs/{run}/results"

@@ -10,6 +10,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
+from pytest_crucible.features.view.live import stream
+from pytest_crucible.features.view.live.state import StateReader
+from pytest_crucible.features.view.live.watcher import Watcher
 from pytest_crucible.features.view.pages import compare, labels, run, runs, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
@@ -22,7 +25,9 @@ def make_application(site: Site) -> Starlette:
     """Return the application that serves a site."""
     routes = [
         Route("/", runs.list_page),
+        Route("/events", stream.events),
         Route("/runs/{run}", of_run(run.run_page)),
+        Route("/runs/{run}/events", stream.events),
         Route("/runs/{run}/results", run.results_fragment),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
@@ -38,4 +43,5 @@ def make_application(site: Site) -> Starlette:
     ]
     application = Starlette(routes=routes, middleware=[Middleware(Access, token=site.token, port=site.port)])
     application.state.site = site
+    application.state.watcher = Watcher(StateReader(site))
     return application
