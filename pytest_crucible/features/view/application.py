@@ -10,11 +10,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import compare, labels, run, runs, samples, trend
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
-from pytest_crucible.features.view.pages import compare, labels, run, runs, trend
+from pytest_crucible.features.view.pages import compare, labels, run, runs, samples, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
 from pytest_crucible.features.view.computed_once import ComputedOnce
-from pytest_crucible.features.view.results_cache import ResultsCache
-from pytest_crucible.features.view.results_process import compute_results
 from pytest_crucible.features.view.samples.indexes import SampleIndexes
 from pytest_crucible.report.html import MARKS, page_environment
 
