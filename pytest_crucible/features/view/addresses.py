@@ -21,8 +21,12 @@ class Addresses:
         return f"/runs/{run}/events" if run else "/events"
 
     def results(self, run: str) -> str:
-        """Return the address of the verdicts and sections of a finished run, which its page fetches."""
+        """Return the address of the verdicts and sections of a finished run, which its page fetches first."""
         return f"/runs/{run}/results"
+
+    def explanations(self, run: str) -> str:
+        """Return the address of what each verdict of a finished run is made of, which its page fetches last."""
+        return f"/runs/{run}/explanations"
 
     def samples(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/samples" + _query(state)
