@@ -13,7 +13,7 @@ from pytest_crucible.features.view.access import Access
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
-from pytest_crucible.features.view.pages import compare, labels, run, runs, trend
+from pytest_crucible.features.view.pages import compare, labels, run, runs, samples, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -38,6 +38,9 @@ def make_application(site: Site) -> Starlette:
         # The only address that is written to.
         Route("/runs/{run}/labels", labels.record_label, methods=["POST"]),
         Route("/runs/{run}/labels/reply", of_run(labels.reply_document)),
+        Route("/runs/{run}/samples", of_run(samples.samples_page)),
+        Route("/runs/{run}/samples/rows", of_run(samples.samples_rows)),
+        Route("/runs/{run}/samples/choices", of_run(samples.samples_choices)),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),
