@@ -83,6 +83,7 @@ if (form) {
   list.addEventListener("change", choose);
   compare.addEventListener("click", openComparison);
   registerKey("/", "search by suite", () => form.elements.suite.focus());
+  registerKey("Escape", "from the filters to the runs", () => { if (form.contains(document.activeElement)) focusRun(0); });
   registerKey("j", "next run", () => focusRun(1));
   registerKey("k", "previous run", () => focusRun(-1));
 }
