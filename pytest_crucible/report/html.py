@@ -23,7 +23,16 @@ from pytest_crucible.records import Exchange, Row, State, Table, View, experimen
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.model import Chapter, Report
-from pytest_crucible.report.pictures import chart_forest, differences, distribution, draw_curves, draw_lines, levels, pairs, waiting
+from pytest_crucible.report.pictures import (
+    chart_forest,
+    differences,
+    distribution,
+    draw_curves,
+    draw_lines,
+    levels,
+    pairs,
+    waiting,
+)
 from pytest_crucible.report.printable import AN_ID, LONGEST_ESCAPE, printable
 from pytest_crucible.report.sections import section_excerpts, worst_states
 from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates, typeset
