@@ -60,7 +60,7 @@ def words_of(html: str) -> str:
 
 def test_the_page_has_the_percentiles_that_the_terminal_prints(path, client, capsys):
     main(["show", "aaaa", "-v", f"--store={path}"])
-    lines = [line for line in capsys.readouterr().out.splitlines() if re.match(r"v\d +(reply|first token) ", line)]
+    lines = [line for line in capsys.readouterr().out.splitlines() if re.match(r"(v\d)? +(reply|first token) ", line)]
     printed = [interval for line in lines for interval in re.findall(r"[\d.]+ \[[\d.]+, (?:[\d.]+|inf)\]", line)]
 
     text = words_of(client.get("/runs/aaaa/requests/counts").text)
