@@ -10,7 +10,8 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import runs
+from pytest_crucible.features.view.pages import run, runs
+from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
 
@@ -21,6 +22,8 @@ def make_application(site: Site) -> Starlette:
     """Return the application that serves a site."""
     routes = [
         Route("/", runs.list_page),
+        Route("/runs/{run}", of_run(run.run_page)),
+        Route("/runs/{run}/results", of_run(run.results_fragment)),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),

@@ -1,0 +1,45 @@
+"""The page `/runs/RUN`: the frame and counts of a run at once, and its results when they are computed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.records import Plan
+from pytest_crucible.store.runs import RunStore
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedExperiment:
+    """An experiment as it was planned, with the states of its stored verdicts."""
+
+    plan: Plan
+    states: Sequence[tuple[str, int]]
+
+
+def run_page(request: Request, run: str) -> Response:
+    """Return the frame of a run; of one that is not finished, its progress."""
+    store = site_of(request).store
+    facts = store.run(run)
+    return page(
+        request, "run.html.j2", run_id=run, facts=facts, unfinished=facts["status"] == "running",
+        experiments=planned_experiments(store, run),
+    )  # fmt: skip
+
+
+def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
+    """Return the experiments of a run without analysing them."""
+    return [
+        PlannedExperiment(plan, sorted(Counter(verdict["state"] for verdict in store.verdicts(key).values()).items()))
+        for key, plan, _ in store.experiments(run)
+    ]
+
+
+def results_fragment(request: Request, run: str) -> Response:
+    """Return verdicts and sections of a finished run, for its page."""
+    return page(request, "results.html.j2", run_id=run)
