@@ -295,6 +295,13 @@ def pytest_crucible_verdict_facts(run: Run) -> Iterable[ReportFact]:  # type: ig
 
 
 @hookspec
+def pytest_crucible_sample_views(  # type: ignore[empty-body]  # a hook has none
+    store: RunStore, run: str, experiment: int, plan: Plan, position: int
+) -> Iterable[View]:
+    """Return what the feature shows of one sample of an experiment in a stored run, on the page of the sample."""
+
+
+@hookspec
 def pytest_crucible_run_facts(run: Run) -> Iterable[ReportFact]:  # type: ignore[empty-body]  # a hook has none
     """Return facts that every report shows of a run; called when its last row is stored, and before a report is written."""
 

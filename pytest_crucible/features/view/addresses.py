@@ -26,6 +26,10 @@ class Addresses:
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
+    def sample_text(self, run: str, experiment: int, position: int) -> str:
+        """Return the address of the texts of a sample, which are chosen by `?of=KEY`."""
+        return f"/runs/{run}/samples/{experiment}/{position}/text"
+
     def requests(self, run: str) -> str:
         return f"/runs/{run}/requests"
 

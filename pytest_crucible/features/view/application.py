@@ -10,7 +10,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import run, runs
+from pytest_crucible.features.view.pages import run, runs, sample
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -24,6 +24,8 @@ def make_application(site: Site) -> Starlette:
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
         Route("/runs/{run}/results", of_run(run.results_fragment)),
+        Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
+        Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),
