@@ -23,7 +23,7 @@ RUNS, ANSWERS = 1000, 1000
 def figures() -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         many, million = Path(directory) / "many.db", Path(directory) / "million.db"
-        _fill_runs(many)
+        fill_runs(many)
         _run("--fill", str(million))
         loaded = json.loads(_run("--load", str(million)))
         listed = min(
@@ -49,7 +49,7 @@ def load(path: str) -> dict[str, float]:
     return {"seconds": seconds, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}
 
 
-def _fill_runs(path: Path) -> None:
+def fill_runs(path: Path) -> None:
     """As sessions leave them: two arms and two verdicts a run."""
     store = RunStore(str(path))
     for number in range(RUNS):

@@ -28,6 +28,7 @@ from pytest_crucible.records import (
     Sample,
     Unit,
 )
+from pytest_crucible.records.results import RULES_VERSION
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.store.runs import RunStore
 
@@ -64,13 +65,15 @@ def measure() -> dict[str, float]:
     return {"wall_s": ended - started, "compared_s": ended - filled, "peak_mib": peak}
 
 
-def fill(store: RunStore) -> None:
-    store.begin_run("million", started="", seed=0, alpha=0.05, correction="holm", git={}, environment={})
-    samples = [Sample(id=f"sample-{k}", input=f"Is {k} a number?", expected="yes") for k in range(SAMPLES)]
-    key = store.add_experiment("million", plan(), samples)
+def fill(store: RunStore, samples: int = SAMPLES) -> None:
+    """Store a run of two arms and two metrics, without verdicts."""
+    facts = {"git": {}, "environment": {"rules": RULES_VERSION}}
+    store.begin_run("million", started="2026-01-01T00:00:00+00:00", seed=0, alpha=0.05, correction="holm", **facts)
+    dataset = [Sample(id=f"sample-{k}", input=f"Is {k} a number?", expected="yes") for k in range(samples)]
+    key = store.add_experiment("million", plan(samples), dataset)
     arms = [store.add_arm(key, number, name, name) for number, name in enumerate(ARMS)]
     writer = store.writer()
-    for outcome, observations in _outcomes():
+    for outcome, observations in _outcomes(samples):
         writer.add(outcome, arms[outcome.unit.arm], observations, ())
         while writer.behind():
             time.sleep(0.02)
@@ -78,9 +81,9 @@ def fill(store: RunStore) -> None:
     store.finish_experiment(key)
 
 
-def _outcomes() -> Iterator[tuple[Outcome, list[Observation]]]:
+def _outcomes(samples: int) -> Iterator[tuple[Outcome, list[Observation]]]:
     """Every reply of both arms, in the order in which an engine has them: arms alternate."""
-    for position in range(SAMPLES):
+    for position in range(samples):
         for arm in range(len(ARMS)):
             right, score = (position * 7 + arm) % 10 < 7 + arm, (position * 37 + arm * 11) % 100 / 100
             unit = Unit(position, 0, arm, 0)
@@ -91,15 +94,15 @@ def _outcomes() -> Iterator[tuple[Outcome, list[Observation]]]:
             )
 
 
-def plan() -> Plan:
+def plan(samples: int = SAMPLES) -> Plan:
     return Plan(
         nodeid="test_million.py::test_million",
         path="test_million.py",
         line=0,
         dataset="million",
         dataset_sha256="million",
-        planned=SAMPLES,
-        selected=SAMPLES,
+        planned=samples,
+        selected=samples,
         groups=None,
         repeats=1,
         arms=(

@@ -294,6 +294,11 @@ def pytest_crucible_verdict_facts(run: Run) -> Iterable[ReportFact]:  # type: ig
     """Return facts that every report shows of verdicts; called where a report is written or -v is given, when all are decided."""
 
 
+@hookspec(firstresult=True)
+def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[str, str], View] | None:
+    """Return the tables and notes that explain each verdict of a stored run, by its experiment's nodeid and its subject."""
+
+
 @hookspec
 def pytest_crucible_sample_views(  # type: ignore[empty-body]  # a hook has none
     store: RunStore, run: str, experiment: int, plan: Plan, position: int

@@ -13,13 +13,13 @@ from starlette.testclient import TestClient
 from pytest_crucible.features.view.application import make_application
 from pytest_crucible.features.view.server import make_server, open_socket
 from pytest_crucible.features.view.site import Site
-from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.run_store import open_for_reading
 
 
 @contextlib.contextmanager
 def dashboard_client(store: str | Path) -> Iterator[TestClient]:
     """Yield a client of the dashboard of a store, which may read everything."""
-    with existing_store(str(store)) as opened:
+    with open_for_reading(str(store), "view") as opened:
         site = Site(opened)
         client = TestClient(make_application(site), base_url="http://127.0.0.1:8765")
         client.get("/", params={"token": site.token})
@@ -29,7 +29,7 @@ def dashboard_client(store: str | Path) -> Iterator[TestClient]:
 @contextlib.contextmanager
 def served_dashboard(store: str | Path) -> Iterator[tuple[str, str]]:
     """Yield the address of a served dashboard (`http://127.0.0.1:PORT`) and its token: open `ADDRESS/?token=TOKEN` first."""
-    with existing_store(str(store)) as opened, open_socket("127.0.0.1", 0) as listening:
+    with open_for_reading(str(store), "view") as opened, open_socket("127.0.0.1", 0) as listening:
         site = Site(opened, port=listening.getsockname()[1])
         server = make_server(site)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})

@@ -47,7 +47,13 @@ def runs(limit: int, service: str | None, as_json: bool) -> None:
     with open_service(service) as opened:
         listed = opened.within("list training runs", lambda: opened.rest.list_training_runs(limit=limit))
     rows = [
-        (run.training_run_id, run.base_model, run.lora_rank, _time(run.last_request_time), _newest(run))
+        (
+            run.training_run_id,
+            run.base_model,
+            "" if run.lora_rank is None else str(run.lora_rank),
+            _time(run.last_request_time),
+            _newest(run),
+        )
         for run in listed.training_runs
     ]
     _print_table(RUN_HEADS, rows, listed.cursor, "training run", listed.training_runs, as_json=as_json)
@@ -188,7 +194,7 @@ def confirm(action: str, service: Service, *, yes: bool) -> None:
 
 
 def _print_table(
-    heads: Sequence[str], rows: Sequence[Sequence[Any]], cursor: Any, what: str, listed: Sequence[Any], *, as_json: bool
+    heads: Sequence[str], rows: Sequence[Sequence[str]], cursor: Any, what: str, listed: Sequence[Any], *, as_json: bool
 ) -> None:
     lines = aligned_lines([heads, *rows]) if rows else [f"no {what}s"]
     if cursor is not None and cursor.total_count > len(rows):

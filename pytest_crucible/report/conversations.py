@@ -28,6 +28,7 @@ class Turn:
     heading: str
     """Empty where nothing is said of it: the only call, without parameters of its own."""
     blocks: tuple[Block, ...]
+    is_judge: bool = False
 
 
 def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterator[Turn]:
@@ -47,7 +48,8 @@ def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterato
                 heading = f"call {call.call}{_about(call)}"
             messages = sent[len(before) :] if sent[: len(before)] == before else sent
             before = _repeated_next(call, sent)
-        yield Turn(heading, (*(block for message in messages for block in _message(message)), *_reply(call)))
+        blocks = (*(block for message in messages for block in _message(message)), *_reply(call))
+        yield Turn(heading, blocks, call.is_judge)
 
 
 def _repeated_next(call: StoredCall, sent: list[Any]) -> list[Any]:

@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Command
 
 if TYPE_CHECKING:
-    from pytest_crucible.records import ReportFact, Run
+    from collections.abc import Mapping
+
+    from pytest_crucible.records import ReportFact, Run, View
+    from pytest_crucible.store.runs import RunStore
 
 _FOLDER = "pytest_crucible.features.provenance"
 _METRICS = ("stated_confidence", "decision_count", "revision_count", "ambiguity_count")
@@ -35,6 +38,13 @@ def pytest_crucible_verdict_facts(run: Run) -> list[ReportFact]:
     from pytest_crucible.features.provenance.report_facts import fragility_facts
 
     return fragility_facts(run)
+
+
+def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[str, str], View]:
+    """Return what `crucible why` prints of each verdict."""
+    from pytest_crucible.features.provenance.why_views import why_views
+
+    return why_views(store, run)
 
 
 def pytest_crucible_run_facts(run: Run) -> list[ReportFact]:

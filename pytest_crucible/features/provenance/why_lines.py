@@ -15,25 +15,47 @@ _DIGITS, _COMMIT_DIGITS = 4, 7
 
 def verdict_lines(graph: Graph, verdict: Node) -> Iterator[str]:
     """Yield the lines on one verdict."""
+    yield f"{printable_cell(verdict.label):<{_HEAD}}  {finding_line(verdict)}"
+    numbers = numbers_line(graph, verdict)
+    if numbers:
+        yield f"  {numbers}"
+    for name, lines in verdict_parts(graph, verdict):
+        yield from block_lines(name, lines)
+
+
+def finding_line(verdict: Node) -> str:
+    """Return `missed: v2 differs, and its mean is lower (proven)`."""
     facts = verdict.facts
     state = "error in the suite" if facts["suite_error"] else facts["state"]
     state += " (simulated)" if facts["simulated"] else ""
-    yield f"{printable_cell(verdict.label):<{_HEAD}}  {state}: {printable_cell(facts['finding'])}"
+    return f"{state}: {printable_cell(facts['finding'])}"
+
+
+def numbers_line(graph: Graph, verdict: Node) -> str:
+    """Return `-0.092 [-0.154, -0.030]  n 240  lost 0  p = 0.005 (Holm, 1 of 1)`; empty without a number."""
+    numbers = _evidence_facts(graph, verdict)
+    return _numbers(numbers) if numbers.get("numbers_text") else ""
+
+
+def verdict_parts(graph: Graph, verdict: Node) -> Iterator[tuple[str, Sequence[str]]]:
+    """Yield what a verdict is made of: its rule, method, pairs, fragility, influence, replies and their origin, as lines."""
+    facts, numbers = verdict.facts, _evidence_facts(graph, verdict)
+    yield "rule", [facts["rule"]] if facts["rule"] else []
+    yield "method", [numbers["method"]] if numbers.get("method") else []
+    yield "pairs", _pairs(graph, targets(graph, verdict.key, "derived from")[0]) if numbers.get("pairs") else []
+    yield "fragility", [facts["fragility_text"]]
+    yield "influence", [numbers["influence_text"]] if numbers else []
+    yield "replies", list(_reply_texts(graph, verdict))
+    yield "made from", list(_made_from(graph, verdict))
+
+
+def _evidence_facts(graph: Graph, verdict: Node) -> Mapping[str, Any]:
+    """Return the numbers of what decides a verdict; empty where no score does."""
     evidence = targets(graph, verdict.key, "derived from")
-    numbers = evidence[0].facts if evidence else {}
-    if numbers.get("numbers_text"):
-        yield f"  {_numbers(numbers)}"
-    yield from block_lines("rule", [facts["rule"]] if facts["rule"] else [])
-    yield from block_lines("method", [numbers["method"]] if numbers.get("method") else [])
-    yield from block_lines("pairs", _pairs(graph, evidence[0]) if numbers.get("pairs") else [])
-    yield from block_lines("fragility", [facts["fragility_text"]])
-    yield from block_lines("influence", [numbers["influence_text"]] if numbers else [])
-    yield from block_lines("replies", list(_reply_texts(graph, verdict)))
-    yield from block_lines("made from", list(_made_from(graph, verdict)))
+    return evidence[0].facts if evidence else {}
 
 
 def _numbers(facts: Mapping[str, Any]) -> str:
-    """Return `-0.092 [-0.154, -0.030]  n 240  lost 0  p = 0.005 (Holm, 1 of 1)`."""
     parts = [str(facts["numbers_text"]), f"n {facts['n']:,}", f"lost {facts['lost']:,}"]
     if facts["p_adjusted"] is not None:
         position = f"{facts['holm_position']} of {facts['family_size']}"

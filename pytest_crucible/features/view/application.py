@@ -23,7 +23,7 @@ def make_application(site: Site) -> Starlette:
     routes = [
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", of_run(run.results_fragment)),
+        Route("/runs/{run}/results", run.results_fragment),
         Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
         Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
         # The style of reports is that of the pages, which add their own.

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.features.view.results_cache import ResultsCache
+from pytest_crucible.features.view.results_process import compute_results
 from pytest_crucible.report.html import MARKS, page_environment
 
 if TYPE_CHECKING:
@@ -29,6 +31,10 @@ class Site:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Opens the dashboard: the server exchanges it for a cookie."""
     port: int = 0
+
+    @cached_property
+    def results(self) -> ResultsCache:
+        return ResultsCache(lambda run: compute_results(self.store.where, run))
 
     @cached_property
     def templates(self) -> Environment:

@@ -6,7 +6,7 @@ import click
 
 from pytest_crucible.commands.options import run_argument, store_option
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.run_store import open_for_reading
 
 PORT = 8765
 
@@ -28,7 +28,7 @@ def view(run: str, store: str, host: str, port: int, no_browser: bool) -> None:
         from pytest_crucible.features.view.site import Site
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
-    with existing_store(store) as opened, open_socket(host, port) as listening:
+    with open_for_reading(store, "view") as opened, open_socket(host, port) as listening:
         number = listening.getsockname()[1]
         site = Site(opened, port=number)
         path = site.addresses.run(opened.find_run(run)) if run else site.addresses.runs()

@@ -29,11 +29,14 @@ class ArmReply:
     """Without the messages that all arms were sent first, which stand above."""
 
     @property
+    def scored(self) -> str:
+        return compared_reply(self.conversation)
+
+    @property
     def compared(self) -> Block | None:
         """The last block of the turns that has the scored text; None where the test scored another one."""
-        text = compared_reply(self.conversation)
         blocks = [block for turn in self.turns for block in turn.blocks if block.kind == "reply"]
-        return next((block for block in reversed(blocks) if block.value == text), None)
+        return next((block for block in reversed(blocks) if block.value == self.scored), None)
 
     def scores(self) -> Iterator[tuple[str, str, str]]:
         """Yield each metric with its score, and the reason of one that does not apply or is lost."""
@@ -65,6 +68,19 @@ def _payers(conversation: Conversation) -> list[str]:
     return ["this run" if run is None else f"run {run}" if run else "an earlier run" for run in payers]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyRow:
+    """One reply in the table of all replies to a sample."""
+
+    variant: int
+    number: int
+    """The place of the reply among those of the arm."""
+    draw: str
+    arm: str
+    state: str
+    scores: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class SampleReplies:
     """A stored sample with all of its replies, of which one of each arm is chosen."""
@@ -93,6 +109,32 @@ class SampleReplies:
     def twins(self) -> tuple[Mapping[str, Any] | None, ...]:
         """Input, expected value, reason and facts of the sample's twin in each variant; None where it has none."""
         return tuple(load_twins(self.store, each.sha256, self.position).get(self.position) for each in self.plan.variants)
+
+    def facts(self) -> Iterator[tuple[str, Any]]:
+        """Yield what is known of the sample, and of its twin in the chosen variant, beside the prompt."""
+        twin = self.twins[self.variant - 1] if self.variant else None
+        own = self.sample if twin is None or twin["reason"] else {**self.sample, "expected": twin["expected"]}
+        entries = {"expected": own["expected"], "group": own["sample_group"], "metadata": own["metadata"]}
+        entries |= {"changed": twin["facts"]} if twin else {}
+        return ((name, value) for name, value in entries.items() if value is not None)
+
+    def metrics(self) -> list[str]:
+        """Return the names of all metrics that some reply has a score of."""
+        return list(dict.fromkeys(metric for c in self.conversations for metric in c.scores))
+
+    def rows(self) -> list[ReplyRow]:
+        """Return all replies to the sample and its twins, as rows of a table."""
+        return [
+            ReplyRow(
+                variant=self.twin_of(c),
+                number=c.unit.repeat,
+                draw=c.draw,
+                arm=c.arm,
+                state=c.state,
+                scores=tuple(score_text(c.scores[name]) if name in c.scores else "-" for name in self.metrics()),
+            )
+            for c in self.conversations
+        ]
 
     def input_of(self, variant: int) -> Any:
         """Return what a variant has as input; the sample's own where the variant does not apply."""

@@ -37,8 +37,8 @@ def _registered(page):
 
 def press(page: Any, **event: Any) -> None:
     """Press a key as a layout names it, on the element with the focus."""
-    dispatch = "event => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {bubbles: true, cancelable: true, ...event}))"
-    page.evaluate(dispatch, event)
+    created = "new KeyboardEvent('keydown', {bubbles: true, cancelable: true, ...event})"
+    page.evaluate(f"event => document.activeElement.dispatchEvent({created})", event)
 
 
 def pressed_keys(page: Any) -> list[str]:

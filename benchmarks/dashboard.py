@@ -1,0 +1,199 @@
+"""The dashboard in a process of its own, in a headless Chromium, on large stores that are built once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from dataclasses import replace as with_changes
+from pathlib import Path
+from typing import Any
+
+from benchmarks import million
+from benchmarks.history import fill_runs
+from benchmarks.suite import ROOT
+from pytest_crucible.records import Contrast, Observation, Outcome, Reply, Sample, Unit
+from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.store.runs import RunStore
+from tests.chromium import find_chromium
+
+STORES = Path(tempfile.gettempdir()) / f"crucible-benchmark-stores-{os.getuid()}"
+MEGABYTE = 1_000_000
+# Observed from the first script of a page on: the longest task, and the longest time from an input to the next frame.
+OBSERVE = """
+    window.longestTask = 0;
+    window.longestEvent = 0;
+    new PerformanceObserver((list) => {
+      for (const task of list.getEntries()) window.longestTask = Math.max(window.longestTask, task.duration);
+    }).observe({ type: "longtask", buffered: true });
+    new PerformanceObserver((list) => {
+      for (const event of list.getEntries()) window.longestEvent = Math.max(window.longestEvent, event.duration);
+    }).observe({ type: "event", durationThreshold: 16, buffered: true });
+"""
+
+
+def many_runs() -> Path:
+    """Return a store of 1,000 runs with two verdicts each."""
+    return _built("runs.db", fill_runs)
+
+
+def many_samples(samples: int) -> Path:
+    """Return a store of a finished run, `million`, of two arms and two metrics. 250,000 samples are a million observations."""
+    return _built(f"samples-{samples}.db", lambda path: _fill_and_conclude(path, samples))
+
+
+def long_replies() -> Path:
+    """Return a store of a run, `long`, with two replies of 1 MB to each sample: some words changed, and no common word."""
+    return _built("long.db", _fill_long)
+
+
+def _built(name: str, build: Callable[[Path], None]) -> Path:
+    STORES.mkdir(exist_ok=True)
+    path = STORES / name
+    if not path.exists():
+        # Under another name until it is whole: whoever interrupts a benchmark leaves no half a store.
+        unfinished = STORES / f"unfinished-{os.getpid()}-{name}"
+        build(unfinished)
+        unfinished.rename(path)
+    return path
+
+
+def _fill_and_conclude(path: Path, samples: int) -> None:
+    with contextlib.closing(RunStore(str(path))) as store:
+        million.fill(store, samples)
+        conclude(store, "million", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
+
+
+def _fill_long(path: Path) -> None:
+    plan = with_changes(
+        million.plan(2), metrics=million.METRICS[:1], contrasts=(Contrast(metric="right", baseline="v1"),)
+    )
+    facts = {"seed": 0, "alpha": 0.05, "correction": "holm", "git": {}, "environment": {}}
+    with contextlib.closing(RunStore(str(path))) as store:
+        store.begin_run("long", started="2026-01-01T00:00:00+00:00", **facts)
+        key = store.add_experiment("long", plan, [Sample(id=name, input="q") for name in ("changed", "unlike")])
+        arms = [store.add_arm(key, number, name, name) for number, name in enumerate(million.ARMS)]
+        writer = store.writer()
+        for position, texts in enumerate((changed_texts(), unlike_texts())):
+            for number, text in enumerate(texts):
+                unit = Unit(position, 0, number, 0)
+                outcome = Outcome(unit, reply=Reply(text=text, latency_s=0.1), started=0.0)
+                writer.add(outcome, arms[number], [Observation(unit, "right", number == 0)], ())
+        writer.close()
+        store.finish_experiment(key)
+        conclude(store, "long", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
+
+
+def changed_texts() -> tuple[str, str]:
+    """Return two texts of 1 MB of which one word in a hundred differs."""
+    draw = random.Random(1)
+    words = [f"w{draw.randrange(10_000):04}" for _ in range(MEGABYTE // 6)]
+    other = [f"x{word}" if draw.random() < 0.01 else word for word in words]
+    return " ".join(words), " ".join(other)
+
+
+def unlike_texts() -> tuple[str, str]:
+    """Return two texts of 1 MB without a common word."""
+    draw = random.Random(2)
+    one, other = (" ".join(f"{letter}{draw.randrange(10_000):04}" for _ in range(MEGABYTE // 6)) for letter in "ab")
+    return one, other
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """A served dashboard."""
+
+    process: subprocess.Popen[str]
+    link: str
+    """With the token."""
+
+    @property
+    def address(self) -> str:
+        """`http://127.0.0.1:PORT`."""
+        return self.link.split("?")[0].rstrip("/")
+
+    def memory_mb(self) -> float:
+        """Return the most resident memory that the server and its children had, together."""
+        return sum(_peak_kb(process) for process in _family(self.process.pid)) / 1e3
+
+
+def _family(process: int) -> list[int]:
+    children = [
+        int(child)
+        for thread in Path(f"/proc/{process}/task").iterdir()
+        for child in (thread / "children").read_text().split()
+    ]
+    return [process, *(one for child in children for one in _family(child))]
+
+
+def _peak_kb(process: int) -> int:
+    status = Path(f"/proc/{process}/status").read_text()
+    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)
+
+
+@contextlib.contextmanager
+def served(store: Path | str) -> Iterator[Dashboard]:
+    """Yield the dashboard of a store, served by `crucible view` in a process of its own."""
+    command = [sys.executable, "-m", "pytest_crucible", "view", "--store", str(store), "--no-browser", "--port", "0"]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
+    )
+    try:
+        assert process.stdout is not None
+        link = next(word for line in process.stdout for word in line.split() if "token=" in word)
+        yield Dashboard(process, link)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@contextlib.contextmanager
+def open_browser() -> Iterator[Any | None]:
+    """Yield a headless Chromium; None where there is none."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        path = find_chromium(playwright)
+        if path is None:
+            print("no Chromium here: pages are not opened", file=sys.stderr)
+            yield None
+            return
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@contextlib.contextmanager
+def open_tab(browser: Any, dashboard: Dashboard) -> Iterator[Any]:
+    """Yield a tab that has the dashboard's cookie, and observes how long its pages do not respond."""
+    context = browser.new_context(viewport={"width": 1440, "height": 900})
+    context.add_init_script(OBSERVE)
+    tab = context.new_page()
+    tab.goto(dashboard.link)
+    yield tab
+    context.close()
+
+
+def first_paint_s(tab: Any, address: str) -> float:
+    """Open a page, and return the seconds from the navigation to its first contentful paint."""
+    response = tab.goto(address)
+    assert response.ok, f"{address}: {response.status}"
+    tab.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
+    return float(tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")) / 1e3
+
+
+def not_responding_s(tab: Any) -> float:
+    """Return the longest time that the page of a tab did not respond: its longest task, or input without an answer."""
+    return float(tab.evaluate("Math.max(window.longestTask, window.longestEvent)")) / 1e3
+
+
+def settle(tab: Any, quiet_s: float = 0.5) -> None:
+    """Wait until the network of a tab is quiet, and a moment longer for what scripts do with the last answer."""
+    tab.wait_for_load_state("networkidle")
+    time.sleep(quiet_s)

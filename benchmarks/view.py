@@ -1,0 +1,72 @@
+"""The dashboard: first paint, filters, word differences and live progress in headless Chromium, and what the server needs.
+
+    python -m benchmarks.view
+
+The first call builds the stores (1,000 runs, 100,000 and 250,000 samples), in a minute. They stay in the temporary folder.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.dashboard import (
+    first_paint_s,
+    many_runs,
+    many_samples,
+    not_responding_s,
+    open_browser,
+    open_tab,
+    served,
+    settle,
+)
+from benchmarks.figures import Figure, show
+from pytest_crucible.features.view.application import ASSETS
+from pytest_crucible.report.html import HERE as REPORT_ASSETS
+
+SAMPLES, OBSERVATIONS = 100_000, 1_000_000
+
+
+def figures() -> list[Figure]:
+    with open_browser() as browser:
+        painted = pages_of_large_stores(browser) if browser else []
+    return [*painted, size_of_assets()]
+
+
+def pages_of_large_stores(browser: Any) -> list[Figure]:
+    """Return the first paint of each page of the three stores, the longest that one did not respond, and the server's memory."""
+    runs = measure_pages(browser, many_runs(), {"1,000 runs": "/"})
+    samples = measure_pages(browser, many_samples(SAMPLES), {f"{SAMPLES:,} samples": "/runs/million/samples"})
+    million = {
+        "a run of a million observations": "/runs/million",
+        "its 250,000 samples": "/runs/million/samples",
+        "one of its samples": "/runs/million/samples/1/125000",
+        "its requests": "/runs/million/requests",
+        "its metric over commits": "/trend/right",
+    }
+    return [*runs, *samples, *measure_pages(browser, many_samples(OBSERVATIONS // 4), million)]
+
+
+def measure_pages(browser: Any, store: Path, pages: dict[str, str]) -> list[Figure]:
+    """Return the figures of pages of a store, each opened in a tab that has the cookie."""
+    measured = []
+    with served(store) as dashboard, open_tab(browser, dashboard) as tab:
+        for name, path in pages.items():
+            paint = first_paint_s(tab, dashboard.address + path)
+            settle(tab)
+            measured.append(Figure(name=f"first paint: {name}", measured=paint, unit="s", limit=0.8, digits=2))
+            silent = not_responding_s(tab)
+            measured.append(Figure(name="- longest not responding", measured=silent, unit="s", limit=0.1, digits=2))
+        memory = dashboard.memory_mb()
+    return [*measured, Figure(name="- memory of the server, at most", measured=memory, unit="MB", limit=300)]
+
+
+def size_of_assets() -> Figure:
+    """Return the size of all scripts and styles that pages load."""
+    files = [*ASSETS.rglob("*.js"), *ASSETS.rglob("*.css"), REPORT_ASSETS / "page.css"]
+    size = sum(file.stat().st_size for file in files)
+    return Figure(name="script and style of all pages", measured=size / 1e3, unit="kB", limit=80)
+
+
+if __name__ == "__main__":
+    raise SystemExit(show(figures()))
