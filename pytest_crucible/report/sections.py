@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_crucible.records import (
     Analysis,
@@ -24,7 +25,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.results import RULES_VERSION
-from pytest_crucible.records.views import Curves
+from pytest_crucible.records.views import Curves, Diagram, Lanes
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable
 
@@ -38,6 +39,8 @@ class JoinedSection:
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
     curves: tuple[Curves, ...] = ()
+    lanes: tuple[Lanes, ...] = ()
+    diagrams: tuple[Diagram, ...] = ()
     is_first: bool = False
     """Whether it stands before the verdicts."""
 
@@ -106,8 +109,12 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
     prefixes = [f"{experiment_name(analysis.plan.nodeid)}: " if many else "" for analysis, _ in views]
     named = list(zip(prefixes, (view for _, view in views), strict=True))
-    charts = (replace(chart, title=f"{prefix}{chart.title}") for prefix, view in named for chart in view.charts)
-    curves = (replace(curve, title=f"{prefix}{curve.title}") for prefix, view in named for curve in view.curves)
+
+    def titled(kind: str) -> tuple[Any, ...]:
+        """Return the pictures of a kind with the names of their experiments."""
+        pictures = ((prefix, picture) for prefix, view in named for picture in getattr(view, kind))
+        return tuple(replace(picture, title=f"{prefix}{picture.title}") for prefix, picture in pictures)
+
     whole = (
         _without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
         for parts in tables.values()
@@ -116,8 +123,10 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         name=name,
         title=views[0][1].title,
         tables=tuple(table for table in whole if table.rows),
-        charts=tuple(charts),
-        curves=tuple(curves),
+        charts=titled("charts"),
+        curves=titled("curves"),
+        lanes=titled("lanes"),
+        diagrams=titled("diagrams"),
         is_first=any(view.is_first for _, view in views),
     )
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pytest_crucible.features.provenance.call_steps import Parameters, call_steps, end_step, score_steps
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
-from pytest_crucible.features.provenance.load_decisions import load_decisions, unknown_calls
+from pytest_crucible.features.provenance.load_decisions import load_decisions
 from pytest_crucible.features.provenance.step_order import order_steps
 from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.records import Conversation, Plan
+from pytest_crucible.records import Conversation, Plan, Unit
 from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.store.calls import unknown_calls
 from pytest_crucible.store.reply_facts import ReplyFacts, load_reply_facts
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations
+from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, samples
 
 
 def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = None) -> list[Timeline]:
@@ -32,7 +32,7 @@ def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = 
         position = find_position(store, plan.dataset_sha256, sample)
         if position is not None and store.has_arms(key):
             arms |= dict.fromkeys(each.name for each in plan.arms)
-            timelines += _of_experiment(_Experiment(store, full, key, plan), position, sample, arm)
+            timelines += [each for _, each in experiment_timelines(store, full, key, plan, position, arm)]
     if not arms:
         raise SpecError(f"run {full} has no sample {sample!r}: {near_sample(store, full, sample)}")
     check_arm(full, arm, arms)
@@ -54,33 +54,28 @@ def near_sample(store: RunStore, run: str, sample: str) -> str:
     return suggest(sample, ids, otherwise=first)
 
 
-@dataclass(frozen=True, slots=True)
-class _Experiment:
-    store: RunStore
-    run: str
-    key: int
-    plan: Plan
-
-
-def _of_experiment(of: _Experiment, position: int, sample: str, arm: str | None) -> Iterator[Timeline]:
-    store, run, plan = of.store, of.run, of.plan
+def experiment_timelines(
+    store: RunStore, run: str, experiment: int, plan: Plan, position: int, arm: str | None = None
+) -> Iterator[tuple[Unit, Timeline]]:
+    """Yield a timeline for each reply to a sample of one experiment, with its unit. With `arm`, only those of this arm."""
+    sample = samples(store, plan.dataset_sha256, [position])[position].id
     events = load_sample_events(store, run, plan.nodeid, sample)
     unknown, adapters = unknown_calls(store, run), _adapter_parameters(store, run)
     chains = load_decisions(store, run, sample=sample, arm=arm, experiment=plan.nodeid)
     decisions = {(chain.arm, chain.variant, chain.repeat): chain.decisions for chain in chains}
     rows: dict[tuple[int, int], defaultdict[int, ReplyFacts]] = {}
-    for conversation in load_conversations(store, of.key, plan, position):
+    for conversation in load_conversations(store, experiment, plan, position):
         if arm not in (None, conversation.arm):
             continue
         unit, planned = conversation.unit, plan.arms[conversation.unit.arm]
         draws = plan.draws(unit.arm)
         twin = draws.twin(unit.variant)
         if (unit.arm, twin) not in rows:
-            rows[unit.arm, twin] = load_reply_facts(store, of.key, plan, unit.arm, twin, position)
+            rows[unit.arm, twin] = load_reply_facts(store, experiment, plan, unit.arm, twin, position)
         variant, place = plan.variant_name(twin), twin * draws.size + unit.repeat
         own = [event for event in events if event.repeat == place and event.arm == conversation.arm]
         chain = decisions.get((conversation.arm, variant, unit.repeat), ())
-        yield Timeline(
+        yield unit, Timeline(
             run=run,
             experiment=plan.nodeid,
             arm=conversation.arm,

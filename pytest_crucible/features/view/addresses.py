@@ -23,6 +23,10 @@ class Addresses:
     def samples(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/samples" + _query(state)
 
+    def sample_rows(self, run: str) -> str:
+        """Return the address of rows of the samples, which their page and those of each sample fetch."""
+        return f"/runs/{run}/samples/rows"
+
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 

@@ -13,10 +13,11 @@ from starlette.responses import PlainTextResponse, Response
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.sample.replies import SampleReplies
 from pytest_crucible.features.view.sample.texts import reply_key, shown_text, text_parts
-from pytest_crucible.records import experiment_name
+from pytest_crucible.records import View, experiment_name
 from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store.calls import unknown_calls
 from pytest_crucible.store.samples import samples
 
 # State of this page itself; all other state in its address is that of the list.
@@ -27,28 +28,40 @@ def sample_page(request: Request, run: str) -> Response:
     """Return the page of one sample."""
     store = site_of(request).store
     replies = find_sample(request, run)
-    experiment, sample_id = request.path_params["experiment"], str(replies.sample["sample_id"])
+    sample_id = str(replies.sample["sample_id"])
     query = dict(request.query_params)
-    views = program_plugins().hook.pytest_crucible_sample_views(
-        store=store, run=run, experiment=replies.key, plan=replies.plan, position=replies.position
-    )
     return page(
         request,
         "sample.html.j2",
         run_id=run,
         is_finished=store.run(run)["finished"] is not None,
-        experiment=int(experiment),
+        experiment=int(request.path_params["experiment"]),
         name=experiment_name(replies.plan.nodeid),
         replies=replies,
         arms=replies.arms(),
-        own_state={name: query[name] for name in OWN_STATE if name in query},
         list_state={name: value for name, value in query.items() if name not in OWN_STATE},
         compared=(reply_key(0, 0, 0), reply_key(0, 1, 0)),
-        views=[view for of_feature in views for view in of_feature],
+        unknown_calls=unknown_calls(store, run),
+        views=sample_views(run, replies),
         commands=list(_commands(run, sample_id)),
         parts=text_parts,
         many=False,
     )
+
+
+def sample_views(run: str, replies: SampleReplies) -> list[View]:
+    """Return what features show of the chosen replies."""
+    chosen = replies.chosen()
+    views = program_plugins().hook.pytest_crucible_sample_views(
+        store=replies.store,
+        run=run,
+        experiment=replies.key,
+        plan=replies.plan,
+        position=replies.position,
+        conversations=chosen,
+    )
+    # pluggy calls the last plugin first.
+    return [view for of_feature in reversed(views) for view in of_feature] if chosen else []
 
 
 def text_page(request: Request, run: str) -> Response:
