@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.records import Adapter, Conversation, Event, Observation, Plan, ReportFact, Run, Sample, Verdict, View
+    from pytest_crucible.records import (
+        Adapter,
+        Conversation,
+        Event,
+        Observation,
+        Plan,
+        ReportFact,
+        Run,
+        Sample,
+        Verdict,
+        View,
+    )
     from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.runs.provenance import Dependent, PlanComparison, ReproductionCheck, Suspects

@@ -121,7 +121,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lanes:
-    """What happened on one line of time, such as requests and waits. Drawn where a format has pictures; tables have the times."""
+    """Bars over one scale of seconds, such as requests and waits. Drawn where a format has pictures; a table has the times."""
 
     title: str
     spans: tuple[Span, ...]

@@ -1,4 +1,4 @@
-"""Conversations as turns: what was sent, what was replied, and what is said of both; terminals print them and pages lay them out."""
+"""Conversations as turns: what was sent, and what was replied. The terminal prints them, and pages lay them out."""
 
 from __future__ import annotations
 

@@ -23,8 +23,8 @@ Place = tuple[float, float]
 def layers(keys: Collection[str], edges: Iterable[tuple[str, str]]) -> Iterator[list[str]]:
     """Yield keys in layers: each stands below all that have an edge to it.
 
-    >>> list(layers(["top", "left", "right", "bottom"], [("top", "left"), ("top", "right"), ("left", "bottom"), ("right", "bottom")]))
-    [['top'], ['left', 'right'], ['bottom']]
+    >>> list(layers("abcd", [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")]))
+    [['a'], ['b', 'c'], ['d']]
     """
     waiting = dict.fromkeys(keys, 0)
     targets = defaultdict(list)

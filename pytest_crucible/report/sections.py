@@ -110,7 +110,7 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
     prefixes = [f"{experiment_name(analysis.plan.nodeid)}: " if many else "" for analysis, _ in views]
     named = list(zip(prefixes, (view for _, view in views), strict=True))
 
-    def titled(kind: str) -> tuple[Any, ...]:
+    def add_titles(kind: str) -> tuple[Any, ...]:
         """Return the pictures of a kind with the names of their experiments."""
         pictures = ((prefix, picture) for prefix, view in named for picture in getattr(view, kind))
         return tuple(replace(picture, title=f"{prefix}{picture.title}") for prefix, picture in pictures)
@@ -123,10 +123,10 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
         name=name,
         title=views[0][1].title,
         tables=tuple(table for table in whole if table.rows),
-        charts=titled("charts"),
-        curves=titled("curves"),
-        lanes=titled("lanes"),
-        diagrams=titled("diagrams"),
+        charts=add_titles("charts"),
+        curves=add_titles("curves"),
+        lanes=add_titles("lanes"),
+        diagrams=add_titles("diagrams"),
         is_first=any(view.is_first for _, view in views),
     )
 

@@ -1,4 +1,4 @@
-"""What the store has of replies beside their texts: how they ended, times and tokens, and reasons of scores."""
+"""Facts of stored replies beside their texts: ends, times, tokens, and reasons of scores."""
 
 from __future__ import annotations
 

@@ -37,7 +37,11 @@ def _reply_view(conversation: Conversation, extraction: Extraction, findings: Se
     note = (Note(text=f"The picture leaves {quantity(left, 'claim')} out, which the tables have."),) if left > 0 else ()
     tables = (
         _table("Claims", ("claim", "text", "documents"), _claim_rows(extraction)),
-        _table("Relations", ("from", "relation", "to"), [Row(cells=(r.source, r.label, r.target)) for r in extraction.relations]),
+        _table(
+            "Relations",
+            ("from", "relation", "to"),
+            [Row(cells=(r.source, r.label, r.target)) for r in extraction.relations],
+        ),
         _table("Flags of the antagonist", ("flag", "severity", "values", "explained by"), _flag_rows(findings)),
         _table("Flaws of the form", ("flaw", "line", "detail"), _flaw_rows(extraction)),
     )
@@ -51,7 +55,9 @@ def draw_reply(title: str, extraction: Extraction, findings: Sequence[Finding]) 
 
     Of several arrows between two claims each has its label; a relation to an unknown claim has a box for it.
     """
-    edges = [DiagramEdge(source=f"claim {r.source}", target=f"claim {r.target}", label=r.label) for r in extraction.relations]
+    edges = [
+        DiagramEdge(source=f"claim {r.source}", target=f"claim {r.target}", label=r.label) for r in extraction.relations
+    ]
     edges += [
         DiagramEdge(source=f"document {document}", target=f"claim {claim.id}", label="cited by")
         for claim in extraction.claims
@@ -60,13 +66,17 @@ def draw_reply(title: str, extraction: Extraction, findings: Sequence[Finding]) 
     names = {finding.name for finding in findings}
     for finding in findings:
         cause = finding.caused_by if finding.caused_by in names else None
-        source, target = (f"flag {cause}", f"flag {finding.name}") if cause else (f"flag {finding.name}", f"claim {CENTRAL}")
+        source, target = (
+            (f"flag {cause}", f"flag {finding.name}") if cause else (f"flag {finding.name}", f"claim {CENTRAL}")
+        )
         edges.append(DiagramEdge(source=source, target=target, label="explains" if cause else "flags the reply"))
     nodes = {node.key: node for node in (*_claim_nodes(extraction), *_flag_nodes(findings))}
     for key in (key for edge in edges for key in (edge.source, edge.target)):
         nodes.setdefault(key, _other_node(key))
     drawn = dict(list(nodes.items())[:MOST_NODES])
-    arrows = dict.fromkeys(edge for edge in edges if {edge.source, edge.target} <= drawn.keys() and edge.source != edge.target)
+    arrows = dict.fromkeys(
+        edge for edge in edges if {edge.source, edge.target} <= drawn.keys() and edge.source != edge.target
+    )
     return Diagram(title=title, nodes=tuple(drawn.values()), edges=tuple(arrows))
 
 
@@ -111,4 +121,6 @@ def _flaw_rows(extraction: Extraction) -> list[Row]:
 
 def _table(title: str, heads: tuple[str, ...], rows: Sequence[Row]) -> Table:
     left = len(rows) - MOST_ROWS
-    return Table(title=title, heads=heads, rows=tuple(rows[:MOST_ROWS]), note=quantity(left, "more row") if left > 0 else "")
+    return Table(
+        title=title, heads=heads, rows=tuple(rows[:MOST_ROWS]), note=quantity(left, "more row") if left > 0 else ""
+    )

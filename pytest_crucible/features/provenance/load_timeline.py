@@ -75,24 +75,27 @@ def experiment_timelines(
         variant, place = plan.variant_name(twin), twin * draws.size + unit.repeat
         own = [event for event in events if event.repeat == place and event.arm == conversation.arm]
         chain = decisions.get((conversation.arm, variant, unit.repeat), ())
-        yield unit, Timeline(
-            run=run,
-            experiment=plan.nodeid,
-            arm=conversation.arm,
-            sample=sample,
-            repeat=unit.repeat,
-            variant=variant,
-            adapter=planned.adapter,
-            parameters=planned.parameters,
-            steps=_steps(
-                run,
-                conversation,
-                Parameters(planned.parameters, adapters),
-                own,
-                chain,
-                rows[unit.arm, twin][unit.repeat],
+        yield (
+            unit,
+            Timeline(
+                run=run,
+                experiment=plan.nodeid,
+                arm=conversation.arm,
+                sample=sample,
+                repeat=unit.repeat,
+                variant=variant,
+                adapter=planned.adapter,
+                parameters=planned.parameters,
+                steps=_steps(
+                    run,
+                    conversation,
+                    Parameters(planned.parameters, adapters),
+                    own,
+                    chain,
+                    rows[unit.arm, twin][unit.repeat],
+                ),
+                unknown=unknown,
             ),
-            unknown=unknown,
         )
 
 

@@ -1,4 +1,4 @@
-"""What happened to a sample as views: a picture of bars on one line of time, and a table of the steps, for each reply."""
+"""Views of the time line of each reply to a sample: bars over one scale of seconds, and a table of the steps."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import run, runs, sample
+from pytest_crucible.features.view.pages import compare, labels, run, runs, sample, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -24,6 +24,14 @@ def make_application(site: Site) -> Starlette:
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
         Route("/runs/{run}/results", run.results_fragment),
+        Route("/compare", compare.choose_page),
+        Route("/compare/{names:path}", compare.compare_page),
+        Route("/trend", trend.choose_page),
+        Route("/trend/{metric:path}", trend.trend_page),
+        Route("/runs/{run}/labels", of_run(labels.labels_page)),
+        # The only address that is written to.
+        Route("/runs/{run}/labels", labels.record_label, methods=["POST"]),
+        Route("/runs/{run}/labels/reply", of_run(labels.reply_document)),
         Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
         Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
         # The style of reports is that of the pages, which add their own.

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.features.view.computed_once import ComputedOnce
 from pytest_crucible.features.view.results_cache import ResultsCache
 from pytest_crucible.features.view.results_process import compute_results
 from pytest_crucible.report.html import MARKS, page_environment
@@ -16,6 +17,7 @@ from pytest_crucible.report.html import MARKS, page_environment
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from pytest_crucible.features.view.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -31,6 +33,10 @@ class Site:
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Opens the dashboard: the server exchanges it for a cookie."""
     port: int = 0
+    computed: ComputedOnce = field(default_factory=ComputedOnce)
+    """What takes long: all pages share it."""
+    labelling: Labelling | None = None
+    """The labels page, where the dashboard was started with --labels."""
 
     @cached_property
     def results(self) -> ResultsCache:

@@ -80,8 +80,7 @@ def test_bars_lie_on_the_lanes_of_their_names_and_are_as_long_as_they_took():
     )
     svg = draw_lanes(Lanes(title="Time line", spans=spans))
     rects = [
-        tuple(map(float, rect))
-        for rect in re.findall(r'<rect rx="2" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"', svg)
+        tuple(map(float, rect)) for rect in re.findall(r'<rect rx="2" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"', svg)
     ]
     (first, lane, width), (second, other, double), (_, again, least) = rects
 

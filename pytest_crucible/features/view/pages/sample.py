@@ -51,17 +51,17 @@ def sample_page(request: Request, run: str) -> Response:
 
 def sample_views(run: str, replies: SampleReplies) -> list[View]:
     """Return what features show of the chosen replies."""
-    chosen = replies.chosen()
+    conversations = replies.select_conversations()
     views = program_plugins().hook.pytest_crucible_sample_views(
         store=replies.store,
         run=run,
         experiment=replies.key,
         plan=replies.plan,
         position=replies.position,
-        conversations=chosen,
+        conversations=conversations,
     )
     # pluggy calls the last plugin first.
-    return [view for of_feature in reversed(views) for view in of_feature] if chosen else []
+    return [view for of_feature in reversed(views) for view in of_feature] if conversations else []
 
 
 def text_page(request: Request, run: str) -> Response:
@@ -84,7 +84,9 @@ def find_sample(request: Request, run: str) -> SampleReplies:
     position = _number(request.path_params["position"])
     if position is None or not samples(store, plan.dataset_sha256, [position]):
         there = quantity(plan.selected, "sample")
-        raise HTTPException(404, f"experiment {number} of run {run} has no such sample: it has {there}, numbered from 0")
+        raise HTTPException(
+            404, f"experiment {number} of run {run} has no such sample: it has {there}, numbered from 0"
+        )
     return _choose(SampleReplies(store, key, plan, position), request)
 
 

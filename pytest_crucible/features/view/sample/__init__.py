@@ -1,1 +1,1 @@
-"""What the page of one sample shows: its prompt, its replies side by side, and texts that are compared."""
+"""The content of the page of one sample: its prompt, its replies side by side, and texts to compare."""

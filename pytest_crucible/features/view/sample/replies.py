@@ -1,4 +1,4 @@
-"""The replies to a sample side by side: each arm's with its state, its scores and what it took."""
+"""The replies to a sample side by side, each with its state, scores, latency and tokens."""
 
 from __future__ import annotations
 
@@ -108,7 +108,9 @@ class SampleReplies:
     @cached_property
     def twins(self) -> tuple[Mapping[str, Any] | None, ...]:
         """Input, expected value, reason and facts of the sample's twin in each variant; None where it has none."""
-        return tuple(load_twins(self.store, each.sha256, self.position).get(self.position) for each in self.plan.variants)
+        return tuple(
+            load_twins(self.store, each.sha256, self.position).get(self.position) for each in self.plan.variants
+        )
 
     def facts(self) -> Iterator[tuple[str, Any]]:
         """Yield what is known of the sample, and of its twin in the chosen variant, beside the prompt."""
@@ -148,13 +150,13 @@ class SampleReplies:
     def key_of(self, conversation: Conversation) -> str:
         return reply_key(self.twin_of(conversation), conversation.unit.arm, conversation.unit.repeat)
 
-    def chosen(self) -> list[Conversation]:
+    def select_conversations(self) -> list[Conversation]:
         """Return the conversations of the chosen variant and draw, one of each arm that has it."""
         return [c for c in self.conversations if self.twin_of(c) == self.variant and c.unit.repeat == self.draw]
 
     def shared_prompt(self) -> tuple[Block, ...]:
         """Return what all arms were sent first; empty if that is not the same."""
-        prompts = {conversation.arm: _first_messages(self._turns(conversation)) for conversation in self.chosen()}
+        prompts = {conversation.arm: _first_messages(self._turns(conversation)) for conversation in self.select_conversations()}
         first, *others = prompts.values() or [()]
         return first if all(prompt == first for prompt in others) else ()
 
@@ -165,7 +167,7 @@ class SampleReplies:
     def arms(self) -> list[ArmReply]:
         """Return the chosen replies, one of each arm."""
         shared = self.shared_prompt()
-        return [self._arm(conversation, shared) for conversation in self.chosen()]
+        return [self._arm(conversation, shared) for conversation in self.select_conversations()]
 
     def _turns(self, conversation: Conversation) -> tuple[Turn, ...]:
         return tuple(conversation_turns(conversation, self.input_of(self.twin_of(conversation))))
