@@ -27,6 +27,10 @@ class Addresses:
         """Return the address of rows of the samples, which their page and those of each sample fetch."""
         return f"/runs/{run}/samples/rows"
 
+    def sample_choices(self, run: str) -> str:
+        """Return the address of what samples can be filtered by."""
+        return f"/runs/{run}/samples/choices"
+
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 

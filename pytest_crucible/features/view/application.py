@@ -10,7 +10,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import compare, labels, run, runs, sample, trend
+from pytest_crucible.features.view.pages import compare, labels, run, runs, sample, samples, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -32,6 +32,9 @@ def make_application(site: Site) -> Starlette:
         # The only address that is written to.
         Route("/runs/{run}/labels", labels.record_label, methods=["POST"]),
         Route("/runs/{run}/labels/reply", of_run(labels.reply_document)),
+        Route("/runs/{run}/samples", of_run(samples.samples_page)),
+        Route("/runs/{run}/samples/rows", of_run(samples.samples_rows)),
+        Route("/runs/{run}/samples/choices", of_run(samples.samples_choices)),
         Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
         Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
         # The style of reports is that of the pages, which add their own.

@@ -12,6 +12,7 @@ from pytest_crucible.features.view.addresses import Addresses
 from pytest_crucible.features.view.computed_once import ComputedOnce
 from pytest_crucible.features.view.results_cache import ResultsCache
 from pytest_crucible.features.view.results_process import compute_results
+from pytest_crucible.features.view.samples.indexes import SampleIndexes
 from pytest_crucible.report.html import MARKS, page_environment
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ class Site:
     port: int = 0
     computed: ComputedOnce = field(default_factory=ComputedOnce)
     """What takes long: all pages share it."""
+    sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
+    """The samples of experiments, for their lists."""
     labelling: Labelling | None = None
     """The labels page, where the dashboard was started with --labels."""
 

@@ -13,23 +13,20 @@ from starlette.responses import PlainTextResponse, Response
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.sample.replies import SampleReplies
 from pytest_crucible.features.view.sample.texts import reply_key, shown_text, text_parts
+from pytest_crucible.features.view.samples.state import read_state
 from pytest_crucible.records import View, experiment_name
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.calls import unknown_calls
 from pytest_crucible.store.samples import samples
 
-# State of this page itself; all other state in its address is that of the list.
-OWN_STATE = ("variant", "draw", "compare")
-
-
 def sample_page(request: Request, run: str) -> Response:
     """Return the page of one sample."""
     store = site_of(request).store
     replies = find_sample(request, run)
     sample_id = str(replies.sample["sample_id"])
-    query = dict(request.query_params)
     return page(
         request,
         "sample.html.j2",
@@ -39,7 +36,7 @@ def sample_page(request: Request, run: str) -> Response:
         name=experiment_name(replies.plan.nodeid),
         replies=replies,
         arms=replies.arms(),
-        list_state={name: value for name, value in query.items() if name not in OWN_STATE},
+        list_state=_list_state(request),
         compared=(reply_key(0, 0, 0), reply_key(0, 1, 0)),
         unknown_calls=unknown_calls(store, run),
         views=sample_views(run, replies),
@@ -99,6 +96,14 @@ def _choose(replies: SampleReplies, request: Request) -> SampleReplies:
         variant=variant if variant <= len(replies.plan.variants) else 0,
         draw=draw if draw < most else 0,
     )
+
+
+def _list_state(request: Request) -> dict[str, str | int]:
+    """Return the state of the list from which the page was opened; empty where the address has none that is valid."""
+    try:
+        return read_state(request.query_params).query()
+    except SpecError:
+        return {}
 
 
 def _number(text: str) -> int | None:
