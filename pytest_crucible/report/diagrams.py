@@ -14,7 +14,7 @@ from pytest_crucible.report.printable import printable_cell
 # Pixels.
 _WIDTH, _HEIGHT, _GAP, _BETWEEN, _LINE = 190, 48, 24, 56, 15
 # Characters of a line in a box, and lines.
-_CHARACTERS, _LINES = 28, 2
+_CHARACTERS, _LINES = 27, 2
 # Boxes side by side: a page is as wide. More of a layer stand in rows below each other.
 _MOST_BESIDE = 6
 Place = tuple[float, float]
@@ -66,7 +66,7 @@ def _rows(layer: Sequence[str]) -> Iterator[Sequence[str]]:
 def _places(rows: Sequence[Sequence[str]], width: int) -> Iterator[tuple[str, Place]]:
     """Yield each key with the upper left corner of its box; rows are centred."""
     for number, row in enumerate(rows):
-        left = (width - len(row) * (_WIDTH + _GAP)) / 2
+        left = (width - len(row) * (_WIDTH + _GAP) + _GAP) / 2
         for column, key in enumerate(row):
             yield key, (left + column * (_WIDTH + _GAP), number * (_HEIGHT + _BETWEEN) + 1)
 

@@ -156,7 +156,9 @@ class SampleReplies:
 
     def shared_prompt(self) -> tuple[Block, ...]:
         """Return what all arms were sent first; empty if that is not the same."""
-        prompts = {conversation.arm: _first_messages(self._turns(conversation)) for conversation in self.select_conversations()}
+        prompts = {
+            conversation.arm: _first_messages(self._turns(conversation)) for conversation in self.select_conversations()
+        }
         first, *others = prompts.values() or [()]
         return first if all(prompt == first for prompt in others) else ()
 
