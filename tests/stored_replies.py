@@ -36,7 +36,7 @@ def store_replies(
     finished: bool = True,
     **manifest: Any,
 ) -> Path:
-    """Store a run of the arms v2, v1, v0 ... with these replies to each sample, one a repeat; a text passed where it is not empty."""
+    """Store a run of arms with these replies to each sample, one a repeat. A text that is not empty is right."""
     own = [
         sample or Sample(id="q0", input="Why?", expected="because"),
         *(Sample(id=f"q{n}", input="?") for n in range(1, samples)),
