@@ -43,20 +43,20 @@ def test_arms_stand_side_by_side_with_their_state_scores_latency_and_tokens(get)
     failed = Outcome(ANY, failure="refused", reply=Reply(text="I cannot."), detail="I cannot.")
     lost = Outcome(ANY, lost="timeout", detail="no reply in 30 s")
     page = get(["Because."], [""], [failed], [lost])
-    shown = page_text(page.text)
+    visible = page_text(page.text)
 
     assert page.status_code == 200
     assert re.findall(r'<h3 id="arm-\d">(\w+)', page.text) == ["v4", "v3", "v2", "v1"]
-    assert "refused; I cannot." in shown
-    assert "timeout; no reply in 30 s" in shown
-    assert shown.count("0.250 s") == 2
-    assert "3 input tokens, 2 output tokens" in shown
-    assert re.search(r"right\s+True.*right\s+False", shown, re.DOTALL)
+    assert "refused; I cannot." in visible
+    assert "timeout; no reply in 30 s" in visible
+    assert visible.count("0.250 s") == 2
+    assert "3 input tokens, 2 output tokens" in visible
+    assert re.search(r"right\s+True.*right\s+False", visible, re.DOTALL)
 
 
 def test_the_page_has_all_that_the_terminal_prints_of_a_conversation(get, tmp_path):
     sample = Sample(id="q0", input="Why?\nReally?", expected={"a": 1}, metadata={"topic": "tea"}, group="g1")
-    shown = page_text(get(["Because.\nSo."], ["No."], sample=sample).text)
+    visible = page_text(get(["Because.\nSo."], ["No."], sample=sample).text)
     with closing(RunStore(str(tmp_path / "runs.db"))) as store:
         [(key, plan, _)] = store.all_experiments(RUN)
         stored, conversations = load_sample(store, plan.dataset_sha256, 0), load_conversations(store, key, plan, 0)
@@ -64,7 +64,7 @@ def test_the_page_has_all_that_the_terminal_prints_of_a_conversation(get, tmp_pa
 
     words = {word for line in lines[1:] for word in re.findall(r"\w+", line)}
     assert {"Really", "tea", "Because", "So", "No", "answered", "True"} <= words
-    assert words <= set(re.findall(r"\w+", shown))
+    assert words <= set(re.findall(r"\w+", visible))
 
 
 @pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("half", "nul")])
