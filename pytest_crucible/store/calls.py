@@ -17,6 +17,18 @@ _NO_JSON = "null"
 _FLAGS = {None: None, 0: False, 1: True}
 
 
+def unknown_calls(store: RunStore, run: str) -> str:
+    """Return why the calls of a run are not known, as a sentence; empty if they are."""
+    row = store.run(run)
+    imported = row["environment"].get("imported")
+    if imported:
+        return f"run {run} was imported from {imported[0].get('harness') or 'another harness'}: its calls are unknown"
+    settings = (row["manifest"] or {}).get("settings") or {}
+    if settings.get("trace") == "off":
+        return f"run {run} was recorded with --crucible-trace=off: its calls are unknown"
+    return ""
+
+
 def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> CallColumns:
     """Return the calls of one arm about the original samples, those of judges and of members as well."""
     query = f"""
