@@ -14,13 +14,13 @@ from pytest_crucible.features.view.application import make_application
 from pytest_crucible.features.view.labelling import open_labelling
 from pytest_crucible.features.view.server import make_server, open_socket
 from pytest_crucible.features.view.site import Site
-from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.run_store import open_for_reading
 
 
 @contextlib.contextmanager
 def dashboard_client(store: str | Path, labels: Path | None = None) -> Iterator[TestClient]:
     """Yield a client of the dashboard of a store, which may read everything; with a file, it labels the latest run."""
-    with existing_store(str(store)) as opened:
+    with open_for_reading(str(store), "view") as opened:
         site = Site(opened, labelling=labels and open_labelling(opened, opened.find_run(), labels, labeler="anna"))
         client = TestClient(make_application(site), base_url="http://127.0.0.1:8765")
         client.get("/", params={"token": site.token})
@@ -30,7 +30,7 @@ def dashboard_client(store: str | Path, labels: Path | None = None) -> Iterator[
 @contextlib.contextmanager
 def served_dashboard(store: str | Path, labels: Path | None = None) -> Iterator[tuple[str, str]]:
     """Yield the address of a served dashboard (`http://127.0.0.1:PORT`) and its token: open `ADDRESS/?token=TOKEN` first."""
-    with existing_store(str(store)) as opened, open_socket("127.0.0.1", 0) as listening:
+    with open_for_reading(str(store), "view") as opened, open_socket("127.0.0.1", 0) as listening:
         labelling = labels and open_labelling(opened, opened.find_run(), labels, labeler="anna")
         site = Site(opened, port=listening.getsockname()[1], labelling=labelling)
         server = make_server(site)

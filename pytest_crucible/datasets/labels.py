@@ -1,6 +1,6 @@
 """Files of people's labels of replies, which `crucible view --labels` writes: a row for each reply, two columns for each person.
 
-A row is found again by the experiment, the sample, its variant and the reply's text, so that a label never counts for another reply.
+A row is found again by experiment, sample, variant and the reply's text, so that a label never counts for another reply.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def split_person(name: str | Path) -> tuple[str, str]:
 
 
 def read_labels(path: Path, person: str = "") -> Mapping[ReplyKey, Label]:
-    """Return a person's labels without those that skip. Raises SpecError, also where several people have labels and none is named."""
+    """Return a person's labels without those that skip. Raises SpecError, also where it is not clear whose."""
     table = read_label_table(path)
     column = _choose_column(path, table.columns, person)
     labels = {key_of(row): row for row in table.rows if row[column] not in ("", SKIP)}

@@ -193,6 +193,7 @@ AN_EXCERPT = 120
 class SamplePanel:
     """One sample: the reason it is shown, its input, and the first reply of each arm."""
 
+    position: int
     sample: str
     why: str
     input: str
@@ -223,6 +224,7 @@ def slowest(chapter: Chapter) -> tuple[SamplePanel, ...]:
 def _panel(chapter: Chapter, position: int, why: str) -> SamplePanel:
     [exchange] = chapter.read([position])
     return SamplePanel(
+        position=position,
         sample=printable(chapter.columns.ids[position], AN_ID),
         why=why,
         input=_short(text_of(exchange.input)),
@@ -272,39 +274,47 @@ class Scene:
     excerpts: tuple[tuple[str, tuple[SamplePanel, ...]], ...]
     """Title of a section, and the samples that it shows."""
     slowest: tuple[SamplePanel, ...]
-    archive: Archive
 
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     """Return the report as a self-contained page. `chapters` are read while it is made."""
     style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
     template = page_environment().get_template("page.html.j2")
-    states = worst_states(report.run)
-    scenes = [
-        Scene(
-            chapter=chapter,
-            state=states.get(chapter.analysis.plan.nodeid),
-            pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
-            agreements=tuple(_agreements(chapter)),
-            excerpts=tuple(excerpt_panels(chapter).items()),
-            slowest=slowest(chapter),
-            archive=archive_samples(chapter, room=ROOM // len(chapters), seed=report.run.seed),
-        )
-        for chapter in chapters
-    ]
+    archives = [archive_samples(chapter, room=ROOM // len(chapters), seed=report.run.seed) for chapter in chapters]
     return template.render(
-        report=report,
-        scenes=scenes,
-        few=FEW,
-        forests=list(differences(report.run)),
-        levels=list(levels(report.run)),
-        marks=MARKS,
+        **page_values(report, chapters),
+        archives=archives,
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
         script_hash=_hash(script),
-        numbers={reference.key: number for number, reference in enumerate(report.references, start=1)},
-        many=len(report.run.experiments) > 1,
+    )
+
+
+def page_values(report: Report, chapters: Sequence[Chapter]) -> dict[str, Any]:
+    """Return what the parts of a report in parts.html.j2 are filled with."""
+    states = worst_states(report.run)
+    return {
+        "report": report,
+        "scenes": [make_scene(chapter, states.get(chapter.analysis.plan.nodeid)) for chapter in chapters],
+        "few": FEW,
+        "forests": list(differences(report.run)),
+        "levels": list(levels(report.run)),
+        "marks": MARKS,
+        "numbers": {reference.key: number for number, reference in enumerate(report.references, start=1)},
+        "many": len(report.run.experiments) > 1,
+    }
+
+
+def make_scene(chapter: Chapter, state: State | None) -> Scene:
+    """Return an experiment as a page shows it; `state` is its worst verdict."""
+    return Scene(
+        chapter=chapter,
+        state=state,
+        pictures=tuple(Markup(picture) for picture in _pictures(chapter) if picture),
+        agreements=tuple(_agreements(chapter)),
+        excerpts=tuple(excerpt_panels(chapter).items()),
+        slowest=slowest(chapter),
     )
 
 

@@ -14,6 +14,7 @@ from pytest_crucible.exports import Write, find_writer, write_csv, write_jsonl
 from pytest_crucible.records import Analysis, Run, SampleColumns
 from pytest_crucible.report.model import Chapter
 from pytest_crucible.runs.evaluate import analysis_inputs
+from pytest_crucible.runs.run_store import store_of
 from pytest_crucible.store.experiments import load_experiment
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import all_sample_ids, load_exchanges, mean_latencies, outcome_states
@@ -26,7 +27,7 @@ INSTANT_S = 0.001
 @contextlib.contextmanager
 def chapters(run: Run) -> Iterator[tuple[Chapter, ...]]:
     """Yield a chapter for each experiment that began; its samples can be read while the context is open."""
-    with contextlib.closing(RunStore(run.store)) as store:
+    with store_of(run) as store:
         keys = {plan.nodeid: key for key, plan, _ in store.experiments(run.id)}
         yield tuple(_chapter(store, keys[analysis.plan.nodeid], analysis) for analysis in run.experiments)
 
@@ -106,7 +107,7 @@ def html_report(run: Run) -> str:
 def _write_observations(write: Write, run: Run) -> bytes:
     """Return all observations of a run as a file's content, equal to the output of `crucible export`."""
     file = io.BytesIO()
-    with contextlib.closing(RunStore(run.store)) as store:
+    with store_of(run) as store:
         write(observations(store, run.id), file)
     return file.getvalue()
 

@@ -15,6 +15,7 @@ from pytest_crucible.records.serialize import TooDeep, parse
 from pytest_crucible.records.settings import DEFAULT_STORE
 
 if TYPE_CHECKING:
+    from pytest_crucible.records import Run
     from pytest_crucible.store.runs import RunStore
 
 
@@ -28,6 +29,39 @@ def existing_store(where: str) -> Iterator[RunStore]:
     from pytest_crucible.store.runs import RunStore
 
     with contextlib.closing(RunStore(where)) as store:
+        yield store
+
+
+_READING: list[RunStore] = []
+"""The stores that are open for reading alone."""
+
+
+@contextlib.contextmanager
+def open_for_reading(where: str, reader: str) -> Iterator[RunStore]:
+    """Open a run store that no statement can change. Raises SpecError and StoreError.
+
+    `reader` is the command that reads, for messages. While the context is open, `store_of` a run in this store yields it too.
+    """
+    from pytest_crucible.store.runs import RunStore
+
+    with contextlib.closing(RunStore(where, reader=reader)) as store:
+        _READING.append(store)
+        try:
+            yield store
+        finally:
+            _READING.remove(store)
+
+
+@contextlib.contextmanager
+def store_of(run: Run) -> Iterator[RunStore]:
+    """Open the store that a run is in. Where it is open for reading alone, nothing is opened beside that. Raises StoreError."""
+    from pytest_crucible.store.runs import RunStore
+
+    reading = next((store for store in _READING if store.location == run.store), None)
+    if reading is not None:
+        yield reading
+        return
+    with contextlib.closing(RunStore(run.store)) as store:
         yield store
 
 

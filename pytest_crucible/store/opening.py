@@ -123,9 +123,9 @@ def _explanation(error: Exception) -> str:
 
 def make_database(location: str, busy_s: float) -> Database:
     """Return the database at a path or URL, without a connection yet. Raises StoreError."""
+    if (url := postgresql_url(location)) is not None:
+        return make_postgresql(url, busy_s)
     scheme, separator, address = location.partition("://")
-    if scheme in ("postgresql", "postgresql+psycopg") and address:
-        return _postgresql(f"postgresql://{address}", busy_s)
     if scheme == "sqlite" and address.startswith("/") and address != "/":
         name, _, settings = address[1:].partition("?")
         if name.startswith("file:"):
@@ -133,10 +133,21 @@ def make_database(location: str, busy_s: float) -> Database:
             return _sqlite(f"{name}?{settings}", busy_s, is_uri=True)
         return _sqlite_file(Path(unquote(name)), busy_s)
     if separator:
-        raise StoreError(f"run store {redact_location(location)!r} {_NO_URL}")
+        raise unusable_url(location)
     path = Path(location)
     _create_folder(path)
     return _sqlite_file(path, busy_s)
+
+
+def postgresql_url(location: str) -> str | None:
+    """Return the URL of a database of PostgreSQL; None for another location."""
+    scheme, _, address = location.partition("://")
+    return f"postgresql://{address}" if scheme in ("postgresql", "postgresql+psycopg") and address else None
+
+
+def unusable_url(location: str) -> StoreError:
+    """Return the error for a URL of no database that a run store can be in."""
+    return StoreError(f"run store {redact_location(location)!r} {_NO_URL}")
 
 
 def _create_folder(path: Path) -> None:
@@ -191,8 +202,8 @@ def _sqlite(name: str, busy_s: float, *, is_uri: bool) -> Database:
     return Database(sqlite3, connect, "" if is_uri else name)
 
 
-def _postgresql(url: str, busy_s: float) -> Database:
-    """Return a database of PostgreSQL, whose connections died with their server are replaced."""
+def make_postgresql(url: str, busy_s: float, *settings: str) -> Database:
+    """Return a database of PostgreSQL: connections that died with their server are replaced. `settings` are of each connection."""
     try:
         import psycopg
         from psycopg.types.string import TextLoader
@@ -207,7 +218,7 @@ def _postgresql(url: str, busy_s: float) -> Database:
     waits: dict[str, Any] = {
         "connect_timeout": 10,
         "tcp_user_timeout": busy_ms,
-        "options": f"-c lock_timeout={busy_ms}",
+        "options": " ".join(f"-c {setting}" for setting in (f"lock_timeout={busy_ms}", *settings)),
     }
 
     def connect() -> Any:
@@ -241,24 +252,24 @@ def _use_wal(connection: sqlite3.Connection, busy_s: float) -> None:
 def _prepare(database: Database, location: str) -> None:
     """Create or upgrade what is missing in a database, and check that it can be written. Raises StoreError."""
     with database.connect() as connection:
-        version = _stored_format(connection)
+        version = stored_format(connection)
         if version is None:
-            _check_own(connection, location)
+            check_own(connection, location)
             _create(connection)
-            version = _stored_format(connection)
+            version = stored_format(connection)
         if version is not None and version > FORMAT:
             raise StoreError(
                 f"run store {location!r} has format {version}, this version writes format {FORMAT}: "
                 "upgrade pytest-crucible, or name another store with --crucible-store"
             )
-        if version is not None and (version < FORMAT or _lacks_feature_tables(connection)):
+        if version is not None and (version < FORMAT or missing_tables(connection)):
             with connection.transaction():
                 upgrade(connection)
         # Before sampling. It changes no row.
         connection.execute("UPDATE runs SET status = '' WHERE id = ''")
 
 
-def _stored_format(connection: Connection) -> int | None:
+def stored_format(connection: Connection) -> int | None:
     """Return the store's format; None if its tables are not complete yet: the format is written last."""
     if schema.store_format.name not in connection.tables():
         return None
@@ -266,7 +277,7 @@ def _stored_format(connection: Connection) -> int | None:
     return version
 
 
-def _check_own(connection: Connection, location: str) -> None:
+def check_own(connection: Connection, location: str) -> None:
     """Raise StoreError for an SQLite file of another program; a PostgreSQL database may hold other tables."""
     others = connection.tables() - set(schema.all_tables())
     if others and connection.is_sqlite:
@@ -275,9 +286,9 @@ def _check_own(connection: Connection, location: str) -> None:
         )
 
 
-def _lacks_feature_tables(connection: Connection) -> bool:
-    """Return whether the store was made without one of the features."""
-    return not {table.name for table in schema.feature_tables()} <= connection.tables()
+def missing_tables(connection: Connection) -> set[str]:
+    """Return the tables of features without which the store was made."""
+    return {table.name for table in schema.feature_tables()} - connection.tables()
 
 
 def _create(connection: Connection) -> None:

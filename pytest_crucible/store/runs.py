@@ -16,6 +16,7 @@ from pytest_crucible.records.serialize import from_plain, pick, plain_or_repr, t
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, Row, from_json
 from pytest_crucible.store.opening import explain_errors, open_database, redact_location
+from pytest_crucible.store.reading import open_for_reading
 from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
 from pytest_crucible.store.rows import twin_row, variant_rows
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
@@ -27,6 +28,18 @@ if TYPE_CHECKING:
     from pytest_crucible.store.writer import Writer
 
 LATEST, TAGGED = "latest", "tag:"
+
+
+class UnknownRunError(SpecError):
+    """A run that no id in the store begins with."""
+
+    def __init__(self, location: str, named: str, near: str | None, latest: str) -> None:
+        """`near` is the id that was probably meant."""
+        self.named = named
+        self.hint = f"did you mean {near!r}?" if near else f"the latest is {latest!r}"
+        super().__init__(f"run store {location!r} has no run that begins with {named!r}: {self.hint}")
+
+
 _NEAR = 0.5
 """Similarity from which an id is suggested for another: two random ids agree in a third of their letters by chance."""
 
@@ -42,9 +55,7 @@ def find_run(store: RunStore, named: str) -> str:
         return ids[0]
     matches = [run for run in ids if run.startswith(named)]
     if not matches:
-        near = closest_name(named, ids, cutoff=_NEAR)
-        hint = f"did you mean {near!r}?" if near else f"the latest is {ids[0]!r}"
-        raise SpecError(f"run store {location!r} has no run that begins with {named!r}: {hint}")
+        raise UnknownRunError(location, named, closest_name(named, ids, cutoff=_NEAR), ids[0])
     if len(matches) > 1 and named not in matches:
         raise SpecError(f"{named!r} matches {len(matches)} runs in {location!r}: give more characters of the id")
     return named if named in matches else matches[0]
@@ -85,22 +96,31 @@ class RunStore:
         hide: Callable[[str], str] | None = None,
         hide_keys: Callable[[str], str] | None = None,
         is_left_out: Callable[[str], bool] = lambda plugin: False,
+        *,
+        reader: str = "",
     ) -> None:
         """`hide` redacts each text before it is stored, `hide_keys` names and ids too: without them, what the process knows.
 
-        `is_left_out` returns whether the feature with this plugin name is left out.
+        `is_left_out` returns whether the feature with this plugin name is left out. `reader` is a command that only reads:
+        nothing is created, upgraded or entered for it, and nothing can be written.
         """
         self.location = redact_location(location)
         self.hide = hide or process_hider()
         self.redact_once = RedactOnce(self.hide)
-        self._where, self.run_id = location, ""
-        self.database = open_database(location)
+        self.where, self.run_id = location, ""
+        """`where` is the location as it was given: it may have a password, and is never shown."""
+        self.database = open_for_reading(location, reader) if reader else open_database(location)
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
         self.database.redact = redactor.redact_values
         self.database.listeners = [
             listen() for feature, listen in load_rows("commit_listeners") if not is_left_out(feature.plugin_name)
         ]
         self.written = WrittenRows(redactor.redact)
+        if not reader:
+            self._prepare_writing(location)
+
+    def _prepare_writing(self, location: str) -> None:
+        """Read what writing needs, and enter the rows that wait in files."""
         try:
             with explain_errors(self.location):
                 self.key = read_store_key(self.database)
@@ -171,7 +191,7 @@ class RunStore:
             self.database,
             self.location,
             self.redact_once,
-            lambda rows: write_spill_file(self._where, self.key, self.run_id, rows),
+            lambda rows: write_spill_file(self.where, self.key, self.run_id, rows),
             lambda: self.run_id,
             self.hide_id,
             self.written,

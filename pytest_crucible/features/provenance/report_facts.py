@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import Any
 
 from pytest_crucible.features.provenance.fragility import MOST_SETS_OF_REPORTS
@@ -12,12 +11,12 @@ from pytest_crucible.features.provenance.verdict_facts import Flip, Fragility
 from pytest_crucible.features.provenance.verdict_lines import fragility_text
 from pytest_crucible.records import ReportFact, Run
 from pytest_crucible.records.serialize import pick
-from pytest_crucible.store.runs import RunStore
+from pytest_crucible.runs.run_store import store_of
 
 
 def fragility_facts(run: Run) -> list[ReportFact]:
     """Return the fragility of each verdict of a run as a fact of its reports."""
-    with closing(RunStore(run.store)) as store:
+    with store_of(run) as store:
         facts = load_verdict_facts(store, run, most_sets=MOST_SETS_OF_REPORTS)
     return [
         ReportFact(
@@ -33,7 +32,7 @@ def fragility_facts(run: Run) -> list[ReportFact]:
 
 def root_facts(run: Run) -> list[ReportFact]:
     """Return the root of a run as a fact of its reports; none for a run without seals."""
-    with closing(RunStore(run.store)) as store, store.connect() as connection, connection.snapshot():
+    with store_of(run) as store, store.connect() as connection, connection.snapshot():
         root = run_root(connection, run.id)
     return [ReportFact(name="root", text=f"root of run {run.id}: {root}", document=root)] if root else []
 

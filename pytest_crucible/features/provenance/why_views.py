@@ -1,4 +1,4 @@
-"""What each verdict of a run is made of, as views: the lines of `crucible why` as the rows of a table."""
+"""The parts that each verdict of a run is made of, as views: the lines of `crucible why` as the rows of a table."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ def make_application(site: Site) -> Starlette:
     routes = [
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", of_run(run.results_fragment)),
+        Route("/runs/{run}/results", run.results_fragment),
         Route("/runs/{run}/labels", of_run(labels.labels_page)),
         # The only address that is written to.
         Route("/runs/{run}/labels", labels.record_label, methods=["POST"]),

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.features.view.results_cache import ResultsCache
+from pytest_crucible.features.view.results_process import compute_results
 from pytest_crucible.report.html import MARKS, page_environment
 
 if TYPE_CHECKING:
@@ -32,6 +34,10 @@ class Site:
     port: int = 0
     labelling: Labelling | None = None
     """The labels page, where the dashboard was started with --labels."""
+
+    @cached_property
+    def results(self) -> ResultsCache:
+        return ResultsCache(lambda run: compute_results(self.store.where, run))
 
     @cached_property
     def templates(self) -> Environment:

@@ -10,7 +10,7 @@ import click
 
 from pytest_crucible.commands.options import run_argument, store_option
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.run_store import open_for_reading
 
 if TYPE_CHECKING:
     from pytest_crucible.features.view.labelling import Labelling
@@ -45,7 +45,7 @@ def view(
         from pytest_crucible.features.view.site import Site
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
-    with existing_store(store) as opened, open_socket(host, port) as listening:
+    with open_for_reading(store, "view") as opened, open_socket(host, port) as listening:
         number = listening.getsockname()[1]
         site = Site(opened, port=number, labelling=_open_labelling(opened, run, labels, of_labels))
         path = _start_path(site, run)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import HTMLResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.records import Plan
+from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.store.runs import RunStore
 
 
@@ -40,6 +43,12 @@ def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
     ]
 
 
-def results_fragment(request: Request, run: str) -> Response:
-    """Return verdicts and sections of a finished run, for its page."""
-    return page(request, "results.html.j2", run_id=run)
+async def results_fragment(request: Request) -> Response:
+    """Return verdicts and sections of a finished run, for its page; or the sentence why they cannot be computed."""
+    site, run = site_of(request), request.path_params["run"]
+    facts = await run_in_threadpool(site.store.run, run)
+    try:
+        # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
+        return HTMLResponse(await asyncio.wrap_future(site.results.start(run, facts["finished"] or "")))
+    except CrucibleError as error:
+        return page(request, "failure.html.j2", error=error)
