@@ -109,7 +109,7 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
     charts = (replace(chart, title=f"{prefix}{chart.title}") for prefix, view in named for chart in view.charts)
     curves = (replace(curve, title=f"{prefix}{curve.title}") for prefix, view in named for curve in view.curves)
     whole = (
-        _without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
+        without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
         for parts in tables.values()
     )
     return JoinedSection(
@@ -122,7 +122,7 @@ def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bo
     )
 
 
-def _without_empty_columns(table: Table) -> Table:
+def without_empty_columns(table: Table) -> Table:
     """Return the table without its empty columns. Other empty cells become dashes."""
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
     rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)
