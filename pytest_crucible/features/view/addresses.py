@@ -42,8 +42,9 @@ class Addresses:
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
-    def requests(self, run: str) -> str:
-        return f"/runs/{run}/requests"
+    def requests(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `counts`, which it fetches."""
+        return f"/runs/{run}/requests" + (f"/{part}" if part else "")
 
     def training(self, run: str) -> str:
         return f"/runs/{run}/training"
