@@ -23,7 +23,16 @@ from pytest_crucible.records import Exchange, Row, State, Table, View, experimen
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.model import Chapter, Report
-from pytest_crucible.report.pictures import chart_forest, differences, distribution, draw_curves, levels, pairs, waiting
+from pytest_crucible.report.pictures import (
+    chart_forest,
+    differences,
+    distribution,
+    draw_curves,
+    draw_lines,
+    levels,
+    pairs,
+    waiting,
+)
 from pytest_crucible.report.printable import AN_ID, LONGEST_ESCAPE, printable
 from pytest_crucible.report.sections import section_excerpts, worst_states
 from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates, typeset
@@ -347,6 +356,7 @@ def page_environment(folder: Path = HERE) -> Environment:
     environment.filters["svg"] = Markup
     environment.filters["forest_of"] = chart_forest
     environment.filters["drawn_curves"] = draw_curves
+    environment.filters["drawn_lines"] = draw_lines
     return environment
 
 

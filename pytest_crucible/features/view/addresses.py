@@ -21,8 +21,12 @@ class Addresses:
         return f"/runs/{run}/events" if run else "/events"
 
     def results(self, run: str) -> str:
-        """Return the address of the verdicts and sections of a finished run, which its page fetches."""
+        """Return the address of the verdicts and sections of a finished run, which its page fetches first."""
         return f"/runs/{run}/results"
+
+    def explanations(self, run: str) -> str:
+        """Return the address of what each verdict of a finished run is made of, which its page fetches last."""
+        return f"/runs/{run}/explanations"
 
     def samples(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/samples" + _query(state)
@@ -38,8 +42,9 @@ class Addresses:
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
-    def requests(self, run: str) -> str:
-        return f"/runs/{run}/requests"
+    def requests(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `counts`, which it fetches."""
+        return f"/runs/{run}/requests" + (f"/{part}" if part else "")
 
     def training(self, run: str) -> str:
         return f"/runs/{run}/training"

@@ -13,7 +13,7 @@ from pytest_crucible.features.view.access import Access
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
-from pytest_crucible.features.view.pages import compare, labels, run, runs, samples, trend
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, samples, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -28,7 +28,10 @@ def make_application(site: Site) -> Starlette:
         Route("/events", stream.events),
         Route("/runs/{run}", of_run(run.run_page)),
         Route("/runs/{run}/events", stream.events),
-        Route("/runs/{run}/results", run.results_fragment),
+        Route("/runs/{run}/results", run.results_part("results")),
+        Route("/runs/{run}/explanations", run.results_part("explanations")),
+        Route("/runs/{run}/requests", of_run(requests.requests_page)),
+        Route("/runs/{run}/requests/counts", requests.requests_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),

@@ -182,14 +182,16 @@ def _add_scores(connection: Connection, ranges: Sequence[_Range], counts: Mappin
     """
     for arm, metric, n, total, numbers in _execute(connection, query, "observations AS units", ranges):
         counts[arm].scores[metric] = ScoreSums(n, total, numbers)
-    # Few replies fail: only their scores are looked up.
+    with_failures = [part for part in ranges if counts[part.arm].failed]
+    if not with_failures:
+        return
     of_failed = """
         SELECT units.arm, scores.metric, COUNT(*) FROM {units} AND units.failure IS NOT NULL AND label IS NULL
         GROUP BY units.arm, scores.metric
     """
     same_unit = "scores.arm = units.arm AND scores.position = units.position AND scores.epoch = units.epoch"
     tables = f"replies AS units JOIN observations AS scores ON {same_unit}"
-    for arm, metric, n in _execute(connection, of_failed, tables, ranges):
+    for arm, metric, n in _execute(connection, of_failed, tables, with_failures):
         counts[arm].scores[metric].failed = n
 
 
