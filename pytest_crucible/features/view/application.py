@@ -10,7 +10,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, trend
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, training, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -26,6 +26,8 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/results", run.results_fragment),
         Route("/runs/{run}/requests", of_run(requests.requests_page)),
         Route("/runs/{run}/requests/counts", requests.requests_part),
+        Route("/runs/{run}/training", of_run(training.training_page)),
+        Route("/runs/{run}/training/courses", training.training_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),
