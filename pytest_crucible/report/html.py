@@ -239,7 +239,7 @@ def _panel(chapter: Chapter, position: int, why: str) -> SamplePanel:
         input=_short(text_of(exchange.input)),
         expected=_short(text_of(exchange.expected)),
         replies=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
-        excerpt=_excerpt(question_text(exchange.input)),
+        excerpt=excerpt_line(question_text(exchange.input)),
     )
 
 
@@ -250,7 +250,8 @@ def _answers(exchange: Exchange) -> Sequence[str]:
     ]
 
 
-def _excerpt(text: str) -> str:
+def excerpt_line(text: str) -> str:
+    """Return the beginning of a text, on one line."""
     line = " ".join(text[: 10 * AN_EXCERPT].split())
     return printable(line if len(line) <= AN_EXCERPT else f"{line[: AN_EXCERPT - 1]}\u2026")
 

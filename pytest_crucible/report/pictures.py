@@ -154,8 +154,10 @@ def draw_lines(chart: LineChart) -> str:
         return ""
     across, up = (axis([point[k] for point in points], most=5) for k in (0, 1))
     x, y = _scales(across, up)
-    drawn = [part for k, line in enumerate(chart.lines) for part in _line(line, x, y, f"arm arm{k % ARM_STYLES} outline")]
-    return _frame(chart.title, across, up, chart.across, chart.up, drawn)
+    drawn = [
+        part for k, line in enumerate(chart.lines) for part in _line(line, x, y, f"arm arm{k % ARM_STYLES} outline")
+    ]
+    return _frame(chart.title, across, up, chart.across, "", drawn)
 
 
 # Styles of lines in page.css.

@@ -109,7 +109,7 @@ def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> J
     prefixes = [f"{experiment_name(nodeid)}: " if many else "" for nodeid, _ in views]
     named = list(zip(prefixes, (view for _, view in views), strict=True))
     whole = (
-        _without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
+        without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
         for parts in tables.values()
     )
     return JoinedSection(
@@ -123,7 +123,7 @@ def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> J
     )
 
 
-def _without_empty_columns(table: Table) -> Table:
+def without_empty_columns(table: Table) -> Table:
     """Return the table without its empty columns. Other empty cells become dashes."""
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
     rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)

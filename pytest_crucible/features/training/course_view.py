@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pytest_crucible.features.training.course import TrainingCourse, TrainingStep
 from pytest_crucible.records import Note, Row, Table, View
 from pytest_crucible.records.views import Curve, LineChart
-from pytest_crucible.stats.number_format import number
 
 MOST_POINTS = 600
 """Points of a line: more than a chart has pixels would only make the page large."""
@@ -46,7 +45,6 @@ def _charts(courses: Sequence[TrainingCourse]) -> Iterator[LineChart]:
             yield LineChart(
                 title=f"{name.capitalize()} by step",
                 across="step",
-                up=name,
                 lines=lines,
                 note=" ".join(_chart_notes(part, value)),
             )
@@ -103,9 +101,9 @@ def _summary_cells(course: TrainingCourse) -> Iterator[str]:
         return
     yield f"{result.training_steps:,}"
     values = (result.first_loss, result.final_loss, result.loss_reduction)
-    yield from ("-" if value is None else number(value) for value in values)
+    yield from ("-" if value is None else f"{value:.3g}" for value in values)
     yield "-" if result.convergence_steps is None else f"{result.convergence_steps:,}"
-    yield "-" if result.largest_gradient_norm is None else number(result.largest_gradient_norm)
+    yield "-" if result.largest_gradient_norm is None else f"{result.largest_gradient_norm:.3g}"
 
 
 def _step_table(course: TrainingCourse) -> Table:
