@@ -113,9 +113,9 @@ class LineChart:
     """Lines on axes that cover their points, such as the loss of trainings by step. Drawn where a format has pictures."""
 
     title: str
+    """With the unit of the vertical axis."""
     across: str
     """What the horizontal axis shows."""
-    up: str
     lines: tuple[Curve, ...]
     note: str = ""
     """A sentence below the chart."""

@@ -13,7 +13,7 @@ from pytest_crucible.features.view.access import Access
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
-from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, trend
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, training, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -32,6 +32,8 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/explanations", run.results_part("explanations")),
         Route("/runs/{run}/requests", of_run(requests.requests_page)),
         Route("/runs/{run}/requests/counts", requests.requests_part),
+        Route("/runs/{run}/training", of_run(training.training_page)),
+        Route("/runs/{run}/training/courses", training.training_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),
