@@ -9,9 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.features.view.hosts import Hosts
 from pytest_crucible.features.view.results_cache import ResultsCache
 from pytest_crucible.features.view.results_process import compute_results
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.html import MARKS, page_environment
+from pytest_crucible.store.runs import UnknownRunError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,7 +33,19 @@ class Site:
     addresses: Addresses = field(default_factory=Addresses)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Opens the dashboard: the server exchanges it for a cookie."""
-    port: int = 0
+    hosts: Hosts = field(default_factory=Hosts)
+    """Those by which requests may address it."""
+    _shown: set[str] = field(default_factory=set)
+    """Runs that a page was shown of."""
+
+    def find_run(self, named: str) -> str:
+        """Return the id of a run, named as on the command line. Raises SpecError, also for one that was removed since."""
+        try:
+            run = self.store.find_run(named)
+        except SpecError as error:
+            raise _explain(error, named, was_shown=named in self._shown) from None
+        self._shown.add(run)
+        return run
 
     @cached_property
     def results(self) -> ResultsCache:
@@ -45,3 +60,12 @@ class Site:
     def render(self, template: str, **values: Any) -> str:
         """Return a page, or a part of one, as HTML."""
         return self.templates.get_template(template).render(**values)
+
+
+def _explain(error: SpecError, named: str, *, was_shown: bool) -> SpecError:
+    if was_shown:
+        return SpecError(f"run {named} was removed from this store")
+    if not isinstance(error, UnknownRunError):
+        return error
+    hint = f"did you mean {error.near}?" if error.near else f"the latest is {error.latest}"
+    return SpecError(f"no run begins with {named!r}: {hint}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import click
 
 from pytest_crucible.commands.options import run_argument, store_option
@@ -24,15 +26,29 @@ def view(run: str, store: str, host: str, port: int, no_browser: bool) -> None:
     Ctrl-C, and only reads the store.
     """
     try:
-        from pytest_crucible.features.view.server import make_server, open_socket
+        from pytest_crucible.features.view.hosts import Hosts, is_loopback
+        from pytest_crucible.features.view.open_browser import browser_page, has_screen
+        from pytest_crucible.features.view.server import end_process, open_socket, origins, serve
         from pytest_crucible.features.view.site import Site
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
-    with open_for_reading(store, "view") as opened, open_socket(host, port) as listening:
-        number = listening.getsockname()[1]
-        site = Site(opened, port=number)
-        path = site.addresses.run(opened.find_run(run)) if run else site.addresses.runs()
-        click.echo(f"http://{host}:{number}{path}?token={site.token}")
-        if not no_browser:
-            click.launch(f"http://{host}:{number}{path}?token={site.token}")
-        make_server(site).run(sockets=[listening])
+    if not is_loopback(host):
+        click.echo(_EXPOSED.format(host=host), err=True)
+    with (
+        open_for_reading(store, "view") as opened,
+        open_socket(host, port) as listening,
+        contextlib.ExitStack() as stack,
+    ):
+        site = Site(opened, hosts=Hosts(host))
+        path = site.addresses.run(site.find_run(run)) if run else site.addresses.runs()
+        links = [f"{origin}{path}?token={site.token}" for origin in origins(listening)]
+        click.echo("\n".join(links))
+        if not no_browser and has_screen():
+            stack.enter_context(browser_page(links[0]))
+        serve(site, listening)
+    end_process()
+
+
+_EXPOSED = (
+    "--host {host}: the connection is not encrypted and others on the network can read it; use an SSH tunnel instead"
+)
