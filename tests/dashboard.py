@@ -11,26 +11,28 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from pytest_crucible.features.view.application import make_application
+from pytest_crucible.features.view.labelling import open_labelling
 from pytest_crucible.features.view.server import make_server, open_socket
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.runs.run_store import open_for_reading
 
 
 @contextlib.contextmanager
-def dashboard_client(store: str | Path) -> Iterator[TestClient]:
-    """Yield a client of the dashboard of a store, which may read everything."""
+def dashboard_client(store: str | Path, labels: Path | None = None) -> Iterator[TestClient]:
+    """Yield a client of the dashboard of a store, which may read everything; with a file, it labels the latest run."""
     with open_for_reading(str(store), "view") as opened:
-        site = Site(opened)
+        site = Site(opened, labelling=labels and open_labelling(opened, opened.find_run(), labels, labeler="anna"))
         client = TestClient(make_application(site), base_url="http://127.0.0.1:8765")
         client.get("/", params={"token": site.token})
         yield client
 
 
 @contextlib.contextmanager
-def served_dashboard(store: str | Path) -> Iterator[tuple[str, str]]:
+def served_dashboard(store: str | Path, labels: Path | None = None) -> Iterator[tuple[str, str]]:
     """Yield the address of a served dashboard (`http://127.0.0.1:PORT`) and its token: open `ADDRESS/?token=TOKEN` first."""
     with open_for_reading(str(store), "view") as opened, open_socket("127.0.0.1", 0) as listening:
-        site = Site(opened)
+        labelling = labels and open_labelling(opened, opened.find_run(), labels, labeler="anna")
+        site = Site(opened, labelling=labelling)
         server = make_server(site)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple, cast, get_args
+from typing import Any, NamedTuple
 
 import click
 
@@ -17,21 +17,21 @@ from pytest_crucible.commands.show import print_run, verbose_option
 from pytest_crucible.importers.formats import read_results
 from pytest_crucible.importers.metric_facts import Declared
 from pytest_crucible.importers.results import ImportedFile
-from pytest_crucible.plan.targets import ALTERNATIVES, parse_contrast, parse_target
+from pytest_crucible.plan.targets import ALTERNATIVES, parse_target
 from pytest_crucible.records import Contrast, Run
-from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import Direction, parse_amount
 from pytest_crucible.records.settings import DEFAULT_ALPHA
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.terminal import summary
-from pytest_crucible.runs.compare import StoredArm, compare_runs
 from pytest_crucible.runs.imported import ImportedRun, ImportOptions
+from pytest_crucible.runs.named_arms import decide_named, make_question, pair_named, read_claims
 from pytest_crucible.runs.plugins import importers
 from pytest_crucible.runs.report_facts import add_stored_facts
 from pytest_crucible.runs.run_store import existing_store, session_equal_inputs
 from pytest_crucible.stats.number_format import quantity
-from pytest_crucible.store.runs import TAGGED, RunStore
+from pytest_crucible.store.runs import RunStore
 
 
 def _parse_column(text: str) -> tuple[str, str]:
@@ -147,26 +147,6 @@ def claim_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(_CLAIM_OPTIONS):
         command = option(command)
     return command
-
-
-def read_claims(
-    metrics: Sequence[str], margin: float | str | None, alternative: str | None, relevant: float | str | None
-) -> tuple[tuple[Contrast, ...], dict[str, Direction]]:
-    """Return the named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics.
-
-    Raises SpecError.
-    """
-    if not metrics and any(option is not None for option in (margin, alternative, relevant)):
-        raise SpecError("--margin, --alternative and --relevant apply to one metric: name it with --metric")
-    parts = [_split_direction(text) for text in metrics]
-    contrasts = [parse_contrast(name, margin, alternative, relevant) for name, _ in parts]
-    named = zip(contrasts, (direction for _, direction in parts), strict=True)
-    return tuple(contrasts), {claim.metric: direction for claim, direction in named if direction}
-
-
-def _split_direction(text: str) -> tuple[str, Direction | None]:
-    name, _, direction = text.rpartition(":")
-    return (name, cast(Direction, direction)) if direction in get_args(Direction) else (text, None)
 
 
 @click.command("compare")
@@ -302,42 +282,14 @@ def _runs(
     arms_differ_in: tuple[str, ...],
 ) -> Compared:
     with existing_store(store) as opened:
-        ours, theirs = _side(opened, candidate), _side(opened, baseline)
-        if ours == theirs:
-            raise SpecError(f"{candidate} and {baseline} are the same replies: compare two that differ")
-        level = opened.run(ours.run)["alpha"] if alpha is None else alpha
-        return compare_runs(
-            opened,
-            ours,
-            theirs,
-            lambda metrics: _check_metrics(contrasts, metrics),
-            directions,
-            alpha=level,
-            arms_differ_in=arms_differ_in,
-        )
+        claims = (contrasts, directions)
+        question = make_question(opened, candidate, baseline, claims, alpha=alpha, arms_differ_in=arms_differ_in)
+        return decide_named(opened, question, pair_named(opened, question))
 
 
 def _is_path(named: str) -> bool:
     """Return whether a name looks like a path: run ids have no dot and no slash; arms and tags follow a colon."""
     return ":" not in named and bool(Path(named).suffix or Path(named).parent.name)
-
-
-def _side(store: RunStore, named: str) -> StoredArm:
-    """Return the arm of `RUN:ARM`; the colon of `tag:NAME` does not separate an arm."""
-    prefix = TAGGED if named.startswith(TAGGED) else ""
-    run, _, arm = named.removeprefix(prefix).partition(":")
-    return StoredArm(store.find_run(prefix + run), arm)
-
-
-def _check_metrics(contrasts: tuple[Contrast, ...], metrics: Sequence[str]) -> tuple[Contrast, ...]:
-    """Return the comparisons. Raises SpecError for a metric that is missing in one of the arms."""
-    for contrast in contrasts:
-        missing = next((name for name in contrast.metrics if name not in metrics), None)
-        if missing is not None:
-            whole = ", ".join(name for name in metrics if "[" not in name)
-            hint = suggest(missing, metrics, otherwise=f"they share {whole or 'none'}")
-            raise SpecError(f"metric {missing!r} was not scored in both arms: {hint}")
-    return contrasts
 
 
 @click.command("import")

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 
 import click
 
-from pytest_crucible.analyse.analysis import AnalysisInputs, clusters_of, metric_facts
-from pytest_crucible.analyse.run_statistics import RunScores, aa_tests, pair_variabilities, trend
-from pytest_crucible.analyse.scores import scores
+from pytest_crucible.analyse.run_statistics import aa_tests, pair_variabilities
 from pytest_crucible.commands.options import WithPages, json_option, print_result, run_argument, store_option
 from pytest_crucible.plan.power import ASSUMED, samples_to_detect, samples_to_prove
-from pytest_crucible.records import AATest, Analysis, MetricFacts, PairVariability, RunSummary, TrendPoint
+from pytest_crucible.records import AATest, Analysis, PairVariability
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import aligned_lines
+from pytest_crucible.report.trends import trend_table, trend_title
 from pytest_crucible.runs.evaluate import stored_inputs
 from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.runs.run_store import existing_store
+from pytest_crucible.runs.trends import ALPHA, LAST, Trend, load_trend
 from pytest_crucible.sections.usage import Usages
 from pytest_crucible.stats.number_format import with_interval
-from pytest_crucible.store.history import list_runs
 
 HEADS = ("metric", "baseline", "the arms differ", "samples", "replies", "tokens", "cost")
 
@@ -242,15 +240,12 @@ def _conclusion(tests: Sequence[AATest]) -> str:
     return "Every comparison that could be tried keeps its error rate on these samples."
 
 
-SIGNS = {"proven": "<- changed, proven", "other samples": "<- other samples"}
-
-
 @click.command("trend")
 @click.argument("metric")
 @click.option("--suite", default="", metavar="TEXT", help="The experiment whose name contains this text.")
 @click.option("--adapter", default="", metavar="NAME", show_default="each run's candidate", help="The arm.")
-@click.option("--last", type=click.IntRange(min=2), default=20, metavar="N", help="Number of latest runs.")
-@click.option("--alpha", type=float, default=0.05, metavar="A", help="Error rate of all marked changes together.")
+@click.option("--last", type=click.IntRange(min=2), default=LAST, metavar="N", help="Number of latest runs.")
+@click.option("--alpha", type=float, default=ALPHA, metavar="A", help="Error rate of all marked changes together.")
 @store_option
 @json_option
 def print_trend(metric: str, suite: str, adapter: str, last: int, alpha: float, store: str, as_json: bool) -> None:
@@ -259,59 +254,13 @@ def print_trend(metric: str, suite: str, adapter: str, last: int, alpha: float, 
     The intervals hold together, and all pairs of runs share alpha, so that the most unusual run may be picked afterwards.
     """
     with existing_store(store) as opened:
-        runs = [run for run in list_runs(opened, suite=suite) if run.status == "finished"]
-        candidates = (
-            (run, inputs) for run in runs for inputs in stored_inputs(opened, run.id)
-            if suite in inputs.plan.nodeid and _number(inputs, metric, adapter) is not None
-        )  # fmt: skip
-        # islice, because reading a run is slow: older runs are not read.
-        inputs_of_runs = list(islice(candidates, last))
-    nodeids = sorted({inputs.plan.nodeid for _, inputs in inputs_of_runs})
-    if len(nodeids) > 1:
-        raise SpecError(
-            f"metric {metric!r} is in {len(nodeids)} experiments: choose one with --suite, such as {nodeids[0]}"
-        )
-    if not inputs_of_runs:
-        raise SpecError(f"no finished run has scored {metric!r}: `crucible runs` lists the runs")
-    points = trend(
-        metric_facts(inputs_of_runs[0][1])[metric],
-        [_scores_of_run(run, inputs, metric, adapter) for run, inputs in reversed(inputs_of_runs)],
-        alpha=alpha,
-    )
-    print_result(_trend_lines(points, nodeids[0], metric, 1 - alpha), points, as_json=as_json)
+        course = load_trend(opened, metric, suite=suite, adapter=adapter, last=last, alpha=alpha)
+    print_result(_trend_lines(course), course.points, as_json=as_json)
 
 
-def _number(inputs: AnalysisInputs, metric: str, adapter: str) -> int | None:
-    names = [arm.name for arm in inputs.plan.arms]
-    number = 0 if not adapter else names.index(adapter) if adapter in names else None
-    return number if number is not None and metric in inputs.answers[number].scores else None
-
-
-def _scores_of_run(run: RunSummary, inputs: AnalysisInputs, metric: str, adapter: str) -> RunScores:
-    facts: MetricFacts = metric_facts(inputs)[metric]
-    number = _number(inputs, metric, adapter) or 0
-    return RunScores(
-        run=run.id,
-        started=run.started,
-        arm=inputs.plan.arms[number].name,
-        dataset=inputs.plan.dataset_sha256,
-        scores=scores(
-            facts, inputs.answers[number], samples=len(inputs.groups), repeats=inputs.plan.draws(number).size
-        ),
-        clusters=clusters_of(inputs.groups),
-    )
-
-
-def _trend_lines(points: Sequence[TrendPoint], nodeid: str, metric: str, level: float) -> Iterator[str]:
-    yield f"{metric} of {nodeid}, {len(points)} runs; the intervals hold together at {level * 100:g} %"
+def _trend_lines(course: Trend) -> Iterator[str]:
+    title = trend_title(course.metric, course.nodeid, course.points, course.level)
+    table = trend_table(title, course.points)
+    yield title
     yield ""
-    heads = ("run", "started", "arm", "estimate", "n", "lost", "")
-    rows = [
-        (
-            point.run, point.started[:16].replace("T", " "), point.estimate.arm,
-            with_interval(point.estimate.value, point.estimate.interval),
-            f"{point.estimate.n:,}", f"{point.estimate.lost:,}", SIGNS.get(point.change, ""),
-        )
-        for point in points
-    ]  # fmt: skip
-    yield from aligned_lines([heads, *rows], right=(4, 5))
+    yield from aligned_lines([table.heads, *(row.cells for row in table.rows)], right=(4, 5))

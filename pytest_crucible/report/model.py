@@ -19,6 +19,7 @@ from pytest_crucible.records import (
     Measure,
     MetricFacts,
     Note,
+    Plan,
     Run,
     SampleColumns,
     State,
@@ -307,24 +308,30 @@ def _facts(run: Run) -> Iterator[tuple[str, str]]:
     if run.finished:
         yield "finished", run.finished
     yield from (("seed", f"{run.seed}"), ("alpha", f"{run.alpha:g}"))
-    if run.git:
-        yield "commit", f"{run.git['commit']}{' with uncommitted changes' if run.git.get('dirty') else ''}"
-    for analysis in run.experiments:
-        plan, name = analysis.plan, experiment_name(analysis.plan.nodeid)
+    yield from making_facts([analysis.plan for analysis in run.experiments], run.git, run.environment)
+
+
+def making_facts(
+    plans: Sequence[Plan], git: Mapping[str, Any] | None, environment: Mapping[str, Any]
+) -> Iterator[tuple[str, str]]:
+    """Yield what the replies of a run depended on: name and value."""
+    if git:
+        yield "commit", f"{git['commit']}{' with uncommitted changes' if git.get('dirty') else ''}"
+    for plan in plans:
         dataset = f"{plan.dataset}, {quantity(plan.planned, 'sample')}, sha256 {plan.dataset_sha256}"
-        yield f"dataset of {name}", dataset
-    yield from _arms(run)
-    yield from _flat(run.environment)
+        yield f"dataset of {experiment_name(plan.nodeid)}", dataset
+    yield from _arms(plans)
+    yield from _flat(environment)
 
 
-def _arms(run: Run) -> Iterator[tuple[str, str]]:
+def _arms(plans: Sequence[Plan]) -> Iterator[tuple[str, str]]:
     arms: dict[str, dict[str, list[str]]] = {}
-    for analysis in run.experiments:
-        for arm in analysis.plan.arms:
+    for plan in plans:
+        for arm in plan.arms:
             seeds = ", ".join(f"seed {training.seed}: {training.identity}" for training in arm.trainings)
             parameters = "".join(f", {name} {value}" for name, value in arm.parameters.items())
             same = arms.setdefault(f"{arm.role} {arm.name}", {})
-            same.setdefault(f"{seeds or arm.identity}{parameters}", []).append(experiment_name(analysis.plan.nodeid))
+            same.setdefault(f"{seeds or arm.identity}{parameters}", []).append(experiment_name(plan.nodeid))
     for arm_name, identities in arms.items():
         for identity, experiments in identities.items():
             yield arm_name if len(identities) == 1 else f"{arm_name} of {', '.join(experiments)}", identity

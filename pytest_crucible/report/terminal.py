@@ -165,10 +165,7 @@ def _unjudged_lines(run: Run) -> Iterator[str]:
 
 def _details(run: Run, width: int) -> Iterator[Line]:
     yield from map(Line, _estimates(run.experiments, len(run.experiments) > 1))
-    for analysis in run.experiments:
-        for pair in analysis.comparisons:
-            subject = f"{experiment_name(analysis.plan.nodeid)}: {pair.contrast.subject(pair.candidate)}"
-            yield Line(f"{printable_cell(subject)}: {_tests(pair)}")
+    yield from map(Line, comparison_tests(run))
     yield from _section_tables(run, 1, width)
     yield from _notes(run, 1)
     for verdict in run.verdicts:
@@ -178,6 +175,14 @@ def _details(run: Run, width: int) -> Iterator[Line]:
             )
     yield from (Line(fact.text) for fact in run.own_facts)
     yield Line(f"run {run.id}, seed {run.seed}, {f'in {run.store}' if run.store else 'not stored'}")
+
+
+def comparison_tests(run: Run) -> Iterator[str]:
+    """Yield the test of each comparison with its p-values."""
+    for analysis in run.experiments:
+        for pair in analysis.comparisons:
+            subject = f"{experiment_name(analysis.plan.nodeid)}: {pair.contrast.subject(pair.candidate)}"
+            yield f"{printable_cell(subject)}: {_tests(pair)}"
 
 
 def _tests(pair: Comparison) -> str:

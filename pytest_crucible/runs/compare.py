@@ -61,6 +61,30 @@ def compare_runs(
     `directions` has the direction that is better of metrics for which the run did not record one, `arms_differ_in` the settings
     that the arms are compared for, beside those that the candidate's suite declares.
     """
+    pairs = pair_experiments(store, ours, theirs, ask, directions, arms_differ_in=arms_differ_in)
+    return decide_pairs(store, ours, theirs, pairs, alpha=alpha)
+
+
+@dataclass(frozen=True)
+class PairedExperiment:
+    """An experiment that both runs have, with the replies of both arms to the candidate's samples."""
+
+    inputs: AnalysisInputs
+    notes: tuple[str, ...]
+    """What else differs between the two runs."""
+    details: ComparedDetails
+
+
+def pair_experiments(
+    store: RunStore,
+    ours: StoredArm,
+    theirs: StoredArm,
+    ask: ChooseContrasts,
+    directions: Mapping[str, Direction] | None = None,
+    *,
+    arms_differ_in: Sequence[str] = (),
+) -> tuple[PairedExperiment, ...]:
+    """Return the experiments of two arms, with the comparisons that `ask` chooses. Raises SpecError if they have none."""
     for side in (ours, theirs):
         names_known = sorted({arm.name for _, plan, _ in store.experiments(side.run) for arm in plan.arms})
         if side.arm and side.arm not in names_known:
@@ -69,28 +93,35 @@ def compare_runs(
     other = {plan.nodeid: (key, plan, whole) for key, plan, whole in store.experiments(theirs.run)}
     both = [(entry, other[entry[1].nodeid]) for entry in store.experiments(ours.run) if entry[1].nodeid in other]
     tables = [_table(store, ours, theirs, *pair, ask, directions or {}, arms_differ_in) for pair in both]
-    compared = [table for table in tables if table is not None]
-    if compared and not any(inputs.plan.contrasts for inputs, *_ in compared):
+    pairs = tuple(table for table in tables if table is not None)
+    if pairs and not any(pair.inputs.plan.contrasts for pair in pairs):
         raise SpecError(
             f"nothing was compared: {_arm_text(ours)} and {_arm_text(theirs)} have no metric in common with a number"
         )
-    if not compared:
+    if not pairs:
         raise SpecError(
             f"{_arm_text(ours)} and {_arm_text(theirs)} have no experiment in common: compare runs of one suite, "
             "and arms that it queried"
         )
+    return pairs
+
+
+def decide_pairs(
+    store: RunStore, ours: StoredArm, theirs: StoredArm, pairs: Sequence[PairedExperiment], *, alpha: float
+) -> tuple[Run, tuple[str, ...]]:
+    """Return the comparison of paired experiments as a run that is not stored, and their notes."""
     analyses, family_size = analyse_together(
-        lambda: [(inputs, details) for inputs, _, details in compared],
+        lambda: [(pair.inputs, pair.details) for pair in pairs],
         installed_extensions().sections,
         alpha=alpha,
-        declared=sum(contrast.shares_alpha for inputs, *_ in compared for contrast in inputs.plan.contrasts),
+        declared=sum(contrast.shares_alpha for pair in pairs for contrast in pair.inputs.plan.contrasts),
     )
     verdicts = gate.decide_verdicts(analyses, alpha=alpha, strict=False, family_size=family_size)
     whole = concluded_run(store, ours.run, "", family_size, analyses, verdicts, alpha=alpha)
     whole = replace(whole, rules=rules_of(whole.environment), decided_again=True)
     # Not a stored run: the id names both sides.
     run = replace(whole, id=f"{_arm_text(ours)} vs {_arm_text(theirs)}")
-    return run, tuple(note for _, notes, _ in compared for note in notes)
+    return run, tuple(note for pair in pairs for note in pair.notes)
 
 
 Entered = tuple[int, Plan, bool]
@@ -106,7 +137,7 @@ def _table(
     ask: ChooseContrasts,
     directions: Mapping[str, Direction],
     arms_differ_in: Sequence[str],
-) -> tuple[AnalysisInputs, list[str], ComparedDetails] | None:
+) -> PairedExperiment | None:
     """Return both arms' replies to the candidate's samples, notes, and what is stored of them; None if an arm is missing."""
     numbers = ours.number(ours_entry[1]), theirs.number(theirs_entry[1])
     began = store.has_arms(ours_entry[0]) and store.has_arms(theirs_entry[0])
@@ -123,14 +154,15 @@ def _table(
     inputs = replace(inputs, finished=all(whole), known_kinds=store.known_kinds(plan, ours_entry[0] + 1))
     contrasts, terms = _choose_comparisons(store, plan, inputs, ours_entry[1], ask)
     changed = [*notes, *variant_notes(ours_entry[1], theirs_entry[1]), *_changes(ours_entry[1], theirs_entry[1])]
-    notes_of_experiment = [f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed]
+    notes_of_experiment = tuple(f"{plan.nodeid.partition('::')[2]}: {note}" for note in changed)
     queried = replace(plan, contrasts=contrasts, variant_terms=terms)
     check_repeats((), contrasts, plan.draws(0).repeats)
     expected = expected_values(store, plan.dataset_sha256) if uses_expected(queried) else ()
     metadata = metadata_values(store, plan.dataset_sha256) if uses_fields(queried) else ()
     inputs = replace(inputs, plan=queried, expected=expected, metadata=metadata)
     sides = tuple(_compared_arm(store, plan, *of_arm) for of_arm in moved)
-    return inputs, notes_of_experiment, ComparedDetails(store=store, dataset=plan.dataset_sha256, arms=sides)
+    details = ComparedDetails(store=store, dataset=plan.dataset_sha256, arms=sides)
+    return PairedExperiment(inputs, notes_of_experiment, details)
 
 
 def _choose_comparisons(

@@ -32,11 +32,28 @@ class Addresses:
     def training(self, run: str) -> str:
         return f"/runs/{run}/training"
 
-    def compare(self, candidate: str, baseline: str) -> str:
-        return f"/compare/{quote(candidate, safe='')}/{quote(baseline, safe='')}"
+    def labels(self, run: str, **state: str | int) -> str:
+        return f"/runs/{run}/labels" + _query(state)
 
-    def trend(self, metric: str) -> str:
-        return f"/trend/{quote(metric, safe='')}"
+    def label_reply(self, run: str) -> str:
+        """Return the address of the reply to label, which the labels page fetches."""
+        return f"/runs/{run}/labels/reply"
+
+    def comparisons(self, **state: str | int) -> str:
+        """Return the address where two runs are chosen."""
+        return "/compare" + _query(state)
+
+    def compare(self, candidate: str, baseline: str, part: str = "") -> str:
+        """Return the address of a comparison of two runs, or of the part `results` or `samples` that it fetches."""
+        return f"/compare/{quote(candidate, safe='')}/{quote(baseline, safe='')}" + (f"/{part}" if part else "")
+
+    def trends(self) -> str:
+        """Return the address where a metric is chosen."""
+        return "/trend"
+
+    def trend(self, metric: str, part: str = "", **state: str | int) -> str:
+        """Return the address of a metric's trend, or of its part `points`, which it fetches."""
+        return f"/trend/{quote(metric, safe='')}" + (f"/{part}" if part else "") + _query(state)
 
     def asset(self, name: str) -> str:
         return f"/assets/{name}"

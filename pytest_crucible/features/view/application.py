@@ -12,7 +12,7 @@ from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
 from pytest_crucible.features.view.failures import Failures, show_failure
-from pytest_crucible.features.view.pages import run, runs
+from pytest_crucible.features.view.pages import compare, labels, run, runs, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -26,6 +26,14 @@ def make_application(site: Site) -> Starlette:
         Route("/", runs.list_page),
         Route("/runs/{run}", of_run(run.run_page)),
         Route("/runs/{run}/results", run.results_fragment),
+        Route("/compare", compare.choose_page),
+        Route("/compare/{names:path}", compare.compare_page),
+        Route("/trend", trend.choose_page),
+        Route("/trend/{metric:path}", trend.trend_page),
+        Route("/runs/{run}/labels", of_run(labels.labels_page)),
+        # The only address that is written to.
+        Route("/runs/{run}/labels", labels.record_label, methods=["POST"]),
+        Route("/runs/{run}/labels/reply", of_run(labels.reply_document)),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),

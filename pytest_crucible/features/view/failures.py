@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from http import HTTPStatus
 from pathlib import Path
@@ -50,8 +51,18 @@ class Failures:
         if is_begun:
             # A stream ends, and its page connects again.
             return
-        answer = await run_in_threadpool(respond, Request(scope), self._site, failure)
+        answer = await run_in_threadpool(_respond_to_error, Request(scope), self._site, failure)
         await answer(scope, receive, send)
+
+
+def _respond_to_error(request: Request, site: Site, error: Exception) -> Response:
+    """Return the response to a request in which an error was raised, perhaps because its run was removed meanwhile."""
+    with contextlib.suppress(KeyError):
+        try:
+            site.find_run(request.path_params["run"])
+        except CrucibleError as missing:
+            error = missing
+    return respond(request, site, error)
 
 
 def respond(request: Request, site: Site, error: Exception) -> Response:

@@ -103,12 +103,13 @@ STOP_S = 3
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let a signal to end be a Ctrl-C, so that what was opened is closed."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Let a signal to end be a Ctrl-C, and let a program in the background get it too, for which a shell switches it off."""
+    before = {each: signal.signal(each, signal.default_int_handler) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def end_process() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
+from pytest_crucible.features.view.computed_once import ComputedOnce
 from pytest_crucible.features.view.hosts import Hosts
 from pytest_crucible.features.view.results_cache import ResultsCache
 from pytest_crucible.features.view.results_process import compute_results
@@ -19,6 +20,7 @@ from pytest_crucible.store.runs import UnknownRunError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
+    from pytest_crucible.features.view.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -37,13 +39,19 @@ class Site:
     """Those by which requests may address it."""
     _shown: set[str] = field(default_factory=set)
     """Runs that a page was shown of."""
+    computed: ComputedOnce = field(default_factory=ComputedOnce)
+    """What takes long: all pages share it."""
+    labelling: Labelling | None = None
+    """The labels page, where the dashboard was started with --labels."""
 
     def find_run(self, named: str) -> str:
         """Return the id of a run, named as on the command line. Raises SpecError, also for one that was removed since."""
         try:
-            run = self.store.find_run(named)
-        except SpecError as error:
-            raise _explain(error, named, was_shown=named in self._shown) from None
+            run = find_run(self.store, named)
+        except SpecError:
+            if named in self._shown:
+                raise SpecError(f"run {named} was removed from this store") from None
+            raise
         self._shown.add(run)
         return run
 
@@ -62,10 +70,10 @@ class Site:
         return self.templates.get_template(template).render(**values)
 
 
-def _explain(error: SpecError, named: str, *, was_shown: bool) -> SpecError:
-    if was_shown:
-        return SpecError(f"run {named} was removed from this store")
-    if not isinstance(error, UnknownRunError):
-        return error
-    hint = f"did you mean {error.near}?" if error.near else f"the latest is {error.latest}"
-    return SpecError(f"no run begins with {named!r}: {hint}")
+def find_run(store: RunStore, named: str) -> str:
+    """Return the id of a run, named as on the command line. Raises SpecError."""
+    try:
+        return store.find_run(named)
+    except UnknownRunError as error:
+        hint = f"did you mean {error.near}?" if error.near else f"the latest is {error.latest}"
+        raise SpecError(f"no run begins with {named!r}: {hint}") from None

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pytest_crucible.commands.options import run_argument, store_option
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.run_store import open_for_reading
+
+if TYPE_CHECKING:
+    from pytest_crucible.features.view.labelling import Labelling
+    from pytest_crucible.features.view.site import Site
+    from pytest_crucible.store.runs import RunStore
 
 PORT = 8765
 
@@ -19,7 +27,15 @@ PORT = 8765
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, metavar="PORT", help="Port; 0: any free one.")
 @click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
-def view(run: str, store: str, host: str, port: int, no_browser: bool) -> None:
+@click.option("--labels", type=click.Path(path_type=Path), metavar="FILE", help="Label replies into this CSV file.")
+@click.option("--label-names", metavar="NAMES", help="Labels, for example 'yes no skip'.  [default: good poor skip]")
+@click.option("--labeler", default="", metavar="NAME", help="Whose labels; names a column.  [default: your login name]")
+@click.option(
+    "--label-first", type=click.Choice(["random", "disagreements"]), help="Which replies first.  [default: random]"
+)
+def view(
+    run: str, store: str, host: str, port: int, no_browser: bool, labels: Path | None, **of_labels: str | None
+) -> None:
     """Show runs in a browser: verdicts, samples, time lines, and the progress of a run that has not finished.
 
     RUN is a run's id, the beginning of one, `latest` or `tag:NAME`; without it, the list of all runs is shown. Serves until
@@ -29,7 +45,7 @@ def view(run: str, store: str, host: str, port: int, no_browser: bool) -> None:
         from pytest_crucible.features.view.hosts import Hosts, is_loopback
         from pytest_crucible.features.view.open_browser import browser_page, has_screen
         from pytest_crucible.features.view.server import end_process, open_socket, origins, serve
-        from pytest_crucible.features.view.site import Site
+        from pytest_crucible.features.view.site import Site, find_run
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
     if not is_loopback(host):
@@ -39,14 +55,35 @@ def view(run: str, store: str, host: str, port: int, no_browser: bool) -> None:
         open_socket(host, port) as listening,
         contextlib.ExitStack() as stack,
     ):
-        site = Site(opened, hosts=Hosts(host))
-        path = site.addresses.run(site.find_run(run)) if run else site.addresses.runs()
+        run = find_run(opened, run) if run else ""
+        site = Site(opened, hosts=Hosts(host), labelling=_open_labelling(opened, run, labels, of_labels))
+        path = _start_path(site, run)
         links = [f"{origin}{path}?token={site.token}" for origin in origins(listening)]
         click.echo("\n".join(links))
         if not no_browser and has_screen():
             stack.enter_context(browser_page(links[0]))
         serve(site, listening)
     end_process()
+
+
+def _start_path(site: Site, run: str) -> str:
+    if site.labelling is not None:
+        return site.addresses.labels(site.labelling.run)
+    return site.addresses.run(run) if run else site.addresses.runs()
+
+
+def _open_labelling(
+    store: RunStore, run: str, file: Path | None, options: Mapping[str, str | None]
+) -> Labelling | None:
+    """Return the labels page of a run; None without --labels, whose options are then errors."""
+    chosen = {name: value for name, value in options.items() if value}
+    if file is None:
+        if chosen:
+            raise SpecError(f"--{next(iter(chosen)).replace('_', '-')} needs --labels FILE")
+        return None
+    from pytest_crucible.features.view.labelling import open_labelling
+
+    return open_labelling(store, store.find_run(run), file, **chosen)
 
 
 _EXPOSED = (

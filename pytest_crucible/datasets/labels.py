@@ -1,0 +1,135 @@
+"""Files of people's labels of replies, which `crucible view --labels` writes: a row for each reply, two columns for each person.
+
+A row is found again by the experiment, the sample, its variant and the reply's text, so that no label counts for another reply.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import re
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.records.row_files import records
+from pytest_crucible.records.views import unguard_cell
+
+KEY_COLUMNS = ("experiment", "sample", "variant", "reply_sha256")
+STRATUM, STRATUM_SIZE = "stratum", "stratum_size"
+ID_COLUMNS = ("run", *KEY_COLUMNS, STRATUM, STRATUM_SIZE)
+NOTE = " note"
+"""Ends the name of the second column of a person. The first one has the labels."""
+SKIP = "skip"
+"""The label of a reply that the person looked at and did not decide."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyKey:
+    """The columns by which the row of a reply is found again."""
+
+    experiment: str
+    sample: str
+    variant: str
+    """Empty for the original sample."""
+    reply_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Label:
+    """A person's label of one reply."""
+
+    text: str
+    weight: float
+    """How many replies it stands for: those of its stratum, over the labels in it."""
+
+
+def hash_reply(text: str) -> str:
+    """Return the first 128 bits of the SHA-256 of a reply's text, as hexadecimal digits."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def label_columns(columns: Sequence[str]) -> list[str]:
+    """Return the columns with labels, which are named after people: each has a column for notes beside it.
+
+    >>> label_columns(["run", "sample", "anna", "anna note", "checked"])
+    ['anna']
+    """
+    return [name for name in columns if name + NOTE in columns]
+
+
+def split_person(name: str | Path) -> tuple[str, str]:
+    """Return the file and the person that an argument names, `labels.csv:anna`; the person is empty without one.
+
+    >>> split_person("labels.csv:anna"), split_person("labels.csv")
+    (('labels.csv', 'anna'), ('labels.csv', ''))
+    """
+    path, colon, person = str(name).rpartition(":")
+    return (path, person) if colon and path.endswith(".csv") else (str(name), "")
+
+
+def read_labels(path: Path, person: str = "") -> Mapping[ReplyKey, Label]:
+    """Return a person's labels without those that skip. Raises SpecError, also if several people have labels and none is named."""
+    table = read_label_table(path)
+    column = _choose_column(path, table.columns, person)
+    labels = {key_of(row): row for row in table.rows if row[column] not in ("", SKIP)}
+    counts = Counter(row[STRATUM] for row in labels.values())
+    return {key: Label(row[column], int(row[STRATUM_SIZE]) / counts[row[STRATUM]]) for key, row in labels.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTable:
+    """A file of labels as it is: all its columns and rows, also those of other programs."""
+
+    columns: Sequence[str]
+    rows: Sequence[Mapping[str, str]]
+    """Cells as texts, without the apostrophes that guard formulas."""
+
+
+def read_label_table(path: Path) -> LabelTable:
+    """Return the columns and rows of a file. Raises SpecError for another table, with the line."""
+    if not path.is_file():
+        raise SpecError(f"{path} does not exist: write it with crucible view RUN --labels {path.name}")
+    lines = records(path, csv.excel)
+    _, columns = next(lines, (1, []))
+    missing = [name for name in ID_COLUMNS if columns.count(name) != 1]
+    if missing or len(set(columns)) < len(columns):
+        wrong = f"one column {missing[0]!r}" if missing else "a name of its own for each column"
+        raise SpecError(f"{path} is not a file of labels: expected {wrong}; name another file, which is then begun")
+    rows, keys = [], set[ReplyKey]()
+    for line, cells in lines:
+        row = dict(zip(columns, map(unguard_cell, cells), strict=False))
+        if (wrong := _wrong_row(row, len(cells), len(columns), keys)) is not None:
+            raise SpecError(f"line {line} of {path} {wrong}: restore the line, or name another file")
+        keys.add(key_of(row))
+        rows.append(row)
+    return LabelTable(columns, rows)
+
+
+def key_of(row: Mapping[str, str]) -> ReplyKey:
+    """Return the key of a row."""
+    return ReplyKey(*(row[name] for name in KEY_COLUMNS))
+
+
+def _wrong_row(row: Mapping[str, str], cells: int, columns: int, keys: Container[ReplyKey]) -> str | None:
+    if cells != columns:
+        return f"has {cells} cells under {columns} columns"
+    if not re.fullmatch("[1-9][0-9]{0,11}", row[STRATUM_SIZE]):
+        return f"has the {STRATUM_SIZE} {row[STRATUM_SIZE]!r:.40}, which is not a number of replies"
+    return "has a reply that an earlier line has" if key_of(row) in keys else None
+
+
+def _choose_column(path: Path, columns: Sequence[str], person: str) -> str:
+    people = label_columns(columns)
+    if person in people:
+        return person
+    if not person and len(people) == 1:
+        return people[0]
+    names = ", ".join(people) or "nobody"
+    wrong = f"no labels of {person!r}" if person else f"labels of {names}"
+    hint = suggest(
+        person, people, otherwise=f"name one person of it, as in {path.name}:{people[0] if people else 'anna'}"
+    )
+    raise SpecError(f"{path} has {wrong}: {hint}")

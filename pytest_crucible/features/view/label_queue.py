@@ -1,0 +1,187 @@
+"""The replies of a run that people label, each different text to a sample once, in an order that is always the same.
+
+A reply is 32 bytes here, so that there may be millions: its text is read when its turn comes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.datasets.labels import KEY_COLUMNS, STRATUM, STRATUM_SIZE, ReplyKey
+from pytest_crucible.features.view.disagreements import find_disagreements
+from pytest_crucible.records import Plan
+from pytest_crucible.store.outcomes import variant_keys
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import load_sample, load_twins
+from pytest_crucible.store.texts import stored_text, text_id
+
+First = Literal["random", "disagreements"]
+STRATA: dict[str, tuple[str, ...]] = {"random": ("all",), "disagreements": ("agree", "disagree")}
+SHARE = 3
+"""Of four replies, three are to samples with a disagreement: the fourth keeps the others in every estimate."""
+ROW = np.dtype(
+    [("experiment", "i4"), ("twin", "i4"), ("arm", "i8"), ("position", "i4"), ("stratum", "i1"), ("hash", ">u8", 2)]
+)
+Rows = npt.NDArray[Any]
+Numbers = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A reply to label, and what the person sees: neither the arm nor scores."""
+
+    ids: dict[str, str]
+    """The cells by which its row is found again, and those of its stratum."""
+    key: ReplyKey
+    prompt: Any
+    sent: Any
+    """The input of the sample's variant; None for the sample itself."""
+    expected: Any
+    text: str
+
+
+class LabelQueue:
+    """The first replies to each sample of a run, and to its variants, in the order in which people label them."""
+
+    def __init__(self, store: RunStore, run: str, first: First) -> None:
+        self.store, self.run, self.first = store, run, first
+        self._experiments: list[tuple[int, Plan]] = [(key, plan) for key, plan, _ in store.experiments(run)]
+        self._names: dict[tuple[str, int], str] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    @cached_property
+    def strata(self) -> dict[str, int]:
+        """The number of replies in each stratum."""
+        return {name: int((self._rows["stratum"] == k).sum()) for k, name in enumerate(STRATA[self.first])}
+
+    def turn(self, place: int) -> Turn:
+        """Return the reply at a place, counted from 0."""
+        row = self._rows[place]
+        plan, position, twin = self._plan(row), int(row["position"]), int(row["twin"])
+        sample = load_sample(self.store, plan.dataset_sha256, position)
+        variant = load_twins(self.store, plan.variants[twin - 1].sha256, position)[position] if twin else {}
+        query = f"SELECT {stored_text('replies')} FROM replies WHERE arm = :arm AND position = :position AND epoch = 0"
+        key = self._key(row)
+        return Turn(
+            ids=self._ids(key, row),
+            key=key,
+            prompt=sample["input"],
+            sent=variant.get("input"),
+            expected=(variant or sample)["expected"],
+            text=str(self.store.scalar(query, arm=int(row["arm"]), position=position)),
+        )
+
+    def next_place(self, place: int, labelled: Collection[ReplyKey]) -> int | None:
+        """Return the first place from this one on, and then from the beginning, that has no label; None if all have one."""
+        hashes = {key.reply_sha256 for key in labelled}
+        order = range(len(self))
+        for at in itertools.chain(order[place:], order[:place]) if len(labelled) < len(self) else ():
+            row = self._rows[at]
+            # The sample's id is read only for a text that has a label.
+            if _hexadecimal(row) not in hashes or self._key(row) not in labelled:
+                return at
+        return None
+
+    @cached_property
+    def _rows(self) -> Rows:
+        parts = [rows for number in range(len(self._experiments)) for rows in self._read(number)]
+        rows = _distinct(np.concatenate(parts) if parts else np.empty(0, dtype=ROW))
+        rows = rows[np.argsort(_random_numbers(rows, self.run), kind="stable")]
+        return rows if self.first == "random" else _interleave(rows)
+
+    def _read(self, number: int) -> Iterator[Rows]:
+        """Yield the first replies of each arm of an experiment, to the samples and to their variants."""
+        experiment, plan = self._experiments[number]
+        for twin in range(1 + len(plan.variants)):
+            is_random = self.first == "random"
+            flags = None if is_random else find_disagreements(self.store, experiment, plan, twin)
+            for arm in range(len(plan.arms)):
+                for key, _ in variant_keys(self.store, experiment, arm, twin)[:1]:
+                    rows = self._read_arm(key)
+                    rows["experiment"], rows["twin"] = number, twin
+                    rows["stratum"] = 0 if flags is None else flags[rows["position"]]
+                    yield rows
+
+    def _read_arm(self, arm: int) -> Rows:
+        query = """
+            SELECT position, text, text_id FROM replies
+            WHERE arm = :arm AND epoch = 0 AND (text IS NOT NULL OR text_id IS NOT NULL)
+        """
+        with self.store.connect() as connection, connection.stream(query, arm=arm) as cursor:
+            pairs = [
+                (position, bytes(reference) if text is None else text_id(text))
+                for part in iter(lambda: cursor.fetchmany(1_000), [])
+                for position, text, reference in part
+            ]
+        rows = np.zeros(len(pairs), dtype=ROW)
+        rows["arm"], rows["position"] = arm, [position for position, _ in pairs]
+        rows["hash"] = np.frombuffer(b"".join(digest for _, digest in pairs), dtype=">u8").reshape(-1, 2)
+        return rows
+
+    def _plan(self, row: Any) -> Plan:
+        return self._experiments[row["experiment"]][1]
+
+    def _key(self, row: Any) -> ReplyKey:
+        plan = self._plan(row)
+        place = plan.dataset_sha256, int(row["position"])
+        if place not in self._names:
+            query = "SELECT sample_id FROM samples WHERE dataset = :dataset AND position = :position"
+            self._names[place] = str(self.store.scalar(query, dataset=place[0], position=place[1]))
+        return ReplyKey(plan.nodeid, self._names[place], plan.variant_name(int(row["twin"])), _hexadecimal(row))
+
+    def _ids(self, key: ReplyKey, row: Any) -> dict[str, str]:
+        stratum = STRATA[self.first][row["stratum"]]
+        own = {name: getattr(key, name) for name in KEY_COLUMNS}
+        return {"run": self.run, **own, STRATUM: stratum, STRATUM_SIZE: str(self.strata[stratum])}
+
+
+def _hexadecimal(row: Any) -> str:
+    return bytes(row["hash"].tobytes()).hex()
+
+
+def _distinct(rows: Rows) -> Rows:
+    """Return one row for each text to a sample: arms that reply alike get one label, and an equal chance of it."""
+    columns = [rows["hash"][:, 1], rows["hash"][:, 0], rows["position"], rows["twin"], rows["experiment"]]
+    order = np.lexsort(columns)
+    is_new = np.zeros(len(rows), dtype=bool)
+    for column in columns:
+        is_new[1:] |= column[order][1:] != column[order][:-1]
+    is_new[:1] = True
+    return rows[order][is_new]
+
+
+def _random_numbers(rows: Rows, run: str) -> Numbers:
+    """Return a number for each row that only the run, the sample and the text decide: the run's id is the seed."""
+    seed = int.from_bytes(hashlib.sha256(run.encode()).digest()[:8])
+    numbers = rows["hash"][:, 0].astype(np.uint64) ^ np.uint64(seed)
+    for name in ("position", "twin", "experiment"):
+        numbers = _mix(numbers + rows[name].astype(np.uint64))
+    return numbers
+
+
+def _mix(numbers: Numbers) -> Numbers:
+    """Return numbers in which each bit depends on all bits (splitmix64, Steele et al. 2014). They overflow on purpose."""
+    numbers = numbers + np.uint64(0x9E3779B97F4A7C15)
+    numbers = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    numbers = (numbers ^ (numbers >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return numbers ^ (numbers >> np.uint64(31))
+
+
+def _interleave(rows: Rows) -> Rows:
+    """Return rows with three of a disagreement and one without in turn, each in their random order; then what is left."""
+    turns = np.empty(len(rows), dtype=np.intp)
+    disagree = rows["stratum"] == 1
+    rank, other = np.arange(disagree.sum()), np.arange((~disagree).sum())
+    turns[disagree] = rank // SHARE * (SHARE + 1) + rank % SHARE
+    turns[~disagree] = other * (SHARE + 1) + SHARE
+    return rows[np.argsort(turns, kind="stable")]
