@@ -42,6 +42,8 @@ def path(tmp_path_factory):
     add_tag(store, "aaaa1111", "main", at="2026-01-01")
     enter_run(store, "bbbb2222", interrupted=True)
     enter_run(store, "cccc3333")
+    enter_run(store, "dddd4444")
+    store.execute("UPDATE runs SET status = 'running', finished = NULL WHERE id = 'dddd4444'")
     store.execute("UPDATE runs SET alpha = 'broken' WHERE id = 'cccc3333'")
     store.close()
     return path
@@ -93,9 +95,9 @@ def test_every_number_is_one_that_the_terminal_prints(path, results, explanation
 
 
 def test_every_number_of_the_terminal_is_on_the_page(path, results, explanations, capsys):
-    shown = printed_by(capsys, "show", "aaaa1111", "-v", f"--store={path}")
+    printed = printed_by(capsys, "show", "aaaa1111", "-v", f"--store={path}")
     # Each comparison's own p-values are for the terminal, which has no table of claims.
-    table = shown.partition("metric  ")[0]
+    table = printed.partition("metric  ")[0]
 
     text = words_of(results) + words_of(explanations)
 
@@ -149,6 +151,15 @@ def test_an_analysis_that_raises_is_a_sentence(client):
         assert 'class="failure"' in response.text
         assert "cannot be computed" in response.text
         assert "Traceback" not in response.text
+
+
+def test_an_unfinished_run_has_no_results(client):
+    for part in ("results", "explanations"):
+        text = client.get(f"/runs/dddd4444/{part}").text
+
+        assert "run dddd4444 has not ended" in text
+        assert "[" not in text
+    assert "results.js" not in client.get("/runs/dddd4444").text
 
 
 def test_an_interrupted_run_has_the_verdicts_that_show_prints(path, client, capsys):
