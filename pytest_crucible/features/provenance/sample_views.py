@@ -15,7 +15,7 @@ from pytest_crucible.store.runs import RunStore
 
 # Steps of a reply on a page; `crucible trace` has all.
 MOST_STEPS = 500
-_HEADS = ("over at", "took", "kind", "step")
+_HEADS = ("step", "kind", "over at", "took")
 # Texts of a decision, which the page of a sample has nowhere else; prompts and replies stand beside the time line.
 _OF_DECISIONS = ("decision", "instead of", "over", "because")
 
@@ -46,7 +46,7 @@ def _step_table(title: str, steps: Sequence[Step], total: int) -> Table:
     start = find_start(steps)
     rows = [
         Row(
-            cells=(time_text(step, start) or "-", _duration(step), step.kind, step_text(step)),
+            cells=(step_text(step), step.kind, time_text(step, start) or "-", _duration(step)),
             below="; ".join(f"{text.name}: {text.value}" for text in texts if _is_ground(text)),
         )
         for step, texts in zip(steps, step_texts(steps), strict=True)
@@ -56,7 +56,7 @@ def _step_table(title: str, steps: Sequence[Step], total: int) -> Table:
         title=f"{title}, step by step",
         heads=_HEADS,
         rows=tuple(rows),
-        numbers=_HEADS[:2],
+        numbers=_HEADS[2:],
         note=f"{quantity(left, 'more step')}, which `crucible trace` prints." if left else "",
         # Without times it repeats the scores.
         verbosity=0 if start is not None else 1,

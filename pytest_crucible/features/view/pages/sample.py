@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.sample.replies import SampleReplies
-from pytest_crucible.features.view.sample.texts import reply_key, shown_text, text_parts
+from pytest_crucible.features.view.sample.texts import shown_text, text_parts
 from pytest_crucible.features.view.samples.state import read_state
 from pytest_crucible.records import View, experiment_name
 from pytest_crucible.records.errors import SpecError
@@ -39,7 +39,6 @@ def sample_page(request: Request, run: str) -> Response:
         replies=replies,
         arms=replies.arms(),
         list_state=_list_state(request),
-        compared=(reply_key(0, 0, 0), reply_key(0, 1, 0)),
         unknown_calls=unknown_calls(store, run),
         views=sample_views(run, replies),
         commands=list(_commands(store.location, run, sample_id)),

@@ -195,6 +195,12 @@ class SampleReplies:
         }
         return replies | (prompts if len(prompts) > 1 else {})
 
+    def compared(self) -> tuple[str, str]:
+        """Return the keys of the texts that are compared first: the first replies of candidate and baseline, if there are both."""
+        first, *others = self.texts()
+        baseline = reply_key(0, 1, 0)
+        return first, baseline if baseline in others else (others or [first])[0]
+
     def text(self, key: str) -> Any:
         """Return the text with a key; None without one."""
         for variant in range(1 + len(self.plan.variants)):
