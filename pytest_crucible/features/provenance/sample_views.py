@@ -9,7 +9,7 @@ from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text, unknown_text
 from pytest_crucible.records import Conversation, Note, Plan, Row, Table, View
-from pytest_crucible.records.views import Lanes, Span
+from pytest_crucible.records.views import Span, TimeBars
 from pytest_crucible.stats.number_format import quantity, seconds
 from pytest_crucible.store.runs import RunStore
 
@@ -38,7 +38,7 @@ def _timeline_view(timeline: Timeline) -> View:
         title=title,
         notes=(Note(text=unknown),) if unknown else (),
         tables=(_step_table(title, steps, len(timeline.steps)),),
-        lanes=tuple(lanes for lanes in [_lanes(title, steps)] if lanes.spans),
+        time_bars=tuple(bars for bars in [_time_bars(title, steps)] if bars.spans),
     )
 
 
@@ -71,7 +71,7 @@ def _duration(step: Step) -> str:
     return "-" if step.seconds is None else seconds(step.seconds)
 
 
-def _lanes(title: str, steps: Sequence[Step]) -> Lanes:
+def _time_bars(title: str, steps: Sequence[Step]) -> TimeBars:
     start = find_start(steps) or 0.0
     spans = (
         Span(
@@ -83,7 +83,7 @@ def _lanes(title: str, steps: Sequence[Step]) -> Lanes:
         for step in steps
         if step.at is not None
     )
-    return Lanes(title=title, spans=tuple(spans))
+    return TimeBars(title=title, spans=tuple(spans))
 
 
 def _lane(step: Step) -> str:

@@ -10,7 +10,10 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import compare, labels, run, runs, sample, samples, trend
+from pytest_crucible.features.view.live import stream
+from pytest_crucible.features.view.live.state import StateReader
+from pytest_crucible.features.view.live.watcher import Watcher
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -22,8 +25,13 @@ def make_application(site: Site) -> Starlette:
     """Return the application that serves a site."""
     routes = [
         Route("/", runs.list_page),
+        Route("/events", stream.events),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", run.results_fragment),
+        Route("/runs/{run}/events", stream.events),
+        Route("/runs/{run}/results", run.results_part("results")),
+        Route("/runs/{run}/explanations", run.results_part("explanations")),
+        Route("/runs/{run}/requests", of_run(requests.requests_page)),
+        Route("/runs/{run}/requests/counts", requests.requests_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),
@@ -43,4 +51,5 @@ def make_application(site: Site) -> Starlette:
     ]
     application = Starlette(routes=routes, middleware=[Middleware(Access, token=site.token, port=site.port)])
     application.state.site = site
+    application.state.watcher = Watcher(StateReader(site))
     return application

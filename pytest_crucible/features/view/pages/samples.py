@@ -10,15 +10,18 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.samples.indexes import IndexedSamples, StoredSamples
 from pytest_crucible.features.view.samples.rows import list_rows
 from pytest_crucible.features.view.samples.state import ListState, check_name, read_number, read_state
 from pytest_crucible.features.view.samples.stored_columns import metric_names
+from pytest_crucible.measures.fields import field_names
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import AN_ID, printable_cell
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import samples
 
 MOST_ROWS = 500
 """Rows of one request."""
@@ -39,35 +42,44 @@ def samples_page(request: Request, run: str) -> Response:
         problem = str(error)
     if experiments:
         site.sample_indexes.request(_experiment(site.store, run, experiments, number))
+    plans = [plan for _, plan, _ in experiments]
+    metrics = [facts.name for facts in plans[number - 1].metrics if not facts.is_part] if plans else []
     return page(
-        request, "samples.html.j2", run_id=run, plans=[plan for _, plan, _ in experiments], number=number, state=state,
-        problem=problem, unfinished=site.store.run(run)["status"] == "running", status=400 if problem else 200,
+        request, "samples.html.j2", run_id=run, plans=plans, number=number, state=state, metrics=metrics,
+        metric=main_metric(plans[number - 1], metrics) if plans else None, problem=problem, status=400 if problem else 200,
+        has_fields=bool(plans) and _has_fields(site.store, plans[number - 1]),
     )  # fmt: skip
+
+
+def _has_fields(store: RunStore, plan: Plan) -> bool:
+    """Return whether the first sample has fields by which to slice."""
+    first = samples(store, plan.dataset_sha256, [0]).get(0)
+    return first is not None and bool(field_names([first.expected], [first.metadata]))
 
 
 def samples_rows(request: Request, run: str) -> Response:
     """Return rows of a list as JSON: `count` from the place `from`, or around the sample at the position `around`."""
     site, query = site_of(request), request.query_params
     try:
-        number, samples = _load(request, run)
-        state = _resolve_state(samples, read_state(query))
+        number, listed = _load(request, run)
+        state = _resolve_state(listed, read_state(query))
         count = read_number("count", query, least=1, otherwise=100, most=MOST_ROWS)
         start = read_number("from", query, least=0, otherwise=0)
         around = read_number("around", query, least=0, otherwise=0) if "around" in query else None
     except SpecError as error:
         return JSONResponse({"error": str(error)}, 400)
-    positions = samples.positions(state)
+    positions = listed.positions(state)
     place = None if around is None else _place_of(around, positions)
     if place is not None:
         start = max(0, min(place - count // 2, len(positions) - count))
     inside = positions[start : start + count].tolist()
-    of = samples.of
-    rows = list_rows(of.store, of.key, of.plan, samples.index, state, inside)
+    of = listed.of
+    rows = list_rows(of.store, of.key, of.plan, listed.index, state, inside)
     links = {row["position"]: site.addresses.sample(run, number, row["position"], **state.query()) for row in rows}
     return JSONResponse(
         {
-            "total": len(positions), "size": samples.index.size, "from": start, "place": place, "metric": state.metric,
-            "isFinal": samples.index.is_final, "rows": [{**row, "href": links[row["position"]]} for row in rows],
+            "total": len(positions), "size": listed.index.size, "from": start, "place": place, "metric": state.metric,
+            "isFinal": listed.index.is_final, "rows": [{**row, "href": links[row["position"]]} for row in rows],
         }
     )  # fmt: skip
 
@@ -75,15 +87,15 @@ def samples_rows(request: Request, run: str) -> Response:
 def samples_choices(request: Request, run: str) -> Response:
     """Return what the lists of an experiment can be filtered by, as JSON: metrics, groups and slices."""
     try:
-        _, samples = _load(request, run)
+        _, listed = _load(request, run)
     except SpecError as error:
         return JSONResponse({"error": str(error)}, 400)
-    groups = samples.index.groups.names
-    slices = samples.slices
+    groups = listed.index.groups.names
+    slices = listed.slices
     return JSONResponse(
         {
-            "metric": samples.index.main,
-            "metrics": _choices(samples.index.metrics),
+            "metric": listed.index.main,
+            "metrics": _choices(listed.index.metrics),
             "groups": _choices(groups) if len(groups) <= MOST_GROUPS else None,
             "slices": [
                 {"field": choice, "slices": _choices(slices[choice["value"]].names)} for choice in _choices(slices)
@@ -127,17 +139,17 @@ def _read_checked(store: RunStore, query: Mapping[str, str], experiment: tuple[i
     return state
 
 
-def _resolve_state(samples: IndexedSamples, state: ListState) -> ListState:
+def _resolve_state(listed: IndexedSamples, state: ListState) -> ListState:
     """Return a state with the main metric where it has none. Raises SpecError for names that the samples do not have."""
-    index = samples.index
+    index = listed.index
     if state.metric:
         check_name("metric", state.metric, index.metrics)
     if state.group:
         check_name("group", state.group, index.groups.names)
     if state.by:
-        check_name("by", state.by, samples.slices)
-        check_name("slice", state.slice, samples.slices[state.by].names)
-    _check_baseline(state, samples.of.plan)
+        check_name("by", state.by, listed.slices)
+        check_name("slice", state.slice, listed.slices[state.by].names)
+    _check_baseline(state, listed.of.plan)
     return replace(state, metric=state.metric or index.main or "")
 
 

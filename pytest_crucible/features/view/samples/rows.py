@@ -19,7 +19,7 @@ from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples
 
-_PART = 10
+_PART = 25
 """Samples whose texts are in memory together: a reply may have megabytes, and a row shows its beginning."""
 
 
@@ -68,6 +68,7 @@ class _ScoreTexts:
             "scores": [self._score(arm, position) for arm in self.arms],
             "states": [STATES[self.index.states[arm][position]] for arm in self.arms],
             "difference": "" if math.isnan(gain) or self.labels else f"{gain:+g}" if gain else "0",
+            "gain": None if math.isnan(gain) or (gain and self.labels) else (gain > 0) - (gain < 0),
             "latency": "" if math.isnan(latency) else seconds(latency),
         }
 
