@@ -33,7 +33,7 @@ class ArmReply:
         return compared_reply(self.conversation)
 
     @property
-    def compared(self) -> Block | None:
+    def compared_block(self) -> Block | None:
         """The last block of the turns that has the scored text; None where the test scored another one."""
         blocks = [block for turn in self.turns for block in turn.blocks if block.kind == "reply"]
         return next((block for block in reversed(blocks) if block.value == self.scored), None)
@@ -195,7 +195,7 @@ class SampleReplies:
         }
         return replies | (prompts if len(prompts) > 1 else {})
 
-    def compared(self) -> tuple[str, str]:
+    def first_pair(self) -> tuple[str, str]:
         """Return the keys of the texts that are compared first: the first replies of candidate and baseline, if there are both."""
         first, *others = self.texts()
         baseline = reply_key(0, 1, 0)
