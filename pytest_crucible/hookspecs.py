@@ -310,6 +310,11 @@ def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[st
     """Return the tables and notes that explain each verdict of a stored run, by its experiment's nodeid and its subject."""
 
 
+@hookspec(firstresult=True)
+def pytest_crucible_training_course(store: RunStore, run: str, folder: Path) -> View | None:
+    """Return loss and gradient norm by step of the trainings behind a stored run; `folder` has the files beside the store."""
+
+
 @hookspec
 def pytest_crucible_sample_views(  # type: ignore[empty-body]  # a hook has none
     store: RunStore, run: str, experiment: int, plan: Plan, position: int, conversations: Sequence[Conversation]

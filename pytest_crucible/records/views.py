@@ -109,6 +109,19 @@ class Curves:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LineChart:
+    """Lines on axes that cover their points, such as the loss of trainings by step. Drawn where a format has pictures."""
+
+    title: str
+    """With the unit of the vertical axis."""
+    across: str
+    """What the horizontal axis shows."""
+    lines: tuple[Curve, ...]
+    note: str = ""
+    """A sentence below the chart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
     """A bar on a lane of time."""
 
@@ -156,19 +169,6 @@ class Diagram:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LineChart:
-    """Lines on axes that cover their points, such as the loss of trainings by step. Drawn where a format has pictures."""
-
-    title: str
-    across: str
-    """What the horizontal axis shows."""
-    up: str
-    lines: tuple[Curve, ...]
-    note: str = ""
-    """A sentence below the chart."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Excerpt:
     """A sample worth reading, and the reply to it."""
 
@@ -198,9 +198,9 @@ class View:
     notes: tuple[Note, ...] = ()
     charts: tuple[Chart, ...] = ()
     curves: tuple[Curves, ...] = ()
+    lines: tuple[LineChart, ...] = ()
     time_bars: tuple[TimeBars, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
-    lines: tuple[LineChart, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()
     is_first: bool = False

@@ -358,9 +358,9 @@ def page_environment(folder: Path = HERE) -> Environment:
     environment.filters["svg"] = Markup
     environment.filters["forest_of"] = chart_forest
     environment.filters["drawn_curves"] = draw_curves
+    environment.filters["drawn_lines"] = draw_lines
     environment.filters["drawn_bars"] = draw_time_bars
     environment.filters["drawn_diagram"] = draw_diagram
-    environment.filters["drawn_lines"] = draw_lines
     return environment
 
 

@@ -39,9 +39,9 @@ class JoinedSection:
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
     curves: tuple[Curves, ...] = ()
+    lines: tuple[LineChart, ...] = ()
     time_bars: tuple[TimeBars, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
-    lines: tuple[LineChart, ...] = ()
     is_first: bool = False
     """Whether it stands before the verdicts."""
 
@@ -127,9 +127,9 @@ def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> J
         tables=tuple(table for table in whole if table.rows),
         charts=add_titles("charts"),
         curves=add_titles("curves"),
+        lines=add_titles("lines"),
         time_bars=add_titles("time_bars"),
         diagrams=add_titles("diagrams"),
-        lines=add_titles("lines"),
         is_first=any(view.is_first for _, view in views),
     )
 

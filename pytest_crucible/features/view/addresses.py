@@ -50,8 +50,9 @@ class Addresses:
         """Return the address of the page, or of its part `counts`, which it fetches."""
         return f"/runs/{run}/requests" + (f"/{part}" if part else "")
 
-    def training(self, run: str) -> str:
-        return f"/runs/{run}/training"
+    def training(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `courses`, which it fetches."""
+        return f"/runs/{run}/training" + (f"/{part}" if part else "")
 
     def labels(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/labels" + _query(state)

@@ -5,15 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
+from pytest_crucible.features.view.failures import Failures, show_failure
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
-from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, trend
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, training, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -32,6 +34,8 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/explanations", run.results_part("explanations")),
         Route("/runs/{run}/requests", of_run(requests.requests_page)),
         Route("/runs/{run}/requests/counts", requests.requests_part),
+        Route("/runs/{run}/training", of_run(training.training_page)),
+        Route("/runs/{run}/training/courses", training.training_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),
@@ -49,7 +53,8 @@ def make_application(site: Site) -> Starlette:
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),
     ]
-    application = Starlette(routes=routes, middleware=[Middleware(Access, token=site.token, port=site.port)])
+    guards = [Middleware(Access, token=site.token, hosts=site.hosts), Middleware(Failures, site=site)]
+    application = Starlette(routes=routes, middleware=guards, exception_handlers={HTTPException: show_failure})
     application.state.site = site
     application.state.watcher = Watcher(StateReader(site))
     return application
