@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
@@ -66,18 +65,18 @@ def text_page(request: Request, run: str) -> Response:
     """Return one text of a sample, as its page has it."""
     value = find_sample(request, run).text(request.query_params.get("of", ""))
     if value is None:
-        raise HTTPException(404, "this sample has no such text: choose one on its page")
+        raise SpecError("this sample has no such text: choose one on its page")
     return PlainTextResponse(shown_text(value))
 
 
 def find_sample(request: Request, run: str) -> SampleReplies:
-    """Return the sample of an address. Raises HTTPException."""
+    """Return the sample of an address. Raises SpecError."""
     store = site_of(request).store
     experiments = store.all_experiments(run)
     number = _number(request.path_params["experiment"])
     if number is None or not 1 <= number <= len(experiments):
         there = quantity(len(experiments), "experiment")
-        raise HTTPException(404, f"run {run} has no such experiment: it has {there}, numbered from 1")
+        raise SpecError(f"run {run} has no such experiment: it has {there}, numbered from 1")
     key, plan, _ = experiments[number - 1]
     position = _number(request.path_params["position"])
     if position is None or not samples(store, plan.dataset_sha256, [position]):
