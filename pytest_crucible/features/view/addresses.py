@@ -31,14 +31,28 @@ class Addresses:
     def samples(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/samples" + _query(state)
 
+    def sample_rows(self, run: str) -> str:
+        """Return the address of rows of the samples, which their page and those of each sample fetch."""
+        return f"/runs/{run}/samples/rows"
+
+    def sample_choices(self, run: str) -> str:
+        """Return the address of what samples can be filtered by."""
+        return f"/runs/{run}/samples/choices"
+
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
-    def requests(self, run: str) -> str:
-        return f"/runs/{run}/requests"
+    def sample_text(self, run: str, experiment: int, position: int) -> str:
+        """Return the address of the texts of a sample, which are chosen by `?of=KEY`."""
+        return f"/runs/{run}/samples/{experiment}/{position}/text"
 
-    def training(self, run: str) -> str:
-        return f"/runs/{run}/training"
+    def requests(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `counts`, which it fetches."""
+        return f"/runs/{run}/requests" + (f"/{part}" if part else "")
+
+    def training(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `courses`, which it fetches."""
+        return f"/runs/{run}/training" + (f"/{part}" if part else "")
 
     def labels(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/labels" + _query(state)

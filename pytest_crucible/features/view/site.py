@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
 from pytest_crucible.features.view.computed_once import ComputedOnce
+from pytest_crucible.features.view.samples.indexes import SampleIndexes
 from pytest_crucible.report.html import MARKS, page_environment
 
 if TYPE_CHECKING:
@@ -34,6 +35,8 @@ class Site:
     port: int = 0
     worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="results"))
     """Computes one after another: two large runs at once would need twice the memory."""
+    sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
+    """The samples of experiments, for their lists."""
     labelling: Labelling | None = None
     """The labels page, where the dashboard was started with --labels."""
 
