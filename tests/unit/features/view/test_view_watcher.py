@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import http.client
 from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterator
 from contextlib import closing
@@ -173,28 +174,22 @@ def test_a_run_that_never_was_is_removed(reader):
 
 
 def test_a_server_ends_its_streams_when_it_stops(path, live):
-    with served_dashboard(path) as (address, token):
-        connections = [open_stream(address, token) for _ in range(3)]
-        responses = [connection.getresponse() for connection in connections]
+    with contextlib.ExitStack() as streams:
+        with served_dashboard(path) as (address, token):
+            responses = [streams.enter_context(open_stream(address, token)) for _ in range(3)]
 
-    # It waits for its responses: without an end of them, for ever.
-    assert all(b"0 of 10" in response.read() for response in responses)
-    for connection in connections:
-        connection.close()
+        # It waits for its responses: without an end of them, for ever.
+        assert all(b"0 of 10" in response.read() for response in responses)
 
 
 def test_a_client_that_never_reads_does_not_stop_others(path, live):
-    with served_dashboard(path) as (address, token):
-        silent = open_stream(address, token)
-        with closing(open_stream(address, token)) as other:
-            response = other.getresponse()
-            assert response.getheader("content-type").startswith("text/event-stream")
-            assert response.readline().startswith(b"id: ")
-            live.add(0)
-            live.commit()
-            while b"1 of 10" not in response.readline():
-                pass
-        silent.close()
+    with served_dashboard(path) as served, open_stream(*served), open_stream(*served) as response:
+        assert response.getheader("content-type").startswith("text/event-stream")
+        assert response.readline().startswith(b"id: ")
+        live.add(0)
+        live.commit()
+        while b"1 of 10" not in response.readline():
+            pass
 
 
 def test_a_stream_needs_the_cookie_and_answers_head_at_once(path, live):
@@ -205,13 +200,14 @@ def test_a_stream_needs_the_cookie_and_answers_head_at_once(path, live):
         assert client.get("/events").status_code == 403
 
 
-def open_stream(address: str, token: str) -> http.client.HTTPConnection:
-    """Send the request for the events of run1."""
+@contextlib.contextmanager
+def open_stream(address: str, token: str) -> Iterator[http.client.HTTPResponse]:
+    """Yield the response with the events of run1."""
     host = address.removeprefix("http://")
-    link = http.client.HTTPConnection(host)
-    link.request("GET", f"/?token={token}")
-    cookie = link.getresponse().getheader("set-cookie").partition(";")[0]
-    link.close()
-    connection = http.client.HTTPConnection(host)
-    connection.request("GET", "/runs/run1/events", headers={"Cookie": cookie})
-    return connection
+    with closing(http.client.HTTPConnection(host)) as link, closing(http.client.HTTPConnection(host)) as connection:
+        link.request("GET", f"/?token={token}")
+        with link.getresponse() as exchange:
+            cookie = exchange.getheader("set-cookie").partition(";")[0]
+        connection.request("GET", "/runs/run1/events", headers={"Cookie": cookie})
+        with connection.getresponse() as response:
+            yield response
