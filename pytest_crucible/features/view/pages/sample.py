@@ -81,9 +81,7 @@ def find_sample(request: Request, run: str) -> SampleReplies:
     position = _number(request.path_params["position"])
     if position is None or not samples(store, plan.dataset_sha256, [position]):
         there = quantity(plan.selected, "sample")
-        raise HTTPException(
-            404, f"experiment {number} of run {run} has no such sample: it has {there}, numbered from 0"
-        )
+        raise SpecError(f"experiment {number} of run {run} has no such sample: it has {there}, numbered from 0")
     return _choose(SampleReplies(store, key, plan, position), request)
 
 
