@@ -210,7 +210,11 @@ def _whole_number(text: str, least: int, most: int) -> int:
 
 def _link(request: Request, **changes: str | int | None) -> str:
     """Return the address of the page with a part of its state changed; None removes it."""
-    state = [(name, value) for name, value in request.query_params.multi_items() if name not in changes and value]
+    state = [
+        (name, value)
+        for name, value in request.query_params.multi_items()
+        if name not in (*changes, "compare") and value
+    ]
     state += [(name, str(value)) for name, value in changes.items() if value is not None]
     return f"?{urlencode(state)}"
 
