@@ -39,8 +39,8 @@ def test_a_sample_is_opened_by_keyboard_and_closed_to_the_same_place(tabs):
     assert "open=21" in page.url
     assert page.inner_text("#replies-title") == "Replies to q021"
     page.wait_for_selector("#difference[data-state=done]")
-    assert page.inner_text("#difference del") == "True"
-    assert page.inner_text("#difference ins") == "False"
+    assert page.inner_text("#difference del").strip() == "True"
+    assert page.inner_text("#difference ins").strip() == "False"
     page.keyboard.press("j")
     page.wait_for_selector("#replies-title:has-text('q022')")
     page.keyboard.press("k")
