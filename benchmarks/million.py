@@ -73,7 +73,7 @@ def fill(store: RunStore, samples: int = SAMPLES) -> None:
     key = store.add_experiment("million", plan(samples), dataset)
     arms = [store.add_arm(key, number, name, name) for number, name in enumerate(ARMS)]
     writer = store.writer()
-    for outcome, observations in _outcomes(samples):
+    for outcome, observations in outcomes(samples):
         writer.add(outcome, arms[outcome.unit.arm], observations, ())
         while writer.behind():
             time.sleep(0.02)
@@ -81,7 +81,7 @@ def fill(store: RunStore, samples: int = SAMPLES) -> None:
     store.finish_experiment(key)
 
 
-def _outcomes(samples: int) -> Iterator[tuple[Outcome, list[Observation]]]:
+def outcomes(samples: int) -> Iterator[tuple[Outcome, list[Observation]]]:
     """Every reply of both arms, in the order in which an engine has them: arms alternate."""
     for position in range(samples):
         for arm in range(len(ARMS)):

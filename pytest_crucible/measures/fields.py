@@ -176,7 +176,7 @@ def _distinct(values: Sequence[Any]) -> tuple[Codes, tuple[str, ...]]:
         if key not in label_of:
             label_of[key] = _label(value)
         labels.append(label_of[key])
-    names = tuple(sorted(set(label_of.values()), key=_in_order))
+    names = tuple(sorted(set(label_of.values()), key=label_order))
     places = {name: place for place, name in enumerate(names)}
     codes = (NO_SLICE if label is None else places[label] for label in labels)
     return np.fromiter(codes, dtype=np.intp), names
@@ -188,7 +188,7 @@ def _label(value: Any) -> str:
     return shortest(value) if isinstance(value, float) else json.dumps(value, sort_keys=True, default=str)
 
 
-def _in_order(name: str) -> tuple[bool, float, str]:
+def label_order(name: str) -> tuple[bool, float, str]:
     """Return the key by which names are sorted: numbers first, by size."""
     number = parse_number(name)
     return math.isnan(number), 0.0 if math.isnan(number) else number, name

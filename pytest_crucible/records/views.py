@@ -91,7 +91,7 @@ class Chart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """One line through points between 0 and 1."""
+    """One line through points. It has a gap where a number is not finite."""
 
     label: str
     points: tuple[tuple[float, float], ...]
@@ -99,13 +99,26 @@ class Curve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curves:
-    """Curves on one square, such as the ROC curves of two guards. Drawn where a format has pictures."""
+    """Curves between 0 and 1 on one square, such as the ROC curves of two guards. Drawn where a format has pictures."""
 
     title: str
     across: str
     """What the horizontal axis shows."""
     up: str
     curves: tuple[Curve, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineChart:
+    """Lines on axes that cover their points, such as the loss of trainings by step. Drawn where a format has pictures."""
+
+    title: str
+    across: str
+    """What the horizontal axis shows."""
+    up: str
+    lines: tuple[Curve, ...]
+    note: str = ""
+    """A sentence below the chart."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,6 +151,7 @@ class View:
     notes: tuple[Note, ...] = ()
     charts: tuple[Chart, ...] = ()
     curves: tuple[Curves, ...] = ()
+    lines: tuple[LineChart, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()
     is_first: bool = False

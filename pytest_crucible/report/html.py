@@ -23,7 +23,16 @@ from pytest_crucible.records import Exchange, Row, State, Table, View, experimen
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.model import Chapter, Report
-from pytest_crucible.report.pictures import chart_forest, differences, distribution, draw_curves, levels, pairs, waiting
+from pytest_crucible.report.pictures import (
+    chart_forest,
+    differences,
+    distribution,
+    draw_curves,
+    draw_lines,
+    levels,
+    pairs,
+    waiting,
+)
 from pytest_crucible.report.printable import AN_ID, LONGEST_ESCAPE, printable
 from pytest_crucible.report.sections import section_excerpts, worst_states
 from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates, typeset
@@ -230,7 +239,7 @@ def _panel(chapter: Chapter, position: int, why: str) -> SamplePanel:
         input=_short(text_of(exchange.input)),
         expected=_short(text_of(exchange.expected)),
         replies=tuple(zip(chapter.arms, _answers(exchange), strict=True)),
-        excerpt=_excerpt(question_text(exchange.input)),
+        excerpt=excerpt_line(question_text(exchange.input)),
     )
 
 
@@ -241,7 +250,8 @@ def _answers(exchange: Exchange) -> Sequence[str]:
     ]
 
 
-def _excerpt(text: str) -> str:
+def excerpt_line(text: str) -> str:
+    """Return the beginning of a text, on one line."""
     line = " ".join(text[: 10 * AN_EXCERPT].split())
     return printable(line if len(line) <= AN_EXCERPT else f"{line[: AN_EXCERPT - 1]}\u2026")
 
@@ -346,6 +356,7 @@ def page_environment(folder: Path = HERE) -> Environment:
     environment.filters["svg"] = Markup
     environment.filters["forest_of"] = chart_forest
     environment.filters["drawn_curves"] = draw_curves
+    environment.filters["drawn_lines"] = draw_lines
     return environment
 
 

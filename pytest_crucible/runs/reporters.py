@@ -43,7 +43,7 @@ def _chapter(store: RunStore, key: int, analysis: Analysis) -> Chapter:
         ids=all_sample_ids(store, plan.dataset_sha256),
         groups=inputs.groups,
         scores={name: tuple(arm.values.tolist() for arm in of_arms) for name, of_arms in table.scores.items()},
-        latency_s=tuple(_worth_telling(mean_latencies(store, key, number, size)) for number in arms),
+        latency_s=tuple(hide_instant(mean_latencies(store, key, number, size)) for number in arms),
         states=tuple(outcome_states(store, key, number, size) for number in arms),
         expected=inputs.expected,
         replies={
@@ -63,7 +63,7 @@ def _chapter(store: RunStore, key: int, analysis: Analysis) -> Chapter:
     )
 
 
-def _worth_telling(seconds: list[float]) -> list[float]:
+def hide_instant(seconds: list[float]) -> list[float]:
     """Return the latencies; NaN for each if none reaches `INSTANT_S`."""
     # NaN if a sample has no reply: comparing with itself removes it, because `max` may return it.
     longest = max((latency for latency in seconds if latency == latency), default=0.0)

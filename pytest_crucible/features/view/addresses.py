@@ -16,18 +16,35 @@ class Addresses:
     def run(self, run: str) -> str:
         return f"/runs/{run}"
 
+    def events(self, run: str = "") -> str:
+        """Return the address of the changes of a run, or of the list of runs, which open pages follow."""
+        return f"/runs/{run}/events" if run else "/events"
+
     def results(self, run: str) -> str:
-        """Return the address of the verdicts and sections of a finished run, which its page fetches."""
+        """Return the address of the verdicts and sections of a finished run, which its page fetches first."""
         return f"/runs/{run}/results"
+
+    def explanations(self, run: str) -> str:
+        """Return the address of what each verdict of a finished run is made of, which its page fetches last."""
+        return f"/runs/{run}/explanations"
 
     def samples(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/samples" + _query(state)
 
+    def sample_rows(self, run: str) -> str:
+        """Return the address of rows of the samples, which their page and those of each sample fetch."""
+        return f"/runs/{run}/samples/rows"
+
+    def sample_choices(self, run: str) -> str:
+        """Return the address of what samples can be filtered by."""
+        return f"/runs/{run}/samples/choices"
+
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
-    def requests(self, run: str) -> str:
-        return f"/runs/{run}/requests"
+    def requests(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `counts`, which it fetches."""
+        return f"/runs/{run}/requests" + (f"/{part}" if part else "")
 
     def training(self, run: str) -> str:
         return f"/runs/{run}/training"

@@ -12,7 +12,10 @@ from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
 from pytest_crucible.features.view.failures import Failures, show_failure
-from pytest_crucible.features.view.pages import compare, labels, run, runs, trend
+from pytest_crucible.features.view.live import stream
+from pytest_crucible.features.view.live.state import StateReader
+from pytest_crucible.features.view.live.watcher import Watcher
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, samples, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -24,8 +27,13 @@ def make_application(site: Site) -> Starlette:
     """Return the application that serves a site."""
     routes = [
         Route("/", runs.list_page),
+        Route("/events", stream.events),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", run.results_fragment),
+        Route("/runs/{run}/events", stream.events),
+        Route("/runs/{run}/results", run.results_part("results")),
+        Route("/runs/{run}/explanations", run.results_part("explanations")),
+        Route("/runs/{run}/requests", of_run(requests.requests_page)),
+        Route("/runs/{run}/requests/counts", requests.requests_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),
@@ -34,6 +42,9 @@ def make_application(site: Site) -> Starlette:
         # The only address that is written to.
         Route("/runs/{run}/labels", labels.record_label, methods=["POST"]),
         Route("/runs/{run}/labels/reply", of_run(labels.reply_document)),
+        Route("/runs/{run}/samples", of_run(samples.samples_page)),
+        Route("/runs/{run}/samples/rows", of_run(samples.samples_rows)),
+        Route("/runs/{run}/samples/choices", of_run(samples.samples_choices)),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),
@@ -41,4 +52,5 @@ def make_application(site: Site) -> Starlette:
     guards = [Middleware(Access, token=site.token, hosts=site.hosts), Middleware(Failures, site=site)]
     application = Starlette(routes=routes, middleware=guards, exception_handlers={HTTPException: show_failure})
     application.state.site = site
+    application.state.watcher = Watcher(StateReader(site))
     return application

@@ -62,6 +62,14 @@ def _next_free(host: str, port: int) -> str:
     return ""
 
 
+class DashboardServer(uvicorn.Server):
+    """Ends the event streams of open pages when it stops: it waits for all responses."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.config.app.state.watcher.close()  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
 def make_server(site: Site) -> uvicorn.Server:
     """Return the server of a site; `run(sockets=[...])` serves on sockets."""
     config = uvicorn.Config(
@@ -78,7 +86,7 @@ def make_server(site: Site) -> uvicorn.Server:
         backlog=MOST,
         timeout_graceful_shutdown=1,
     )
-    return uvicorn.Server(config)
+    return DashboardServer(config)
 
 
 def serve(site: Site, listening: socket.socket) -> None:

@@ -1,0 +1,166 @@
+"""The page `/runs/RUN/samples`: all samples of an experiment. Its script fetches the rows in view."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.samples.indexes import IndexedSamples, StoredSamples
+from pytest_crucible.features.view.samples.rows import list_rows
+from pytest_crucible.features.view.samples.state import ListState, check_name, read_number, read_state
+from pytest_crucible.features.view.samples.stored_columns import metric_names
+from pytest_crucible.measures.fields import field_names
+from pytest_crucible.records import Plan
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.printable import AN_ID, printable_cell
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import samples
+
+MOST_ROWS = 500
+"""Rows of one request."""
+MOST_GROUPS = 2_000
+"""Groups of a list to choose from; where there are more, the name is typed."""
+Experiments = Sequence[tuple[int, Plan, bool]]
+
+
+def samples_page(request: Request, run: str) -> Response:
+    """Return the frame of the list; the index is loaded meanwhile."""
+    site = site_of(request)
+    experiments = site.store.all_experiments(run)
+    number, state, problem = 1, ListState(), ""
+    try:
+        number = _experiment_number(request.query_params, experiments)
+        state = _read_checked(site.store, request.query_params, experiments[number - 1])
+    except SpecError as error:
+        problem = str(error)
+    if experiments:
+        site.sample_indexes.request(_experiment(site.store, run, experiments, number))
+    plans = [plan for _, plan, _ in experiments]
+    metrics = [facts.name for facts in plans[number - 1].metrics if not facts.is_part] if plans else []
+    return page(
+        request, "samples.html.j2", run_id=run, plans=plans, number=number, state=state, metrics=metrics,
+        metric=main_metric(plans[number - 1], metrics) if plans else None, problem=problem, status=400 if problem else 200,
+        has_fields=bool(plans) and _has_fields(site.store, plans[number - 1]),
+    )  # fmt: skip
+
+
+def _has_fields(store: RunStore, plan: Plan) -> bool:
+    """Return whether the first sample has fields by which to slice."""
+    first = samples(store, plan.dataset_sha256, [0]).get(0)
+    return first is not None and bool(field_names([first.expected], [first.metadata]))
+
+
+def samples_rows(request: Request, run: str) -> Response:
+    """Return rows of a list as JSON: `count` from the place `from`, or around the sample at the position `around`."""
+    site, query = site_of(request), request.query_params
+    try:
+        number, listed = _load(request, run)
+        state = _resolve_state(listed, read_state(query))
+        count = read_number("count", query, least=1, otherwise=100, most=MOST_ROWS)
+        start = read_number("from", query, least=0, otherwise=0)
+        around = read_number("around", query, least=0, otherwise=0) if "around" in query else None
+    except SpecError as error:
+        return JSONResponse({"error": str(error)}, 400)
+    positions = listed.positions(state)
+    place = None if around is None else _place_of(around, positions)
+    if place is not None:
+        start = max(0, min(place - count // 2, len(positions) - count))
+    inside = positions[start : start + count].tolist()
+    of = listed.of
+    rows = list_rows(of.store, of.key, of.plan, listed.index, state, inside)
+    links = {row["position"]: site.addresses.sample(run, number, row["position"], **state.query()) for row in rows}
+    return JSONResponse(
+        {
+            "total": len(positions), "size": listed.index.size, "from": start, "place": place, "metric": state.metric,
+            "isFinal": listed.index.is_final, "rows": [{**row, "href": links[row["position"]]} for row in rows],
+        }
+    )  # fmt: skip
+
+
+def samples_choices(request: Request, run: str) -> Response:
+    """Return what the lists of an experiment can be filtered by, as JSON: metrics, groups and slices."""
+    try:
+        _, listed = _load(request, run)
+    except SpecError as error:
+        return JSONResponse({"error": str(error)}, 400)
+    groups = listed.index.groups.names
+    slices = listed.slices
+    return JSONResponse(
+        {
+            "metric": listed.index.main,
+            "metrics": _choices(listed.index.metrics),
+            "groups": _choices(groups) if len(groups) <= MOST_GROUPS else None,
+            "slices": [
+                {"field": choice, "slices": _choices(slices[choice["value"]].names)} for choice in _choices(slices)
+            ],
+        }
+    )
+
+
+def _choices(names: Iterable[str]) -> list[Mapping[str, str]]:
+    """Return names with what a reader sees of them."""
+    return [{"value": name, "text": printable_cell(name, AN_ID)} for name in names]
+
+
+def _load(request: Request, run: str) -> tuple[int, IndexedSamples]:
+    """Return the number of the experiment of a request, and its samples. Raises SpecError."""
+    site = site_of(request)
+    experiments = site.store.all_experiments(run)
+    number = _experiment_number(request.query_params, experiments)
+    return number, site.sample_indexes.get(_experiment(site.store, run, experiments, number))
+
+
+def _experiment(store: RunStore, run: str, experiments: Experiments, number: int) -> StoredSamples:
+    key, plan, _ = experiments[number - 1]
+    return StoredSamples(store, run, key, plan)
+
+
+def _experiment_number(query: Mapping[str, str], experiments: Experiments) -> int:
+    if not experiments and "experiment" not in query:
+        return 1
+    return read_number("experiment", query, least=1, otherwise=1, most=len(experiments))
+
+
+def _read_checked(store: RunStore, query: Mapping[str, str], experiment: tuple[int, Plan, bool]) -> ListState:
+    """Return the state of an address, without the index. Raises SpecError."""
+    state, (key, plan, _) = read_state(query), experiment
+    if state.metric and not any(facts.name == state.metric for facts in plan.metrics):
+        check_name("metric", state.metric, [name for names in metric_names(store, key) for name in names])
+    _check_baseline(state, plan)
+    for place in ("at", "from"):
+        read_number(place, query, least=0, otherwise=0)
+    return state
+
+
+def _resolve_state(listed: IndexedSamples, state: ListState) -> ListState:
+    """Return a state with the main metric where it has none. Raises SpecError for names that the samples do not have."""
+    index = listed.index
+    if state.metric:
+        check_name("metric", state.metric, index.metrics)
+    if state.group:
+        check_name("group", state.group, index.groups.names)
+    if state.by:
+        check_name("by", state.by, listed.slices)
+        check_name("slice", state.slice, listed.slices[state.by].names)
+    _check_baseline(state, listed.of.plan)
+    return replace(state, metric=state.metric or index.main or "")
+
+
+def _check_baseline(state: ListState, plan: Plan) -> None:
+    if state.baseline > max(1, len(plan.arms) - 1):
+        raise SpecError(
+            f"baseline={state.baseline} of the address is not valid: there are {len(plan.arms) - 1} baselines"
+        )
+
+
+def _place_of(position: int, positions: Any) -> int | None:
+    """Return the place of a sample in a list; None if it is not there."""
+    places = np.flatnonzero(positions == position)
+    return int(places[0]) if len(places) else None

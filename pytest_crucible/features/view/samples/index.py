@@ -1,0 +1,181 @@
+"""The index of an experiment: numbers of all its samples, in the order of the dataset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.analyse.analysis import main_metric
+from pytest_crucible.analyse.scores import Flags, Floats, mark_inapplicable, resolve, scores
+from pytest_crucible.features.view.samples.stored_columns import (
+    MetricNames,
+    load_label_ranks,
+    load_scores,
+    load_units,
+    metric_names,
+)
+from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
+from pytest_crucible.runs.reporters import hide_instant
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import expected_values, group_names, mean_latencies, outcome_states
+
+STATES = ("answered", "skipped", "failed", "lost", "pending")
+"""The worst state of a sample's repeats in an arm. A sample of an unfinished run without any result is pending."""
+Codes = npt.NDArray[np.integer[Any]]
+
+
+class MetricColumn(NamedTuple):
+    """One metric in one arm, an entry for each sample."""
+
+    values: Floats
+    """The mean over the repeats that were scored, or the rank of a text; NaN if there is none."""
+    lost: Flags
+    """The value of some repeat is lost."""
+    inapplicable: Flags
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Labels:
+    """A text for each sample, such as its group, as a number of a name."""
+
+    codes: Codes
+    """-1 where a sample has none."""
+    names: tuple[str, ...]
+
+    def flag(self, name: str) -> Flags:
+        """Return which samples have the text with this name."""
+        code = self.names.index(name) if name in self.names else len(self.names)
+        return np.asarray(self.codes == code)
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class SampleIndex:
+    """The columns by which samples are filtered and sorted."""
+
+    facts: Mapping[str, MetricFacts]
+    """Of each metric, resolved; in the order of the plan."""
+    metrics: Mapping[str, tuple[MetricColumn, ...]]
+    """By arm."""
+    main: str | None
+    """The metric that the experiment is mostly about."""
+    states: tuple[Codes, ...]
+    """By arm, numbers of STATES."""
+    latency_s: tuple[Floats, ...]
+    groups: Labels
+    is_final: bool
+    """Nothing is written to the run any more."""
+
+    @property
+    def size(self) -> int:
+        """Return how many samples there are."""
+        return len(self.groups.codes)
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of its columns in memory."""
+        columns = (column for arms in self.metrics.values() for arm in arms for column in arm)
+        arrays = [*columns, *self.states, *self.latency_s, self.groups.codes]
+        # A name of a group takes about 100 bytes.
+        return sum(array.nbytes for array in arrays) + 100 * len(self.groups.names)
+
+
+def load_index(store: RunStore, run: str, key: int, plan: Plan) -> SampleIndex:
+    """Return the index of an experiment by its key in the store. Raises StoreError."""
+    # Read first: what is written later belongs to a run that is not final here.
+    is_final = store.run(run)["status"] != "running"
+    groups = code_texts(group_names(store, plan.dataset_sha256))
+    size, numbers = len(groups.codes), range(len(plan.arms))
+    arms = [load_units(store, key, number, plan.draws(number)) for number in numbers]
+    loader = _Loader(store, key, plan, size, arms, is_final)
+    columns = dict(loader.columns(metric_names(store, key)))
+    metrics = {name: column for name, (_, column) in columns.items()}
+    return SampleIndex(
+        facts={name: facts for name, (facts, _) in columns.items()},
+        metrics=metrics,
+        main=main_metric(plan, metrics),
+        states=tuple(_states(store, key, number, arms[number], size, is_final=is_final) for number in numbers),
+        latency_s=tuple(
+            np.asarray(hide_instant(mean_latencies(store, key, number, size)), dtype=np.float64) for number in numbers
+        ),
+        groups=groups,
+        is_final=is_final,
+    )
+
+
+def code_texts(texts: Iterable[str | None]) -> Labels:
+    """Return texts as labels, whose names are sorted."""
+    codes: dict[str, int] = {}
+    coded = np.fromiter((-1 if text is None else codes.setdefault(text, len(codes)) for text in texts), dtype=np.int32)
+    names = sorted(codes)
+    # The last place is that of -1, a sample without a text.
+    places = np.full(len(names) + 1, -1, dtype=np.int32)
+    places[[codes[name] for name in names]] = np.arange(len(names), dtype=np.int32)
+    return Labels(places[coded], tuple(names))
+
+
+def _states(
+    store: RunStore, key: int, number: int, arm: ArmOutcomes, size: int, *, is_final: bool
+) -> npt.NDArray[np.uint8]:
+    codes = {state: code for code, state in enumerate(STATES)}
+    states = np.fromiter(map(codes.__getitem__, outcome_states(store, key, number, size)), dtype=np.uint8, count=size)
+    if not is_final:
+        has_result = np.zeros(size, dtype=bool)
+        has_result[np.asarray(arm.positions, dtype=np.intp)] = True
+        has_result[[lost.unit.position for lost in arm.lost if lost.metric is None]] = True
+        states[~has_result] = codes["pending"]
+    return states
+
+
+@dataclass(frozen=True, slots=True)
+class _Loader:
+    """Loads the metrics of an experiment, one after the other."""
+
+    store: RunStore
+    key: int
+    plan: Plan
+    size: int
+    arms: Sequence[ArmOutcomes]
+    is_final: bool
+
+    def columns(self, names: MetricNames) -> Iterator[tuple[str, tuple[MetricFacts, tuple[MetricColumn, ...]]]]:
+        """Yield each metric with its facts and its columns by arm. Parts of other metrics are left out, as in reports."""
+        kinds = self.store.known_kinds(self.plan, self.key)
+        declared = [
+            facts for facts in self.plan.metrics if facts.name in names.numeric | names.text or not facts.of_ensemble
+        ]
+        others = sorted((names.numeric | names.text) - {facts.name for facts in declared})
+        for facts in (*declared, *(MetricFacts(name=name) for name in others)):
+            if facts.name in names.text:
+                yield facts.name, (replace(facts, kind="text", is_directed=False), self._texts(facts.name))
+            elif not facts.is_part:
+                yield facts.name, self._numbers(facts, kinds)
+
+    def _numbers(self, facts: MetricFacts, kinds: Mapping[str, str]) -> tuple[MetricFacts, tuple[MetricColumn, ...]]:
+        arms = [self._with_scores(number, facts.name) for number in range(len(self.arms))]
+        if facts.applies_to is not None:
+            expected = expected_values(self.store, self.plan.dataset_sha256)
+            arms = list(mark_inapplicable(replace(self.plan, metrics=(facts,)), arms, expected))
+        resolved = resolve(facts, arms, kinds)
+        return resolved, tuple(self._column(resolved, number, arm) for number, arm in enumerate(arms))
+
+    def _with_scores(self, number: int, metric: str) -> ArmOutcomes:
+        column = load_scores(self.store, self.key, number, self.plan.draws(number), metric)
+        return replace(self.arms[number], scores={} if column is None else {metric: column})
+
+    def _column(self, facts: MetricFacts, number: int, arm: ArmOutcomes) -> MetricColumn:
+        of_arm = scores(facts, arm, samples=self.size, repeats=self.plan.draws(number).size)
+        if self.is_final:
+            return MetricColumn(of_arm.values, of_arm.lost, of_arm.inapplicable)
+        # A repeat without a result is lost to an analysis; here it may still come.
+        recorded = np.zeros(self.size, dtype=bool)
+        recorded[[lost.unit.position for lost in arm.lost if lost.metric in (None, facts.name)]] = True
+        return MetricColumn(of_arm.values, of_arm.lost & recorded, of_arm.inapplicable)
+
+    def _texts(self, metric: str) -> tuple[MetricColumn, ...]:
+        ranks = load_label_ranks(self.store, self.key, metric, (len(self.arms), self.size))
+        absent = np.zeros(self.size, dtype=bool)
+        return tuple(MetricColumn(of_arm, absent, np.isnan(of_arm)) for of_arm in ranks)
