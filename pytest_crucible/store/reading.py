@@ -82,9 +82,7 @@ def _check_format(connection: Connection, location: str, reader: str) -> None:
         check_own(connection, location)
         raise StoreError(f"{location} has no runs yet: {_HINT}")
     if version > FORMAT:
-        raise StoreError(
-            f"this store has format {version}, and this version reads {FORMAT}: {_upgrade(connection)}"
-        )
+        raise StoreError(f"this store has format {version}, and this version reads {FORMAT}: {_upgrade(connection)}")
     upgrade = f'{reader} changes nothing: run "crucible runs" once to upgrade it'
     if version < FORMAT:
         raise StoreError(f"this store has format {version}, and {upgrade}")
