@@ -46,6 +46,9 @@ def samples_page(request: Request, run: str) -> Response:
     site.sample_indexes.request(_experiment(site.store, run, experiments, number))
     plans = [plan for _, plan, _ in experiments]
     metrics = [facts.name for facts in plans[number - 1].metrics if not facts.is_part]
+    if state.metric not in ("", *metrics):
+        # A test function that scores by itself has metrics that the plan does not know.
+        metrics.append(state.metric)
     return page(
         request, "samples.html.j2", run_id=run, plans=plans, number=number, state=state, metrics=metrics,
         metric=main_metric(plans[number - 1], metrics), problem=problem, status=400 if problem else 200,
@@ -64,7 +67,8 @@ def samples_rows(request: Request, run: str) -> Response:
     site, query = site_of(request), request.query_params
     try:
         number, listed = _load(request, run)
-        state = _resolve_state(listed, read_state(query))
+        chosen = read_state(query)
+        state = _resolve_state(listed, chosen)
         count = read_number("count", query, least=1, otherwise=100, most=MOST_ROWS)
         start = read_number("from", query, least=0, otherwise=0)
         around = read_number("around", query, least=0, otherwise=0) if "around" in query else None
@@ -77,7 +81,7 @@ def samples_rows(request: Request, run: str) -> Response:
     inside = positions[start : start + count].tolist()
     of = listed.of
     rows = list_rows(of.store, of.key, of.plan, listed.index, state, inside)
-    links = {row["position"]: site.addresses.sample(run, number, row["position"], **state.query()) for row in rows}
+    links = {row["position"]: site.addresses.sample(run, number, row["position"], **chosen.query()) for row in rows}
     return JSONResponse(
         {
             "total": len(positions), "size": listed.index.size, "from": start, "place": place, "metric": state.metric,

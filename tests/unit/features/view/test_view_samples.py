@@ -96,7 +96,7 @@ def test_rows_around_a_sample_have_its_place(client):
 def test_links_have_the_state_of_the_list(client):
     [row] = rows_of(client, "show=better&search=question")["rows"]
 
-    assert row["href"] == "/runs/run/samples/1/0?show=better&metric=m&search=question"
+    assert row["href"] == "/runs/run/samples/1/0?show=better&search=question"
 
 
 def test_each_experiment_of_a_run_has_its_own_list(path):
