@@ -70,7 +70,7 @@ def open_tabs(browser: Any, served: tuple[str, str], **kind: Any) -> Iterator[Ta
     context.new_page().goto(f"{address}/?token={token}")
     yield tabs
     context.close()
-    assert tabs.faults == []
+    assert not tabs.faults, "\n".join(tabs.faults)
 
 
 def horizontal_overflow(page: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Draw docs/pictures: the terminal and the HTML report of one run of example_suites/claims.
+"""Draw docs/pictures: the terminal, the HTML report and the dashboard of one run of example_suites/claims.
 
 `python docs/_build_help/pictures.py`, with the extra `[docs]` and a Chromium, in about a minute. The suite runs on a copy: first as
 in the README, which trains both adapters, then the other way round, from stored replies.
@@ -6,6 +6,7 @@ in the README, which trains both adapters, then the other way round, from stored
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -13,7 +14,9 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from playwright.sync_api import sync_playwright
@@ -29,6 +32,9 @@ SHOWN = ("--crucible-adapter=v1", "--compare=v2")
 COLUMNS = 80
 # The page's own width limit, and the part of it above the estimates.
 PAGE = {"width": 1060, "height": 1055}
+TAB = {"viewport": {"width": 1060, "height": 760}, "device_scale_factor": 1.25, "color_scheme": "light"}
+# Pages below the address of a run, and the keys that are pressed on them.
+VIEWS = (("run", "", ""), ("samples", "/samples", ""), ("sample", "/samples/1/0", "d"))
 # Of pytest's own output only what does not name this machine and does not repeat the verdicts.
 QUIETER = "--no-header -rN --color=yes -p no:cacheprovider"
 # Rich's SVG loads a font from a server of somebody else; readers have a monospaced one.
@@ -43,7 +49,36 @@ def main() -> None:
         page = Path(folder) / "evals.html"
         output = run_suite(folder, *SHOWN, options=f"--crucible-report={page}")
         (PICTURES / "terminal.svg").write_text(draw_terminal(output), encoding="utf-8")
-        (PICTURES / "report.png").write_bytes(photograph(page))
+        with open_browser() as browser:
+            (PICTURES / "report.png").write_bytes(photograph(browser, page.as_uri()))
+            draw_dashboard(browser, folder)
+
+
+def draw_dashboard(browser: Any, folder: str) -> None:
+    """Take pictures of a run, its samples, and one of them with the words in which two replies differ."""
+    with serve_dashboard(folder) as link:
+        tab = browser.new_page(**TAB)
+        tab.goto(link)
+        run = tab.url
+        for name, address, keys in VIEWS:
+            tab.goto(run + address)
+            tab.wait_for_load_state("networkidle")
+            for key in keys:
+                tab.keyboard.press(key)
+            tab.wait_for_timeout(1000)
+            (PICTURES / f"view-{name}.png").write_bytes(shrink(tab.screenshot()))
+
+
+@contextlib.contextmanager
+def serve_dashboard(folder: str) -> Iterator[str]:
+    """Yield the link to the latest run of a folder's store."""
+    command = [sys.executable, "-u", "-m", "pytest_crucible", "view", "latest", "--no-browser", "--port", "0"]
+    process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
+    try:
+        yield next(word for line in process.stdout for word in line.split() if "token=" in word)
+    finally:
+        process.terminate()
+        process.wait()
 
 
 def run_suite(folder: str, *arguments: str, options: str = "") -> str:
@@ -70,18 +105,26 @@ def draw_terminal(output: str) -> str:
     return _FONTS.sub("", console.export_svg(title="pytest-crucible", theme=MONOKAI, unique_id="crucible"))
 
 
-def photograph(page: Path) -> bytes:
-    """Return a PNG of the upper part of a report."""
+@contextlib.contextmanager
+def open_browser() -> Iterator[Any]:
     chromium = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page(viewport=PAGE, device_scale_factor=1.5, color_scheme="light")
-        tab.goto(page.as_uri())
-        picture = Image.open(io.BytesIO(tab.screenshot()))
+        yield browser
         browser.close()
+
+
+def photograph(browser: Any, address: str) -> bytes:
+    """Return a PNG of the upper part of a report."""
+    tab = browser.new_page(viewport=PAGE, device_scale_factor=1.5, color_scheme="light")
+    tab.goto(address)
+    return shrink(tab.screenshot())
+
+
+def shrink(screenshot: bytes) -> bytes:
+    """Return a PNG of 64 colours, which are enough for text and marks, and halve the file."""
     small = io.BytesIO()
-    # 64 colours are enough for text and marks, and halve the file.
-    picture.convert("RGB").quantize(64).save(small, "PNG", optimize=True)
+    Image.open(io.BytesIO(screenshot)).convert("RGB").quantize(64).save(small, "PNG", optimize=True)
     return small.getvalue()
 
 

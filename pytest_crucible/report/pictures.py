@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from pytest_crucible.records import Chart, Comparison, Row, Run, State, experiment_name
-from pytest_crucible.records.views import Curves
+from pytest_crucible.records.views import Curve, Curves, LineChart
 from pytest_crucible.report.printable import printable
 from pytest_crucible.report.verdicts import align_estimates, comparisons
 from pytest_crucible.stats.interval import Interval
@@ -145,6 +145,36 @@ def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
         for k, values in finite
     ]
     return _frame("Share of answers within a time", across, up, "seconds", "share of answers", lines)
+
+
+def draw_lines(chart: LineChart) -> str:
+    """Return a picture of lines on axes that cover their points; empty without a finite point."""
+    points = [point for line in chart.lines for point in line.points if all(map(math.isfinite, point))]
+    if not points:
+        return ""
+    across, up = (axis([point[k] for point in points], most=5) for k in (0, 1))
+    x, y = _scales(across, up)
+    drawn = [
+        part for k, line in enumerate(chart.lines) for part in _line(line, x, y, f"arm arm{k % ARM_STYLES} outline")
+    ]
+    return _frame(chart.title, across, up, chart.across, "", drawn)
+
+
+# Styles of lines in page.css.
+ARM_STYLES = 4
+
+
+def _line(
+    line: Curve, x: Callable[[float], float], y: Callable[[float], float], style: str
+) -> Iterator[ElementTree.Element]:
+    """Yield the parts of a line between its gaps. A point alone is a dot."""
+    for is_drawn, part in groupby(line.points, key=lambda point: all(map(math.isfinite, point))):
+        places = [f"{x(across):.1f},{y(up):.1f}" for across, up in part] if is_drawn else []
+        if len(places) == 1:
+            place_x, place_y = places[0].split(",")
+            yield element("circle", element("title", line.label), cx=place_x, cy=place_y, r=2, class_="dot")
+        elif places:
+            yield element("polyline", element("title", line.label), points=" ".join(places), class_=style)
 
 
 def _with_room(on: Axis) -> Axis:

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_crucible.records import (
     Analysis,
@@ -24,7 +25,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.results import RULES_VERSION
-from pytest_crucible.records.views import Curves
+from pytest_crucible.records.views import Curves, Diagram, Lanes, LineChart
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable
 
@@ -38,17 +39,20 @@ class JoinedSection:
     tables: tuple[Table, ...]
     charts: tuple[Chart, ...]
     curves: tuple[Curves, ...] = ()
+    lines: tuple[LineChart, ...] = ()
+    lanes: tuple[Lanes, ...] = ()
+    diagrams: tuple[Diagram, ...] = ()
     is_first: bool = False
     """Whether it stands before the verdicts."""
 
 
 def joined_sections(run: Run) -> tuple[JoinedSection, ...]:
     """Return the sections that have tables or charts, in the order in which they were registered."""
-    views: dict[str, list[tuple[Analysis, View]]] = {}
+    views: dict[str, list[tuple[str, View]]] = {}
     for analysis in run.experiments:
         for name, view in section_views(analysis):
-            views.setdefault(name, []).append((analysis, view))
-    joined = (_join_section(name, of_section, many=len(run.experiments) > 1) for name, of_section in views.items())
+            views.setdefault(name, []).append((analysis.plan.nodeid, view))
+    joined = (join_views(name, of_section, many=len(run.experiments) > 1) for name, of_section in views.items())
     return tuple(section for section in joined if section.tables or section.charts)
 
 
@@ -98,31 +102,39 @@ def section_methods(run: Run) -> tuple[Statement, ...]:
     return tuple(dict.fromkeys(statements))
 
 
-def _join_section(name: str, views: Sequence[tuple[Analysis, View]], *, many: bool) -> JoinedSection:
+def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> JoinedSection:
+    """Return the views of one section, each with the nodeid of its experiment, as one; `many` names the experiments."""
     tables: dict[tuple[str, tuple[str, ...]], list[Table]] = {}
-    for analysis, view in views:
+    for nodeid, view in views:
         for table in view.tables:
-            rows = tuple(replace(row, experiment=analysis.plan.nodeid) for row in table.rows)
+            rows = tuple(replace(row, experiment=nodeid) for row in table.rows)
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
-    prefixes = [f"{experiment_name(analysis.plan.nodeid)}: " if many else "" for analysis, _ in views]
+    prefixes = [f"{experiment_name(nodeid)}: " if many else "" for nodeid, _ in views]
     named = list(zip(prefixes, (view for _, view in views), strict=True))
-    charts = (replace(chart, title=f"{prefix}{chart.title}") for prefix, view in named for chart in view.charts)
-    curves = (replace(curve, title=f"{prefix}{curve.title}") for prefix, view in named for curve in view.curves)
+
+    def add_titles(kind: str) -> tuple[Any, ...]:
+        """Return the pictures of a kind with the names of their experiments."""
+        pictures = ((prefix, picture) for prefix, view in named for picture in getattr(view, kind))
+        return tuple(replace(picture, title=f"{prefix}{picture.title}") for prefix, picture in pictures)
+
     whole = (
-        _without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
+        without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
         for parts in tables.values()
     )
     return JoinedSection(
         name=name,
         title=views[0][1].title,
         tables=tuple(table for table in whole if table.rows),
-        charts=tuple(charts),
-        curves=tuple(curves),
+        charts=add_titles("charts"),
+        curves=add_titles("curves"),
+        lines=add_titles("lines"),
+        lanes=add_titles("lanes"),
+        diagrams=add_titles("diagrams"),
         is_first=any(view.is_first for _, view in views),
     )
 
 
-def _without_empty_columns(table: Table) -> Table:
+def without_empty_columns(table: Table) -> Table:
     """Return the table without its empty columns. Other empty cells become dashes."""
     filled = [k for k in range(len(table.heads)) if any(row.cells[k] for row in table.rows)]
     rows = tuple(replace(row, cells=tuple(row.cells[k] or "-" for k in filled)) for row in table.rows)

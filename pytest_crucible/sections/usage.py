@@ -49,9 +49,14 @@ class Usages:
 
 def compute(inputs: SectionInputs) -> Usages | None:
     """Return the usage of each arm and judge that sent requests or read the cache; None if none did."""
-    level = 1 - inputs.alpha
-    usages = tuple(_usages(inputs.plan, inputs.stored.events(), level=level))
-    simulated = frozenset(arm.name for arm in inputs.plan.arms if arm.simulated)
+    return summarize_arms(inputs.plan, inputs.stored.events(), alpha=inputs.alpha)
+
+
+def summarize_arms(plan: Plan, events: Mapping[str, ArmEvents], *, alpha: float) -> Usages | None:
+    """Return the usage of each arm and judge of an experiment from their events; None without any."""
+    level = 1 - alpha
+    usages = tuple(_usages(plan, events, level=level))
+    simulated = frozenset(arm.name for arm in plan.arms if arm.simulated)
     return Usages(usages=usages, simulated=simulated, level=level) if usages else None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pytest_crucible.records import BUDGET, HELPERS, ArmEvents, BudgetSpent
+from pytest_crucible.records import BUDGET, HELPERS, ArmEvents, BudgetSpent, EventCount
 from pytest_crucible.store.database import from_json
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.written_rows import COLUMNS, EventTally, Place
@@ -28,6 +28,92 @@ def load_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
             for row in part:
                 tally.add(row)
     return tally.by_arm()
+
+
+def count_events(store: RunStore, run: str) -> dict[Place, ArmEvents]:
+    """Return the counted events of each arm of a run without their durations, counted by the database."""
+    query = """
+        SELECT experiment, arm, name, error, COUNT(*), SUM(CASE WHEN input_tokens IS NULL AND output_tokens IS NULL
+            THEN 0 ELSE 1 END), SUM(input_tokens), SUM(output_tokens), COUNT(cost_usd), SUM(cost_usd),
+            MIN(at - COALESCE(seconds, 0.0)), MAX(at)
+        FROM events WHERE run = :run AND experiment <> '' AND name <> :budget
+        GROUP BY experiment, arm, name, error ORDER BY experiment, arm, name, error
+    """
+    counts: dict[Place, list[EventCount]] = {}
+    for experiment, arm, *values in store.rows(query, run=run, budget=BUDGET):
+        names = "name error n counted input_tokens output_tokens priced cost_usd first last".split()
+        count = EventCount(**dict(zip(names, values, strict=True)))
+        counts.setdefault((experiment, arm), []).append(count)
+    return {place: ArmEvents(counts=tuple(of_arm)) for place, of_arm in counts.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class EventsOfTime:
+    """The events of a run that ended within one part of its time."""
+
+    number: int
+    """From 0."""
+    answered: int
+    failed: int
+    retried: int
+    hedged: int
+    cached: int
+    latency: float | None
+    """The mean seconds of the answered requests."""
+    first_token: float | None
+    waited: float | None
+    """The mean seconds of the waits for a turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventCourse:
+    """The course of a run's events."""
+
+    width: float
+    """Seconds of each part."""
+    parts: Sequence[EventsOfTime]
+
+
+def event_course(store: RunStore, run: str, parts: int) -> EventCourse | None:
+    """Return the events of a run in equal parts of its time, counted by the database; None without any."""
+    of_run = "FROM events WHERE run = :run AND experiment <> '' AND name <> :budget"
+    with store.connect() as connection:
+        first, last = connection.first(f"SELECT MIN(at), MAX(at) {of_run}", run=run, budget=BUDGET)
+        if first is None:
+            return None
+        width = max((last - first) / parts, 1e-3)
+        place = "(at - :first) / :width"
+        # PostgreSQL rounds in a cast, and not every SQLite has FLOOR.
+        number = f"CAST({place} AS INTEGER)" if store.database.is_sqlite else f"CAST(FLOOR({place}) AS INTEGER)"
+        query = f"""
+            SELECT {number} AS number,
+                SUM(CASE WHEN name = 'request.stop' AND error IS NULL THEN 1 ELSE 0 END),
+                SUM(CASE WHEN name = 'request.stop' AND error <> 'cancelled' THEN 1 ELSE 0 END),
+                SUM(CASE WHEN name = 'request.retry' THEN 1 ELSE 0 END),
+                SUM(CASE WHEN name = 'hedge.fired' THEN 1 ELSE 0 END),
+                SUM(CASE WHEN name = 'cache.hit' THEN 1 ELSE 0 END),
+                AVG(CASE WHEN name = 'request.stop' AND error IS NULL THEN seconds END),
+                AVG(CASE WHEN error IS NULL THEN first_token_s END),
+                AVG(CASE WHEN name = 'limiter.wait' THEN seconds END)
+            {of_run} GROUP BY number ORDER BY number
+        """
+        rows = connection.execute(query, run=run, budget=BUDGET, first=first, width=width)
+        return EventCourse(width, [EventsOfTime(*row) for row in rows])
+
+
+def lost_replies(store: RunStore, run: str) -> Sequence[tuple[str, str, str, str, int]]:
+    """Return (experiment, arm, reason, detail, number) of the replies and scores that were lost, the most frequent first."""
+    query = """
+        SELECT experiments.nodeid, arms.name, lost.reason, lost.detail, COUNT(*) AS number
+        FROM experiments JOIN arms ON arms.experiment = experiments.id JOIN lost ON lost.arm = arms.id
+        WHERE experiments.run = :run
+        GROUP BY experiments.nodeid, arms.name, lost.reason, lost.detail ORDER BY number DESC LIMIT :most
+    """
+    return list(store.rows(query, run=run, most=MOST_REASONS))  # type: ignore[arg-type]  # the columns of the query
+
+
+MOST_REASONS = 50
+"""Each request may have failed with a detail of its own."""
 
 
 def load_budgets(store: RunStore, run: str) -> tuple[BudgetSpent, ...]:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from chromium import chromium
 from dashboard_suite import run_suite, write_suite
-from dashboard_tabs import axe_violations, horizontal_overflow, open_tabs
+from dashboard_tabs import Tabs, axe_violations, horizontal_overflow, open_tabs
 
 from pytest_crucible.cli import main
+from pytest_crucible.runs.load_run import load_run
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.runs import RunStore
 from tests.dashboard import served_dashboard
@@ -59,9 +61,8 @@ def store(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
 @pytest.fixture(scope="module")
 def runs(store: Path) -> dict[str, str]:
     """The ids of the runs, by the names in addresses."""
-    opened = RunStore(str(store))
-    dead, run, earlier = (summary.id for summary in list_runs(opened))
-    opened.close()
+    with contextlib.closing(RunStore(str(store))) as opened:
+        dead, run, earlier = (summary.id for summary in list_runs(opened))
     return {"run": run, "earlier": earlier, "dead": dead}
 
 
@@ -75,6 +76,24 @@ def browser() -> Iterator[Any]:
 def served(store: Path) -> Iterator[tuple[str, str]]:
     with served_dashboard(store) as served:
         yield served
+
+
+@pytest.fixture
+def tabs(browser: Any, served: tuple[str, str]) -> Iterator[Tabs]:
+    with open_tabs(browser, served) as tabs:
+        yield tabs
+
+
+@pytest.fixture
+def crucible(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """A command on the store: what it prints."""
+    monkeypatch.setenv("COLUMNS", "160")
+
+    def run(*arguments: str) -> str:
+        assert main([*arguments, f"--store={store}"]) in (0, 1)
+        return capsys.readouterr().out
+
+    return run
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -93,16 +112,15 @@ def test_axe_finds_no_violation(browser, served, runs, kind):
     assert [page for page in violations if page[1]] == []
 
 
-def test_no_link_leads_nowhere(browser, served, runs):
-    with open_tabs(browser, served) as tabs:
-        links = {
-            address
-            for path in PAGES.values()
-            for address in tabs.open(path.format(**runs)).eval_on_selector_all(
-                "a[href]", "nodes => nodes.map((node) => node.href)"
-            )
-        }
-        answers = {address: tabs.context.request.get(address.partition("#")[0]).status for address in links}
+def test_no_link_leads_nowhere(tabs, runs):
+    links = {
+        address
+        for path in PAGES.values()
+        for address in tabs.open(path.format(**runs)).eval_on_selector_all(
+            "a[href]", "nodes => nodes.map((node) => node.href)"
+        )
+    }
+    answers = {address: tabs.context.request.get(address.partition("#")[0]).status for address in links}
 
     assert {address: status for address, status in answers.items() if status != 200} == {}
     assert all(address.startswith(tabs.address) for address in links)
@@ -112,22 +130,52 @@ NUMBER = re.compile(r"(?<![\w.:-])[+-]?\d[\d,]*\.\d+(?![\w.:])")
 """Decimals: of integers nearly each occurs somewhere by chance."""
 
 
-def test_the_numbers_of_pages_are_those_of_the_terminal(browser, served, runs, store, tmp_path, capsys):
-    place = f"--store={store}"
-    for command in (
-        ["show", runs["run"], "-vv"], ["compare", runs["run"], runs["earlier"]], ["trend", "agrees"],
-        ["report", runs["run"], "-o", str(tmp_path / "run.md")],
-    ):  # fmt: skip
-        assert main([*command, place]) in (0, 1)
-    for subject in ("agrees >= 0.75", "mean(length) <= 15", "agrees: v3 vs v1"):
-        main(["why", runs["run"], subject, place])
-    printed = set(NUMBER.findall(capsys.readouterr().out + (tmp_path / "run.md").read_text(encoding="utf-8")))
+def numbers_of(text: str) -> set[str]:
+    """Return the decimals of a text, in which a typographic minus is a hyphen."""
+    return set(NUMBER.findall(text.replace("\u2212", "-")))
 
-    with open_tabs(browser, served) as tabs:
-        for name in ("run", "comparison of runs", "trend"):
-            numbers = NUMBER.findall(tabs.open(PAGES[name].format(**runs)).inner_text("main"))
-            assert len(numbers) > 5, name
-            assert {number for number in numbers if number not in printed} == set(), name
+
+def test_the_numbers_of_a_run_are_those_of_the_terminal_and_its_report(tabs, runs, store, tmp_path, crucible):
+    report = tmp_path / "run.html"
+    crucible("report", runs["run"], "-o", str(report))
+    shown = crucible("show", runs["run"])
+    explained = "".join(crucible("why", runs["run"], subject) for subject in subjects_of(store, runs["run"]))
+    tables = re.sub(r"<svg.*?</svg>|<[^>]*>", " ", report.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+    numbers = numbers_of(read_tables(tabs.open(PAGES["run"].format(**runs))))
+
+    assert numbers_of(shown + explained) - numbers == set()
+    assert numbers - numbers_of(crucible("show", runs["run"], "-vv") + explained + tables) == set()
+
+
+def test_the_numbers_of_a_comparison_are_those_of_compare(tabs, runs, crucible):
+    named = (runs["run"], runs["earlier"])
+    page = tabs.open(PAGES["comparison of runs"].format(**runs))
+
+    # Beside them the page has what only reports show, such as estimates of each group.
+    assert numbers_of(crucible("compare", *named)) - numbers_of(read_tables(page)) == set()
+    assert numbers_of(page.inner_text("#verdicts")) - numbers_of(crucible("compare", "-vv", *named)) == set()
+
+
+def test_the_numbers_of_a_trend_are_those_of_trend(tabs, runs, crucible):
+    assert numbers_of(read_tables(tabs.open(PAGES["trend"]))) == numbers_of(crucible("trend", "agrees"))
+
+
+def subjects_of(store: Path, run: str) -> list[str]:
+    with contextlib.closing(RunStore(str(store))) as opened:
+        return [verdict.subject for verdict in load_run(opened, run).verdicts]
+
+
+def read_tables(page: Any) -> str:
+    """Return the text of a page without its figures, whose axes have numbers of their own; what is folded, too."""
+    return page.evaluate(
+        """() => {
+            const main = document.querySelector("main");
+            for (const figure of main.querySelectorAll("svg")) figure.remove();
+            for (const folded of main.querySelectorAll("details")) folded.open = true;
+            return main.innerText;
+        }"""
+    )
 
 
 INFERENCE = re.compile(
@@ -135,20 +183,18 @@ INFERENCE = re.compile(
 )
 
 
-def test_the_page_of_an_unfinished_run_has_no_inference(browser, served, runs):
-    with open_tabs(browser, served) as tabs:
-        text = tabs.open(PAGES["unfinished run"].format(**runs)).inner_text("main")
+def test_the_page_of_an_unfinished_run_has_no_inference(tabs, runs):
+    text = tabs.open(PAGES["unfinished run"].format(**runs)).inner_text("main")
 
     assert "so far" in text
     assert INFERENCE.findall(text) == []
 
 
-def test_a_tour_of_all_pages_changes_no_file(browser, served, runs, store):
+def test_a_tour_of_all_pages_changes_no_file(tabs, runs, store):
     before = file_hashes(store.parent)
 
-    with open_tabs(browser, served) as tabs:
-        for path in PAGES.values():
-            tabs.open(path.format(**runs))
+    for path in PAGES.values():
+        tabs.open(path.format(**runs))
 
     assert file_hashes(store.parent) == before
 

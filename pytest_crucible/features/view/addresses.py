@@ -16,9 +16,17 @@ class Addresses:
     def run(self, run: str) -> str:
         return f"/runs/{run}"
 
+    def events(self, run: str = "") -> str:
+        """Return the address of the changes of a run, or of the list of runs, which open pages follow."""
+        return f"/runs/{run}/events" if run else "/events"
+
     def results(self, run: str) -> str:
-        """Return the address of the verdicts and sections of a finished run, which its page fetches."""
+        """Return the address of the verdicts and sections of a finished run, which its page fetches first."""
         return f"/runs/{run}/results"
+
+    def explanations(self, run: str) -> str:
+        """Return the address of what each verdict of a finished run is made of, which its page fetches last."""
+        return f"/runs/{run}/explanations"
 
     def samples(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/samples" + _query(state)
@@ -34,11 +42,17 @@ class Addresses:
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
-    def requests(self, run: str) -> str:
-        return f"/runs/{run}/requests"
+    def sample_text(self, run: str, experiment: int, position: int) -> str:
+        """Return the address of the texts of a sample, which are chosen by `?of=KEY`."""
+        return f"/runs/{run}/samples/{experiment}/{position}/text"
 
-    def training(self, run: str) -> str:
-        return f"/runs/{run}/training"
+    def requests(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `counts`, which it fetches."""
+        return f"/runs/{run}/requests" + (f"/{part}" if part else "")
+
+    def training(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `courses`, which it fetches."""
+        return f"/runs/{run}/training" + (f"/{part}" if part else "")
 
     def labels(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/labels" + _query(state)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.pages import compare, labels, run, runs, samples, trend
+from pytest_crucible.features.view.failures import Failures, show_failure
+from pytest_crucible.features.view.live import stream
+from pytest_crucible.features.view.live.state import StateReader
+from pytest_crucible.features.view.live.watcher import Watcher
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, training, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -22,8 +27,15 @@ def make_application(site: Site) -> Starlette:
     """Return the application that serves a site."""
     routes = [
         Route("/", runs.list_page),
+        Route("/events", stream.events),
         Route("/runs/{run}", of_run(run.run_page)),
-        Route("/runs/{run}/results", run.results_fragment),
+        Route("/runs/{run}/events", stream.events),
+        Route("/runs/{run}/results", run.results_part("results")),
+        Route("/runs/{run}/explanations", run.results_part("explanations")),
+        Route("/runs/{run}/requests", of_run(requests.requests_page)),
+        Route("/runs/{run}/requests/counts", requests.requests_part),
+        Route("/runs/{run}/training", of_run(training.training_page)),
+        Route("/runs/{run}/training/courses", training.training_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),
@@ -35,10 +47,14 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/samples", of_run(samples.samples_page)),
         Route("/runs/{run}/samples/rows", of_run(samples.samples_rows)),
         Route("/runs/{run}/samples/choices", of_run(samples.samples_choices)),
+        Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
+        Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),
     ]
-    application = Starlette(routes=routes, middleware=[Middleware(Access, token=site.token, port=site.port)])
+    guards = [Middleware(Access, token=site.token, hosts=site.hosts), Middleware(Failures, site=site)]
+    application = Starlette(routes=routes, middleware=guards, exception_handlers={HTTPException: show_failure})
     application.state.site = site
+    application.state.watcher = Watcher(StateReader(site))
     return application

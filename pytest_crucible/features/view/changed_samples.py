@@ -1,92 +1,98 @@
-"""The samples on which two compared arms differ: by how much, and where their replies are."""
+"""The samples on which two compared arms differ: by how much, and where their replies are. Plain data, without the replies."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.analyse.analysis import main_metric, score_table
-from pytest_crucible.records import Sample
 from pytest_crucible.runs.compare import PairedExperiment
 
+Floats = npt.NDArray[np.float64]
+Positions = npt.NDArray[np.int64]
 Change = Literal["worse", "better", "lost"]
 """The candidate's score is worse or better than the baseline's, or one of them is missing."""
 CHANGES: tuple[Change, ...] = get_args(Change)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSample:
-    """One sample with the scores of both arms, NaN for a missing one."""
+@dataclass(frozen=True)
+class ChangedScores:
+    """The samples with one change of one metric, the largest first, and the scores of both arms: NaN for a missing one."""
 
-    position: int
-    sample: str
-    ours: float
-    theirs: float
-    difference: float
-    """Candidate minus baseline, signed so that positive is better."""
+    positions: Positions
+    ours: Floats
+    theirs: Floats
+
+
+@dataclass(frozen=True)
+class ComparedSide:
+    """An arm of a stored experiment, and where it has the samples of the comparison."""
+
+    key: int
+    """The store's key of the experiment."""
+    number: int
+    """The number of the arm."""
+    name: str
+    """The name of the arm in the comparison."""
+    positions: Positions | None
+    """The position of each sample of the comparison, -1 where it has none; None: the same positions."""
+
+    def position(self, sample: int) -> int | None:
+        """Return its position of a sample of the comparison; None where it has none."""
+        position = sample if self.positions is None else int(self.positions[sample])
+        return None if position < 0 else position
 
 
 @dataclass(frozen=True)
 class ChangedSamples:
     """The samples of one experiment that two arms have answered."""
 
-    pair: PairedExperiment
+    nodeid: str
+    dataset: str
+    """The SHA-256 of the candidate's samples."""
+    planned: int
+    metric: str | None
+    """The metric that is compared first; None without one."""
+    signs: Mapping[str, float]
+    """Metric -> 1 where higher is better, else -1."""
+    changes: Mapping[str, Mapping[Change, ChangedScores]]
+    """Metric -> change -> samples."""
+    sides: tuple[ComparedSide, ComparedSide]
 
-    @cached_property
-    def scores(self) -> Mapping[str, tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]]:
-        """Metric -> the scores of candidate and baseline."""
-        table = score_table(self.pair.inputs)
-        return {name: (arms[0].values, arms[1].values) for name, arms in table.scores.items() if len(arms) > 1}
 
-    @cached_property
-    def signs(self) -> Mapping[str, float]:
-        facts = score_table(self.pair.inputs).facts
-        return {name: 1.0 if facts[name].direction == "higher" else -1.0 for name in self.scores}
+def find_changes(pair: PairedExperiment) -> ChangedSamples:
+    """Return the samples on which the arms of a paired experiment differ."""
+    plan, table = pair.inputs.plan, score_table(pair.inputs)
+    scores = {name: (arms[0].values, arms[1].values) for name, arms in table.scores.items() if len(arms) > 1}
+    signs = {name: 1.0 if table.facts[name].direction == "higher" else -1.0 for name in scores}
+    return ChangedSamples(
+        nodeid=plan.nodeid,
+        dataset=plan.dataset_sha256,
+        planned=plan.planned,
+        metric=main_metric(plan, scores),
+        signs=signs,
+        changes={name: dict(_changes(*arms, signs[name])) for name, arms in scores.items()},
+        sides=(_side(pair, 0), _side(pair, 1)),
+    )
 
-    @property
-    def nodeid(self) -> str:
-        return self.pair.inputs.plan.nodeid
 
-    @property
-    def arms(self) -> tuple[str, str]:
-        candidate, baseline = self.pair.inputs.plan.arms
-        return candidate.name, baseline.name
-
-    @cached_property
-    def metric(self) -> str | None:
-        """The metric that is compared first; None without one."""
-        return main_metric(self.pair.inputs.plan, self.scores)
-
-    def positions(self, metric: str, change: Change) -> npt.NDArray[np.int64]:
-        """Return the samples with a change, the largest first."""
-        ours, theirs = self.scores[metric]
-        difference = self.signs[metric] * (ours - theirs)
-        if change == "lost":
-            return np.flatnonzero(np.isnan(ours) != np.isnan(theirs))
-        size = -difference if change == "worse" else difference
+def _changes(ours: Floats, theirs: Floats, sign: float) -> Iterator[tuple[Change, ChangedScores]]:
+    difference = sign * (ours - theirs)
+    for change, size in (("worse", -difference), ("better", difference)):
         order = np.argsort(-size, kind="stable")
-        return order[size[order] > 0]
+        places = order[size[order] > 0]
+        yield change, ChangedScores(places, ours[places], theirs[places])  # type: ignore[misc]  # a literal of the tuple
+    places = np.flatnonzero(np.isnan(ours) != np.isnan(theirs))
+    yield "lost", ChangedScores(places, ours[places], theirs[places])
 
-    def samples(self, metric: str, positions: Sequence[int]) -> Iterator[ChangedSample]:
-        """Yield the samples at some positions."""
-        ours, theirs = self.scores[metric]
-        for position in positions:
-            difference = self.signs[metric] * (ours[position] - theirs[position])
-            name = self.pair.inputs.sample_ids[position]
-            yield ChangedSample(position, name, float(ours[position]), float(theirs[position]), float(difference))
 
-    def own_positions(self, position: int) -> tuple[int, int | None]:
-        """Return where each run has a sample: its datasets may differ in their order. None where the baseline lacks it."""
-        [theirs] = [k for k, place in self.pair.details.arms[1].positions.items() if place == position] or [None]
-        return position, theirs
-
-    def replies(self, position: int) -> tuple[Sample | None, tuple[str | None, str | None]]:
-        """Return a sample, and the first reply of each arm to it; None for an arm without one."""
-        details: Any = self.pair.details
-        ours, theirs = (details.replies(arm, [position]).get(position) for arm in (0, 1))
-        return details.samples([position]).get(position), (ours, theirs)
+def _side(pair: PairedExperiment, arm: int) -> ComparedSide:
+    plan, side = pair.inputs.plan, pair.details.arms[arm]
+    positions = np.full(plan.planned, -1)
+    positions[list(side.positions.values())] = list(side.positions)
+    is_same = bool((positions == np.arange(plan.planned)).all())
+    return ComparedSide(side.stored.key, side.number, plan.arms[arm].name, None if is_same else positions)

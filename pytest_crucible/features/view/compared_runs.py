@@ -1,24 +1,26 @@
-"""Two runs that are compared: what an address says of the comparison, and its results, computed once."""
+"""Two runs that are compared: what an address says of the comparison, and its results, computed once in a process of their own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from concurrent.futures import Future
+from typing import Any, NamedTuple
 from urllib.parse import unquote
 
 from starlette.datastructures import QueryParams
 
-from pytest_crucible.features.view.changed_samples import ChangedSamples
+from pytest_crucible.features.view.changed_samples import ChangedSamples, find_changes
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import Plan, Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import parse_amount
-from pytest_crucible.report.model import Report, build_report, making_facts
+from pytest_crucible.report.html import page_values
+from pytest_crucible.report.model import build_report, making_facts
 from pytest_crucible.report.sections import notes as further_notes
 from pytest_crucible.report.terminal import comparison_tests
-from pytest_crucible.runs.named_arms import Question, decide_named, make_question, pair_named, read_claims
+from pytest_crucible.runs.named_arms import Question, decide_named, find_arm, make_question, pair_named, read_claims
 from pytest_crucible.store.runs import RunStore
 
 
@@ -27,21 +29,25 @@ def split_names(path: str) -> list[str]:
     return [unquote(part) for part in path.split("/") if part]
 
 
-def read_question(store: RunStore, candidate: str, baseline: str, query: QueryParams) -> Question:
+CHOICES = ("metric", "margin", "relevant", "alternative", "alpha", "differ")
+"""The names of the choices in the query of an address: those of the options of `crucible compare`."""
+Choices = Mapping[str, Sequence[str]]
+
+
+def read_choices(query: QueryParams) -> Choices:
+    """Return the texts of each choice, without empty ones: the fields of a form that nobody filled in."""
+    return {name: [text for text in map(str.strip, query.getlist(name)) if text] for name in CHOICES}
+
+
+def read_question(store: RunStore, candidate: str, baseline: str, choices: Choices) -> Question:
     """Return the question that an address asks. Raises SpecError."""
-    metrics = [name for name in query.getlist("metric") if name]
-    alternative = query.get("alternative") or None
-    if alternative not in (None, *ALTERNATIVES):
-        raise SpecError(f"alternative={alternative!r} is not a claim: choose {', '.join(ALTERNATIVES)}")
-    claims = read_claims(metrics, _amount(query, "margin"), alternative, _amount(query, "relevant"))
-    alpha = _parse_alpha(query.get("alpha", ""))
-    differ = tuple(name.strip() for name in query.getlist("differ") if name.strip())
-    return make_question(store, candidate, baseline, claims, alpha=alpha, arms_differ_in=differ)
-
-
-def _amount(query: QueryParams, name: str) -> float | str | None:
-    text = query.get(name, "").strip()
-    return parse_amount(text) if text else None
+    texts = {name: "".join(choices[name][:1]) for name in CHOICES}
+    if texts["alternative"] not in ("", *ALTERNATIVES):
+        raise SpecError(f"alternative={texts['alternative']!r} is not a claim: choose {', '.join(ALTERNATIVES)}")
+    margin, relevant = (parse_amount(texts[name]) if texts[name] else None for name in ("margin", "relevant"))
+    claims = read_claims(choices["metric"], margin, texts["alternative"] or None, relevant)
+    differ = tuple(choices["differ"])
+    return make_question(store, candidate, baseline, claims, alpha=_parse_alpha(texts["alpha"]), arms_differ_in=differ)
 
 
 def _parse_alpha(text: str) -> float | None:
@@ -54,35 +60,42 @@ def _parse_alpha(text: str) -> float | None:
     return alpha
 
 
-@dataclass(frozen=True)
-class ComparedRuns:
-    """The results of a comparison, and its samples."""
+class ComparedRuns(NamedTuple):
+    """The results of a comparison as HTML, and the samples that changed."""
 
-    run: Run
-    report: Report
-    notes: tuple[str, ...]
-    """What else differs between the two runs."""
-    tests: tuple[str, ...]
-    """The test of each comparison with its p-values, and further notes."""
+    results: str
     experiments: tuple[ChangedSamples, ...]
 
 
-def compare_once(site: Site, question: Question) -> ComparedRuns:
-    """Return the results of a comparison of finished runs, which is computed once. Raises SpecError."""
-    for run in (question.ours.run, question.theirs.run):
-        if site.store.run(run)["status"] == "running":
+def start_comparison(site: Site, candidate: str, baseline: str, choices: Choices) -> Future[ComparedRuns]:
+    """Return the comparison of two runs, perhaps not computed yet. Raises SpecError for an unfinished run, and bad choices."""
+    finished = []
+    for named in (candidate, baseline):
+        facts = site.store.run(find_arm(site.store, named).run)
+        finished.append(facts["finished"])
+        if facts["status"] == "running":
             raise SpecError(
-                f"run {run} has not finished: this page compares it when it has, and `crucible compare` what it has so far"
+                f"run {facts['id']} has not finished: this page compares it when it has, and `crucible compare` what it has so far"
             )
-    key = ("compare", repr(question))
-    return site.computed.get(key, lambda: _compare(site.store, question))
+    read_question(site.store, candidate, baseline, choices)
+    function = "pytest_crucible.features.view.compared_runs:compare"
+    key = ("compare", candidate, baseline, repr(choices), *finished)
+    return site.comparisons.start(
+        key, lambda: compute_apart(function, site.store.where, candidate, baseline, dict(choices))
+    )
 
 
-def _compare(store: RunStore, question: Question) -> ComparedRuns:
-    pairs = pair_named(store, question)
-    run, notes = decide_named(store, question, pairs)
+def compare(site: Site, candidate: str, baseline: str, choices: Choices) -> ComparedRuns:
+    """Return the comparison of two runs. Raises SpecError."""
+    question = read_question(site.store, candidate, baseline, choices)
+    pairs = pair_named(site.store, question)
+    run, notes = decide_named(site.store, question, pairs)
+    return ComparedRuns(_render(site, run, notes), tuple(map(find_changes, pairs)))
+
+
+def _render(site: Site, run: Run, notes: Sequence[str]) -> str:
     tests = (*comparison_tests(run), *(note.text for note in further_notes(run, verbosity=1)))
-    return ComparedRuns(run, build_report(run), notes, tests, tuple(map(ChangedSamples, pairs)))
+    return site.render("compare_results.html.j2", notes=notes, tests=tests, **page_values(build_report(run), ()))
 
 
 def differing_facts(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import signal
@@ -21,7 +22,7 @@ from pytest_crucible.records import Event
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.redaction import HIDDEN, hider
 from pytest_crucible.store import schema
-from pytest_crucible.store.events import load_events
+from pytest_crucible.store.events import count_events, event_course, load_events
 from pytest_crucible.store.rows import AMOUNTS, event_rows
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.tables import events
@@ -293,3 +294,63 @@ def test_a_key_in_an_event_is_not_stored(path, events):
         (row,) = database.execute("SELECT sample, error, facts FROM events").fetchall()
     assert KEY not in str(row)
     assert HIDDEN in str(row)
+
+
+# -- counted by the database --------------------------------------------------------------------------------------
+
+SOME = st.builds(
+    event,
+    st.sampled_from(["request.stop", "request.retry", "limiter.wait", "hedge.fired", "cache.hit"]),
+    at=st.integers(0, 500).map(float),
+    arm=st.sampled_from(["v1", "v2"]),
+    experiment=st.sampled_from([T, U, ""]),
+    seconds=st.none() | st.integers(0, 9).map(float),
+    error=st.sampled_from(["429", "cancelled"]) | st.none(),
+    input_tokens=st.none() | st.integers(0, 9),
+    cost_usd=st.none() | st.sampled_from([0.25, 0.5]),
+)
+
+
+@pytest.fixture(scope="module")
+def many_runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[RunStore, Iterator[str]]]:
+    """A store, and ids for the run of each example."""
+    with closing(RunStore(str(tmp_path_factory.mktemp("store") / "runs.db"))) as opened:
+        yield opened, (f"run{number}" for number in itertools.count())
+
+
+@given(some=st.lists(SOME, min_size=1, max_size=20))
+def test_the_database_counts_what_reading_all_events_counts(many_runs, some):
+    store, run = many_runs[0], next(many_runs[1])
+    record(store, *some, run=run)
+
+    read = {place: set(of_arm.counts) for place, of_arm in load_events(store, run).items()}
+    counted = {place: set(of_arm.counts) for place, of_arm in count_events(store, run).items()}
+
+    assert counted == read
+
+
+@given(some=st.lists(SOME, min_size=1, max_size=20), parts=st.integers(1, 9))
+def test_the_parts_of_a_runs_time_have_all_of_its_events(many_runs, some, parts):
+    store, run = many_runs[0], next(many_runs[1])
+    record(store, *some, run=run)
+    course = event_course(store, run, parts)
+
+    of_arms = [item for item in some if item.experiment]
+    if course is None:
+        assert not of_arms
+        return
+    names = [item.name for item in of_arms if not (item.name == "request.stop" and item.facts["error"])]
+    assert sum(part.answered for part in course.parts) == names.count("request.stop")
+    assert sum(part.retried for part in course.parts) == names.count("request.retry")
+    assert sum(part.cached for part in course.parts) == names.count("cache.hit")
+    assert all(0 <= part.number <= parts for part in course.parts)
+
+
+def test_a_part_of_time_has_the_means_of_its_own_events(store):
+    record(store, event(at=10.0, seconds=1.0), event(at=11.0, seconds=3.0), event(at=20.0, seconds=7.0))
+
+    course = event_course(store, "run1", 5)
+
+    assert course is not None
+    assert course.width == 2.0
+    assert [(part.number, part.answered, part.latency) for part in course.parts] == [(0, 2, 2.0), (5, 1, 7.0)]

@@ -1,14 +1,83 @@
-// Fetches the verdicts and sections of a finished run into its page.
+// The verdicts and sections of a finished run: fetched into its page, and opened as its address says.
+import { registerKey } from "./keys.js";
 
 const place = document.getElementById("results");
+
+async function fetchPart(address) {
+  const response = await fetch(address);
+  const text = await response.text();
+  if (!response.ok) throw new Error(text);
+  // Rendered from escaped text, as pages are, and a page's policy lets no script in it run.
+  const part = document.createRange().createContextualFragment(text);
+  if (part.firstElementChild?.matches(".failure")) throw new Error(part.textContent.trim());
+  return part;
+}
+
+function showFailure(where, sentence) {
+  const failure = document.createElement("p");
+  failure.className = "failure";
+  failure.setAttribute("role", "alert");
+  failure.textContent = sentence;
+  where.replaceChildren(failure);
+}
+
+const openings = () => [...place.querySelectorAll("details:not(.reading)")];
+
+// The address has the numbers of the parts that are not as they are at first: open or folded.
+function writeOpened() {
+  const changed = openings().flatMap((details, number) => (details.open === details.opensFirst ? [] : [number]));
+  const url = new URL(location);
+  if (changed.length) url.searchParams.set("open", changed.join("."));
+  else url.searchParams.delete("open");
+  history.replaceState(history.state, "", url);
+}
+
+function openAsAddressed() {
+  const changed = new Set((new URLSearchParams(location.search).get("open") ?? "").split("."));
+  openings().forEach((details, number) => {
+    details.opensFirst = details.open;
+    if (changed.has(String(number))) details.open = !details.open;
+    details.addEventListener("toggle", writeOpened);
+  });
+}
+
+function placeExplanations(part) {
+  for (const explanation of part.querySelectorAll("[data-explains]")) {
+    const details = document.getElementById(explanation.dataset.explains);
+    details?.querySelector(".status")?.replaceWith(...explanation.children);
+  }
+  document.getElementById("facts").replaceWith(...part.querySelectorAll("section"));
+}
+
+async function loadExplanations() {
+  try {
+    placeExplanations(await fetchPart(place.dataset.explanations));
+  } catch (error) {
+    for (const status of place.querySelectorAll(".explanation > .status")) showFailure(status, error.message);
+  }
+}
 
 // Called when the page of a finished run is opened, and when a run ends on an open page.
 export async function loadResults() {
   place.setAttribute("aria-busy", "true");
-  const response = await fetch(place.dataset.address);
-  // The server wrote it from escaped text, under a policy that allows no script in it.
-  place.innerHTML = await response.text();
+  try {
+    place.replaceChildren(await fetchPart(place.dataset.results));
+    openAsAddressed();
+    if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
+    loadExplanations();
+  } catch (error) {
+    showFailure(place, error.message);
+  }
   place.setAttribute("aria-busy", "false");
 }
 
+// Enter opens what has the focus, as everywhere.
+function focusVerdict(step) {
+  const verdicts = [...place.querySelectorAll(".explained")].map((row) => row.querySelector("summary, a"));
+  const now = verdicts.findIndex((link) => link.closest("td").contains(document.activeElement));
+  verdicts[Math.max(0, Math.min(verdicts.length - 1, now < 0 ? 0 : now + step))]?.focus();
+}
+
+registerKey("j", "next verdict", () => focusVerdict(1));
+registerKey("k", "previous verdict", () => focusVerdict(-1));
 if (place.getAttribute("aria-busy") === "true") loadResults();

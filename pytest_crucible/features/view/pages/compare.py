@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 from urllib.parse import urlencode
 
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from pytest_crucible.features.view.changed_samples import CHANGES, Change
+from pytest_crucible.features.view.changed_samples import CHANGES, Change, ChangedSamples
 from pytest_crucible.features.view.compared_runs import (
+    CHOICES,
     ComparedRuns,
-    compare_once,
     differing_facts,
-    read_question,
+    read_choices,
     split_names,
+    start_comparison,
 )
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
+from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.report.html import text_of
-from pytest_crucible.report.pictures import differences, levels
 from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.runs.named_arms import find_arm
 from pytest_crucible.store.history import list_runs
+from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.samples import samples as load_samples
 
 ROWS = 50
 """Samples on one page of the list."""
@@ -37,26 +42,30 @@ MOST_RUNS = 200
 
 def choose_page(request: Request) -> Response:
     """Return the page on which two runs are chosen; with both in the query, go to their comparison."""
-    state = dict(request.query_params)
-    names = state.pop("candidate", "").strip(), state.pop("baseline", "").strip()
+    query, addresses = request.query_params, site_of(request).addresses
+    names = query.get("candidate", "").strip(), query.get("baseline", "").strip()
     if all(names):
-        rest = [(name, value) for name, value in request.query_params.multi_items() if name in state and value]
-        address = site_of(request).addresses.compare(*names)
-        return RedirectResponse(f"{address}?{urlencode(rest)}" if rest else address, status_code=303)
+        choices = [(name, text) for name, texts in read_choices(query).items() for text in texts]
+        address = addresses.compare(*names)
+        return RedirectResponse(f"{address}?{urlencode(choices)}" if choices else address, status_code=303)
     runs = list_runs(site_of(request).store, limit=MOST_RUNS)
     return page(request, "compare_choice.html.j2", runs=runs, candidate=names[0], baseline=names[1])
 
 
-def compare_page(request: Request) -> Response:
+async def compare_page(request: Request) -> Response:
     """Return the frame of a comparison, or one of its parts: the results, and the samples that changed."""
     _, candidate, baseline, *parts = (*split_names(request.scope["raw_path"].decode("ascii")), "", "")
     part = parts[0]
-    if not baseline or part not in PARTS:
+    if not baseline or (part and part not in PARTS):
         raise HTTPException(404, "an address of a comparison is /compare/RUN/RUN")
     if not part:
-        return _frame(request, candidate, baseline)
+        return await run_in_threadpool(_frame, request, candidate, baseline)
+    site, choices = site_of(request), read_choices(request.query_params)
     try:
-        return PARTS[part](request, candidate, baseline)
+        comparison = await run_in_threadpool(start_comparison, site, candidate, baseline, choices)
+        # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
+        compared = await asyncio.wrap_future(comparison)
+        return await run_in_threadpool(PARTS[part], request, (candidate, baseline), compared)
     except CrucibleError as error:
         # With status 200: browsers report others in their consoles, and the page shows the sentence.
         return page(request, "failure.html.j2", error=error)
@@ -86,37 +95,17 @@ def _frame(request: Request, candidate: str, baseline: str) -> Response:
     )
 
 
-CHOICES = ("metric", "margin", "relevant", "alternative", "alpha", "differ")
-"""The names of the choices in the query of an address."""
-
-
 def _name(side: StoredArm) -> str:
     return f"{side.run}:{side.arm}" if side.arm else side.run
 
 
-def _results(request: Request, candidate: str, baseline: str) -> Response:
-    compared = _compare(request, candidate, baseline)
-    report = compared.report
-    return page(
-        request,
-        "compare_results.html.j2",
-        report=report,
-        compared=compared,
-        forests=list(differences(compared.run)),
-        levels=list(levels(compared.run)),
-        numbers={reference.key: number for number, reference in enumerate(report.references, start=1)},
-        many=len(compared.run.experiments) > 1,
-    )
-
-
-def _compare(request: Request, candidate: str, baseline: str) -> ComparedRuns:
-    site = site_of(request)
-    return compare_once(site, read_question(site.store, candidate, baseline, request.query_params))
+def _results(request: Request, names: tuple[str, str], compared: ComparedRuns) -> Response:
+    return HTMLResponse(compared.results)
 
 
 @dataclass(frozen=True)
 class ListState:
-    """The samples that are listed, and the one that is open."""
+    """The part of the list that is shown, and the sample that is open."""
 
     experiment: int
     metric: str
@@ -125,30 +114,70 @@ class ListState:
     open: int | None
 
 
-def _samples(request: Request, candidate: str, baseline: str) -> Response:
-    compared, store = _compare(request, candidate, baseline), site_of(request).store
-    state = _list_state(request, compared)
+def _samples(request: Request, names: tuple[str, str], compared: ComparedRuns) -> Response:
+    store, state = site_of(request).store, _list_state(request, compared)
     samples = compared.experiments[state.experiment - 1]
-    positions = {change: samples.positions(state.metric, change) for change in CHANGES}
-    first = (state.page - 1) * ROWS
-    rows = list(samples.samples(state.metric, positions[state.change][first : first + ROWS].tolist()))
-    sides = [find_arm(store, name) for name in (candidate, baseline)]
+    runs = [find_arm(store, name).run for name in names]
+    rows = list(_rows(store, samples, state))
+    opened = None if state.open is None else _open_sample(store, samples, state.open, runs)
     return page(
         request,
         "compare_samples.html.j2",
-        compared=compared,
+        experiments=[each.nodeid for each in compared.experiments],
         samples=samples,
         state=state,
-        counts={change: len(places) for change, places in positions.items()},
+        counts={change: len(scores.positions) for change, scores in samples.changes[state.metric].items()},
         rows=rows,
-        first=first,
-        runs=[side.run for side in sides],
-        numbers=[_number(store, side.run, samples.nodeid) for side in sides],
+        first=(state.page - 1) * ROWS,
+        opened=opened,
         link=lambda **changes: _link(request, **changes),
-        replies=None if state.open is None else samples.replies(state.open),
         show=text_of,
-        opened=None if state.open is None else samples.own_positions(state.open),
     )
+
+
+@dataclass(frozen=True)
+class ListRow:
+    """A sample with both scores, and their difference: positive is better."""
+
+    position: int
+    sample: str
+    ours: float
+    theirs: float
+    difference: float
+
+
+def _rows(store: RunStore, samples: ChangedSamples, state: ListState) -> Iterator[ListRow]:
+    scores, sign = samples.changes[state.metric][state.change], samples.signs[state.metric]
+    on_page = slice((state.page - 1) * ROWS, state.page * ROWS)
+    positions = scores.positions[on_page].tolist()
+    named = load_samples(store, samples.dataset, positions)
+    for position, ours, theirs in zip(
+        positions, scores.ours[on_page].tolist(), scores.theirs[on_page].tolist(), strict=True
+    ):
+        yield ListRow(position, named[position].id, ours, theirs, sign * (ours - theirs))
+
+
+@dataclass(frozen=True)
+class OpenedReply:
+    """The first reply of one arm to the opened sample, and where its run has it."""
+
+    arm: str
+    text: str | None
+    run: str
+    experiment: int
+    position: int | None
+
+
+def _open_sample(
+    store: RunStore, samples: ChangedSamples, position: int, runs: list[str]
+) -> tuple[Sample, list[OpenedReply]]:
+    replies = []
+    for side, run in zip(samples.sides, runs, strict=True):
+        own = side.position(position)
+        text = None if own is None else reply_texts(store, side.key, side.number, [own]).get(own)
+        number = 1 + [key for key, _, _ in store.all_experiments(run)].index(side.key)
+        replies.append(OpenedReply(side.name, text, run, number, own))
+    return load_samples(store, samples.dataset, [position])[position], replies
 
 
 def _list_state(request: Request, compared: ComparedRuns) -> ListState:
@@ -156,21 +185,18 @@ def _list_state(request: Request, compared: ComparedRuns) -> ListState:
     query = request.query_params
     experiment = _whole_number(query.get("experiment", ""), 1, len(compared.experiments))
     samples = compared.experiments[experiment - 1]
-    metric = query.get("by") or samples.metric or ""
-    if metric not in samples.scores:
-        raise SpecError(
-            f"metric {metric!r} was not scored in both arms: choose {', '.join(samples.scores) or 'another run'}"
-        )
-    change = query.get("change", CHANGES[0])
+    metric, change = query.get("by") or samples.metric or "", query.get("change") or CHANGES[0]
+    if metric not in samples.changes:
+        scored = ", ".join(samples.changes) or "another run"
+        raise SpecError(f"metric {metric!r} was not scored in both arms: choose {scored}")
     if change not in CHANGES:
         raise SpecError(f"change={change!r} is not a change: choose {', '.join(CHANGES)}")
-    planned = samples.pair.inputs.plan.planned
     return ListState(
         experiment=experiment,
         metric=metric,
         change=cast(Change, change),
-        page=_whole_number(query.get("page", ""), 1, planned),
-        open=_whole_number(query["open"], 0, planned - 1) if query.get("open") else None,
+        page=_whole_number(query.get("page", ""), 1, samples.planned),
+        open=_whole_number(query["open"], 0, samples.planned - 1) if query.get("open") else None,
     )
 
 
@@ -182,11 +208,6 @@ def _whole_number(text: str, least: int, most: int) -> int:
     return number
 
 
-def _number(store: RunStore, run: str, nodeid: str) -> int:
-    """Return the number of an experiment in addresses, from 1."""
-    return 1 + [plan.nodeid for _, plan, _ in store.all_experiments(run)].index(nodeid)
-
-
 def _link(request: Request, **changes: str | int | None) -> str:
     """Return the address of the page with a part of its state changed; None removes it."""
     state = [(name, value) for name, value in request.query_params.multi_items() if name not in changes and value]
@@ -194,5 +215,5 @@ def _link(request: Request, **changes: str | int | None) -> str:
     return f"?{urlencode(state)}"
 
 
-PARTS: dict[str, Callable[[Request, str, str], Response]] = {"": _frame, "results": _results, "samples": _samples}
+PARTS: dict[str, Callable[[Request, tuple[str, str], Any], Response]] = {"results": _results, "samples": _samples}
 """The parts of the page, which it fetches: by the last name of their addresses."""

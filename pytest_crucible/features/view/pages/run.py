@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.store.runs import RunStore
@@ -43,12 +46,24 @@ def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
     ]
 
 
-async def results_fragment(request: Request) -> Response:
-    """Return verdicts and sections of a finished run, for its page; or the sentence why they cannot be computed."""
-    site, run = site_of(request), request.path_params["run"]
-    facts = await run_in_threadpool(site.store.run, run)
-    try:
-        # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
-        return HTMLResponse(await asyncio.wrap_future(site.results.start(run, facts["finished"] or "")))
-    except CrucibleError as error:
-        return page(request, "failure.html.j2", error=error)
+def results_part(part: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return the function that answers with a part of the results of a finished run, for its page."""
+
+    async def respond(request: Request) -> Response:
+        site = site_of(request)
+        run = await run_in_threadpool(site.store.find_run, request.path_params["run"])
+        finished = await run_in_threadpool(site.store.scalar, "SELECT finished FROM runs WHERE id = :run", run=run)
+        try:
+            # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
+            return HTMLResponse(await asyncio.wrap_future(results_of(site, run, part, finished)))
+        except CrucibleError as error:
+            # With status 200: browsers report others in their consoles, and the page shows the sentence.
+            return page(request, "failure.html.j2", error=error)
+
+    return respond
+
+
+def results_of(site: Site, run: str, part: str, finished: str | None) -> Future[str]:
+    """Return a part of the results of a run, perhaps not computed yet. A run that is resumed finishes again."""
+    function = f"pytest_crucible.features.view.results:render_{part}"
+    return site.results.start((run, part, finished), lambda: compute_apart(function, site.store.where, run))

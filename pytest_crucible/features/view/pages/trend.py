@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass
+from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import QueryParams
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.compared_runs import split_names
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError, SpecError
@@ -24,29 +29,37 @@ MOST_RUNS = 1_000
 
 def choose_page(request: Request) -> Response:
     """Return the list of metrics; with a metric in the query, go to its page."""
-    state = dict(request.query_params)
-    metric = state.pop("metric", "")
-    if metric:
-        return RedirectResponse(site_of(request).addresses.trend(metric, **state), status_code=303)
+    query = request.query_params
+    if metric := query.get("metric", ""):
+        choices = {name: query.get(name, "") for name in CHOICES}
+        return RedirectResponse(site_of(request).addresses.trend(metric, **choices), status_code=303)
     metrics = scored_metrics(site_of(request).store)
     return page(request, "trends.html.j2", metrics=metrics, names=sorted({name for name, _, _ in metrics}))
 
 
-def trend_page(request: Request) -> Response:
+async def trend_page(request: Request) -> Response:
     """Return the frame of a metric's page, or its part `points`."""
     _, metric, *parts = (*split_names(request.scope["raw_path"].decode("ascii")), "")
     if not metric:
         return RedirectResponse(site_of(request).addresses.trends())
     if parts == ["points", ""]:
-        return _points(request, metric)
+        return await _points(request, metric)
     if parts != [""]:
         raise HTTPException(404, "an address of a trend is /trend/METRIC")
-    chosen = {name: request.query_params.get(name, "") for name in CHOICES}
+    return await run_in_threadpool(_frame, request, metric)
+
+
+def _frame(request: Request, metric: str) -> Response:
     store = site_of(request).store
-    adapters = sorted({arm for run in list_runs(store) for arm in run.arms})
-    suites = sorted({nodeid for name, nodeid, _ in scored_metrics(store) if name == metric})
     return page(
-        request, "trend.html.j2", metric=metric, chosen=chosen, adapters=adapters, suites=suites, last=LAST, alpha=ALPHA
+        request,
+        "trend.html.j2",
+        metric=metric,
+        chosen={name: request.query_params.get(name, "") for name in CHOICES},
+        adapters=sorted({arm for run in list_runs(store) for arm in run.arms}),
+        suites=sorted({nodeid for name, nodeid, _ in scored_metrics(store) if name == metric}),
+        last=LAST,
+        alpha=ALPHA,
     )
 
 
@@ -64,14 +77,18 @@ class TrendChoice:
     alpha: float
 
 
-def _points(request: Request, metric: str) -> Response:
+async def _points(request: Request, metric: str) -> Response:
     try:
-        course = _load_once(site_of(request), metric, _read_choice(request.query_params))
+        choice = _read_choice(request.query_params)
+        course = await asyncio.wrap_future(await run_in_threadpool(_start_trend, site_of(request), metric, choice))
     except CrucibleError as error:
         # With status 200: browsers report others in their consoles, and the page shows the sentence.
         return page(request, "failure.html.j2", error=error)
+    return await run_in_threadpool(_show_points, request, course)
+
+
+def _show_points(request: Request, course: Trend) -> Response:
     title = trend_title(course.metric, course.nodeid, course.points, course.level)
-    commits = {run.id: (run.commit, run.dirty) for run in list_runs(site_of(request).store)}
     return page(
         request,
         "trend_points.html.j2",
@@ -79,19 +96,22 @@ def _points(request: Request, metric: str) -> Response:
         table=trend_table(title, course.points),
         forest=chart_forest(trend_chart(title, course.points)),
         points=course.points,
-        commits=commits,
+        commits={run.id: (run.commit, run.dirty) for run in list_runs(site_of(request).store)},
     )
 
 
-def _load_once(site: Site, metric: str, choice: TrendChoice) -> Trend:
-    """Return a trend, computed once for the runs that are finished now. Raises SpecError."""
+def _start_trend(site: Site, metric: str, choice: TrendChoice) -> Future[Trend]:
+    """Return a trend over the runs that are finished now, perhaps not computed yet."""
     finished = tuple(run.id for run in list_runs(site.store) if run.status == "finished")
-    return site.computed.get(
-        ("trend", metric, choice, finished),
-        lambda: load_trend(
-            site.store, metric, suite=choice.suite, adapter=choice.adapter, last=choice.last, alpha=choice.alpha
-        ),
+    function = "pytest_crucible.features.view.pages.trend:compute_trend"
+    return site.comparisons.start(
+        ("trend", metric, choice, finished), lambda: compute_apart(function, site.store.where, metric, asdict(choice))
     )
+
+
+def compute_trend(site: Site, metric: str, choice: dict[str, Any]) -> Trend:
+    """Return a trend. Raises SpecError."""
+    return load_trend(site.store, metric, **choice)
 
 
 def _read_choice(query: QueryParams) -> TrendChoice:

@@ -23,9 +23,9 @@ def enter_run(store: RunStore, run: str, status: str = "finished", samples=SAMPL
         store.end_run(run, finished="2026-01-02", status=status)
 
 
-@pytest.fixture
-def path(tmp_path):
-    path = tmp_path / "runs.db"
+@pytest.fixture(scope="module")
+def path(tmp_path_factory):
+    path = tmp_path_factory.mktemp("store") / "runs.db"
     store = RunStore(str(path))
     enter_run(store, "aaaa", v2=NEW)
     enter_run(store, "bbbb", **{"v1": OLD, "a/b%": NEW})
@@ -35,7 +35,7 @@ def path(tmp_path):
     return path
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def client(path):
     with dashboard_client(path) as client:
         yield client

@@ -1,0 +1,127 @@
+// Follows the run of a page, or the list of runs, and brings what changes into the page.
+
+import { element } from "./view.js";
+import { follow } from "./follow.js";
+import { morph } from "./morph.js";
+
+const ANNOUNCED_MS = 10_000;
+const address = document.querySelector("meta[name=events]").content;
+const announcer = element("p", { className: "unseen", ariaLive: "polite" });
+const notices = element("div", { className: "notices" });
+document.body.append(announcer, notices);
+
+let before = {};
+let newest, announcedAt = -Infinity, waiting, lostSince;
+
+// Screen readers get the latest text, at most one each ten seconds.
+function announce(text) {
+  clearTimeout(waiting);
+  const wait = announcedAt + ANNOUNCED_MS - performance.now();
+  if (wait > 0) waiting = setTimeout(announce, wait, text);
+  else if (announcer.textContent !== text) {
+    announcer.textContent = text;
+    announcedAt = performance.now();
+  }
+}
+
+// Notices lie over the end of the window, so that nothing moves; there is one of each kind.
+function notify(kind, ...inside) {
+  dismiss(kind);
+  const notice = element("p", { id: `notice-${kind}` }, ...inside);
+  notices.append(notice);
+  announce(notice.textContent);
+}
+
+function dismiss(kind) {
+  document.getElementById(`notice-${kind}`)?.remove();
+}
+
+// 14:03:05, with the date where that is another day.
+function localTime(moment) {
+  const [text, now] = [moment, new Date()].map((time) => time.toLocaleString("sv-SE"));
+  return text.slice(0, 10) === now.slice(0, 10) ? text.slice(11) : text;
+}
+
+function parse(html) {
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  for (const time of parsed.querySelectorAll("#progress time")) time.textContent = localTime(new Date(time.dateTime));
+  return parsed;
+}
+
+function showProgress(state) {
+  const progress = document.getElementById("progress");
+  if (!progress) return;
+  morph(progress, parse(`<div id="progress">${state.html}</div>`).getElementById("progress"));
+  announce(state.announcement);
+}
+
+// Brings the parts of the page that say so up to date.
+async function refresh() {
+  const response = await fetch(location.href);
+  if (!response.ok) return;
+  const page = parse(await response.text());
+  for (const part of document.querySelectorAll("[data-live]")) {
+    const fresh = page.getElementById(part.id);
+    if (fresh) morph(part, fresh);
+  }
+}
+
+async function showResults() {
+  const live = document.getElementById("live");
+  if (!live) return;
+  const { loadResults } = await import("./results.js");
+  document.getElementById("results").replaceChildren(element("p", { className: "status" }, "The run has ended: computing its results"));
+  await Promise.all([refresh(), loadResults()]);
+  if (live.contains(document.activeElement)) document.getElementById("main").focus({ preventScroll: true });
+  live.remove();
+  announce("The run has ended, and this page has its results.");
+}
+
+// The address of a run is that of its page without what follows.
+const runAddress = (run) => `/runs/${run}`;
+
+function link(run) {
+  return element("a", { href: runAddress(run), textContent: `run ${run}` });
+}
+
+// A page that is open when a killed run is resumed follows it; one that is opened later has a link.
+function followResumed(run) {
+  if (!run || run === before.resumed_by) return;
+  if ("status" in before && document.getElementById("live")) location.replace(runAddress(run));
+  else notify("resumed", link(run), " has resumed this run.");
+}
+
+function showNewest(run) {
+  if (newest !== undefined && run !== newest && run !== before.resumed_by) notify("newest", "A newer run has begun: ", link(run), ".");
+  newest = run;
+}
+
+function showLost(status) {
+  if (status === 200) return;
+  lostSince ??= new Date();
+  if (status === 403) notify("lost", "The dashboard was started again: open the link that it printed in this browser, and this page goes on.");
+  else notify("lost", `The dashboard does not answer since ${localTime(lostSince)}: this page goes on when it does.`);
+}
+
+const SHOW = {
+  running: showProgress,
+  ended: showResults,
+  runs: () => { if ("status" in before) refresh(); },
+  removed: () => notify("removed", `run ${document.body.dataset.run} was removed from this store`),
+};
+
+function show(state) {
+  if ("lost" in state) return showLost(state.lost);
+  lostSince = undefined;
+  dismiss("lost");
+  if (state.problem) return notify("problem", state.problem);
+  dismiss("problem");
+  if ("newest" in state) {
+    followResumed(state.resumed_by);
+    showNewest(state.newest);
+  }
+  SHOW[state.status](state);
+  before = state;
+}
+
+follow(address, show);

@@ -1,0 +1,27 @@
+"""`/events` and `/runs/RUN/events`: the states of the list of runs, and of one run, as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from pytest_crucible.features.view.live.state import ALL
+from pytest_crucible.features.view.live.watcher import Watcher
+
+_TYPE = "text/event-stream"
+
+
+async def events(request: Request) -> Response:
+    """Return a stream of whole states, so that a page that reconnects repeats nothing."""
+    if request.method == "HEAD":
+        return Response(media_type=_TYPE)
+    watcher: Watcher = request.app.state.watcher
+    return StreamingResponse(_lines(watcher, request.path_params.get("run", ALL)), media_type=_TYPE)
+
+
+async def _lines(watcher: Watcher, run: str) -> AsyncIterator[str]:
+    async for news in watcher.follow(run):
+        yield "event: beat\ndata:\n\n" if news is None else f"id: {news[0]}\ndata: {json.dumps(news[1])}\n\n"

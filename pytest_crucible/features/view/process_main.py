@@ -1,0 +1,31 @@
+"""The program of `own_process`: reads a function, a store and arguments from its standard input, and writes the result."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+from typing import Any
+
+from pytest_crucible.features.view.site import Site
+from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.object_reference import load_object
+from pytest_crucible.runs.run_store import open_for_reading
+
+
+def main() -> None:
+    """Write the sentence of an expected error (empty without one), and what the function returned."""
+    function, store, arguments = json.load(sys.stdin)
+    sys.stdout.buffer.write(pickle.dumps(_call(function, store, arguments)))
+
+
+def _call(function: str, store: str, arguments: list[Any]) -> tuple[str, Any]:
+    try:
+        with open_for_reading(store, "view") as opened:
+            return "", load_object(function)(Site(opened), *arguments)
+    except CrucibleError as error:
+        return str(error), None
+
+
+if __name__ == "__main__":
+    main()
