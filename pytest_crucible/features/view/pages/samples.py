@@ -51,7 +51,7 @@ def samples_page(request: Request, run: str) -> Response:
         metrics.append(state.metric)
     return page(
         request, "samples.html.j2", run_id=run, plans=plans, number=number, state=state, metrics=metrics,
-        metric=main_metric(plans[number - 1], metrics), problem=problem, status=400 if problem else 200,
+        metric=main_metric(plans[number - 1], dict.fromkeys(metrics)), problem=problem, status=400 if problem else 200,
         has_fields=_has_fields(site.store, plans[number - 1]),
     )  # fmt: skip
 

@@ -15,20 +15,28 @@ from tests.stored_samples import Answer, score, store_samples
 
 SIZE = 3_000
 HOSTILE = "<img src=x onerror=document.title='broken'>\u202e"
-FACTS = (MetricFacts(name="m", kind="binary", low=0.0, high=1.0), MetricFacts(name="score", kind="bounded", low=0.0, high=1.0))
+FACTS = (
+    MetricFacts(name="m", kind="binary", low=0.0, high=1.0),
+    MetricFacts(name="score", kind="bounded", low=0.0, high=1.0),
+)
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("list") / "runs.db"
-    samples = [Sample(id=f"s{k}", input=f"question {k}", group=f"g{k % 3}", metadata={"topic": "ab"[k % 2]}) for k in range(SIZE)]
+    samples = [
+        Sample(id=f"s{k}", input=f"question {k}", group=f"g{k % 3}", metadata={"topic": "ab"[k % 2]})
+        for k in range(SIZE)
+    ]
     arms = {
         "v2": [score(m=k % 10 > 0, score=k / SIZE) for k in range(SIZE)],
         "v1": [score(m=True, score=0.5) for _ in range(SIZE)],
     }
     store_samples(path, samples, arms, metrics=FACTS, groups=3)
     hostile = [Sample(id=HOSTILE, input=HOSTILE, group=HOSTILE)]
-    store_samples(path, hostile, {HOSTILE: [Answer({HOSTILE: 1.0}, text=HOSTILE)]}, run="hostile", nodeid=f"t.py::{HOSTILE}")
+    store_samples(
+        path, hostile, {HOSTILE: [Answer({HOSTILE: 1.0}, text=HOSTILE)]}, run="hostile", nodeid=f"t.py::{HOSTILE}"
+    )
     return path
 
 
@@ -52,11 +60,11 @@ def samples(tab) -> Any:
 
 def open_list(tab: Any, query: str = "", run: str = "run") -> Any:
     tab.goto(f"/runs/{run}/samples{query}")
-    loaded(tab)
+    wait_for_rows(tab)
     return tab
 
 
-def loaded(tab: Any) -> None:
+def wait_for_rows(tab: Any) -> None:
     tab.locator("#samples[aria-busy=false]").wait_for()
 
 
@@ -78,8 +86,9 @@ def in_view(tab: Any) -> list[str]:
     return tab.evaluate(
         """() => {
             const { top, bottom } = document.getElementById("samples").getBoundingClientRect();
-            const seen = (row) => row.getBoundingClientRect().bottom > top + 40 && row.getBoundingClientRect().top < bottom;
-            return [...document.querySelectorAll("#samples .row")].filter(seen).map((row) => row.querySelector("code")?.textContent);
+            const isInView = ({ bottom: low, top: high }) => low > top + 40 && high < bottom;
+            const rows = [...document.querySelectorAll("#samples .row")].filter((row) => isInView(row.getBoundingClientRect()));
+            return rows.map((row) => row.querySelector("code")?.textContent);
         }"""
     )
 
@@ -113,7 +122,7 @@ def test_enter_opens_the_sample_and_back_returns_to_its_row(samples):
     samples.wait_for_url("**/runs/run/samples/1/2998")
 
     samples.go_back()
-    loaded(samples)
+    wait_for_rows(samples)
 
     address_has(samples, "at=2998")
     samples.locator(".row:focus", has_text="question 2998").wait_for()
