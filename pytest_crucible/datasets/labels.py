@@ -1,19 +1,24 @@
 """Files of people's labels of replies, which `crucible view --labels` writes: a row for each reply, two columns for each person.
 
-A row is found again by the experiment, the sample, its variant and the reply's text, so that no label counts for another reply.
+A row is found again by experiment, sample, variant and the reply's text, so that a label never counts for another reply.
 """
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
+import json
 import re
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from pytest_crucible.records.errors import SpecError, suggest
+from pytest_crucible.datasets.packed import pack_if_many
+from pytest_crucible.records import Sample
+from pytest_crucible.records.errors import SpecError, describe_type, suggest
 from pytest_crucible.records.row_files import records
 from pytest_crucible.records.views import unguard_cell
 
@@ -71,12 +76,49 @@ def split_person(name: str | Path) -> tuple[str, str]:
 
 
 def read_labels(path: Path, person: str = "") -> Mapping[ReplyKey, Label]:
-    """Return a person's labels without those that skip. Raises SpecError, also if several people have labels and none is named."""
+    """Return a person's labels without those that skip. Raises SpecError, also where it is not clear whose."""
     table = read_label_table(path)
     column = _choose_column(path, table.columns, person)
     labels = {key_of(row): row for row in table.rows if row[column] not in ("", SKIP)}
     counts = Counter(row[STRATUM] for row in labels.values())
     return {key: Label(row[column], int(row[STRATUM_SIZE]) / counts[row[STRATUM]]) for key, row in labels.items()}
+
+
+def repair_expected(samples: Sequence[Sample], path: Path, person: str, experiment: str) -> Sequence[Sample]:
+    """Return samples with a person's labels, by default those in the column `expected`, in place of their expected values.
+
+    Labels of replies to variants repair nothing. Raises SpecError for two values of a sample.
+    """
+    repairs: dict[str, str] = {}
+    for key, label in read_labels(path, person or "expected").items():
+        if (
+            key.experiment == experiment
+            and not key.variant
+            and repairs.setdefault(key.sample, label.text) != label.text
+        ):
+            raise SpecError(
+                f"{path} has two expected values of sample {key.sample!r:.80}: make the labels of its replies one"
+            )
+    if not repairs:
+        return samples
+    return pack_if_many(
+        replace(sample, expected=_as_type(sample, repairs[sample.id])) if sample.id in repairs else sample
+        for sample in samples
+    )
+
+
+def _as_type(sample: Sample, text: str) -> Any:
+    """Return a repaired value as the type of the value before. Raises SpecError where a text cannot be that."""
+    if sample.expected is None or isinstance(sample.expected, str):
+        return text
+    with contextlib.suppress(ValueError):
+        value = json.loads(text)
+        if isinstance(sample.expected, int | float) and isinstance(value, int | float):
+            return value
+    before = describe_type(sample.expected)
+    raise SpecError(
+        f"sample {sample.id!r:.80} has {before} as its expected value, and the label {text!r:.80} is a text: edit the dataset"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.builtin import check_dataset_name, registered_metrics
 from pytest_crucible.datasets import identify, load_file, load_rows, select
 from pytest_crucible.datasets.equal_inputs import group_equal_inputs
+from pytest_crucible.datasets.labels import repair_expected, split_person
 from pytest_crucible.datasets.load import LargeFile, is_large
 from pytest_crucible.datasets.release import Release
 from pytest_crucible.datasets.selection import selection_text
@@ -57,7 +58,7 @@ class SessionDatasets:
         # Once for each test: a dataset may be an iterator, which is empty the second time.
         if item.nodeid not in self._whole:
             name = str(mark.dataset) if isinstance(mark.dataset, str | Path) else item.name
-            selected = self._select(item, mark)
+            selected = self._repair(item, mark, self._select(item, mark))
             self._whole[item.nodeid] = selected, identify(name, selected.samples)
         return self._whole[item.nodeid]
 
@@ -86,6 +87,13 @@ class SessionDatasets:
         everything = self.samples(item, mark)
         selection = self._selection(mark, len(everything))
         return Selected(select(everything, selection), selection, lambda: (sample.id for sample in everything))
+
+    def _repair(self, item: pytest.Item, mark: ExperimentMark, selected: Selected) -> Selected:
+        if mark.repairs is None:
+            return selected
+        name, person = split_person(mark.repairs)
+        samples = repair_expected(selected.samples, self._path(name, item), person, item.nodeid)
+        return replace(selected, samples=samples)
 
     def samples(self, item: pytest.Item, mark: ExperimentMark) -> Sequence[Sample]:
         """Return all samples of the dataset that a marker names."""

@@ -8,7 +8,7 @@ import pytest
 
 MARKERS = (
     "crucible(dataset, metrics=(), split=None, fold=None, limit=None, stratify=None, epochs=1, timeout=None, fields=None, "
-    "budget=None, stage=None, purpose='gate', arms_differ_in=()): "
+    "budget=None, stage=None, purpose='gate', arms_differ_in=(), repairs=None): "
     "make a test function an experiment that runs on every sample of a dataset",
     "quality_target(*targets, decide=None): targets such as 'accuracy >= 0.80' that the candidate must meet",
     "ab_compare(*metrics, margin=None, alternative=None, relevant=None): compare the candidate with every --compare adapter",

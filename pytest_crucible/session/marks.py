@@ -34,6 +34,8 @@ class ExperimentMark:
     budget: str | None = None
     purpose: Purpose = "gate"
     arms_differ_in: tuple[str, ...] = ()
+    repairs: str | None = None
+    """A file of people's labels that are the right `expected`."""
     features: Mapping[str, Any] = field(default_factory=dict)
     """The arguments of features, by name."""
 

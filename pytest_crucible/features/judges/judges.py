@@ -14,8 +14,10 @@ import json
 from collections.abc import Callable, Coroutine, Mapping
 from contextvars import ContextVar
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
+from pytest_crucible.features.judges.labels_file import LabelsFile, labels_file
 from pytest_crucible.metrics.definition import Metric, NotApplicable, declared_facts, metric
 from pytest_crucible.metrics.models.scorers import (
     DATA,
@@ -90,7 +92,7 @@ def rubric(
     *,
     levels: Mapping[str, float],
     reference: bool = False,
-    human: str | None = None,
+    human: str | Path | None = None,
     votes: int = 1,
     combine: Combine = "majority",
 ) -> Metric:
@@ -102,7 +104,8 @@ def rubric(
     `levels` are names and their values; `question` describes the quality to judge and each level. With `reference` the
     judge sees the expected answer. `human` is a key of the sample's metadata with the level that a person assigned to this
     very reply: then the report shows how far the judge agrees. Labels of replies to variants, too, are a mapping:
-    {"clean": "good", "homoglyph": "poor"}. Raises SpecError for invalid levels.
+    {"clean": "good", "homoglyph": "poor"}. A file of `crucible view --labels`, "labels.csv" or "labels.csv:anna", has the labels
+    of very replies, with weights. Raises SpecError for invalid levels.
     """
     _check_rubric(name, question, levels)
     check_votes(f"rubric {name!r}", votes, combine)
@@ -153,31 +156,43 @@ def _votes_metric(
 
 
 def _human_metric(
-    name: str, human: str | None, levels: Mapping[str, float], votes_for: AskJudge[Votes], depends: Any
+    name: str, human: str | Path | None, levels: Mapping[str, float], votes_for: AskJudge[Votes], depends: Any
 ) -> tuple[Metric, ...]:
     if human is None:
         return ()
+    file = labels_file(human)
+
+    def version() -> str:
+        return ":".join((depends(), *((file.version(),) if file else ())))
 
     @metric(name=f"{name}{HUMAN}", kind="text")
     async def labels(reply: Reply, sample: Sample) -> str | NotApplicable:
-        """The judge's level, a person's, and the value of the person's, as a JSON list."""
-        human_level = _own_label(sample.metadata.get(human), current_reply().variant)
+        """The judge's level, a person's, the value of the person's, and its weight where it has one, as a JSON list."""
+        weight: tuple[float, ...] = ()
+        if file is None:
+            human_level = _own_label(sample.metadata.get(str(human)), current_reply().variant)
+        elif (label := file.find(reply, sample)) is not None:
+            human_level, weight = label.text, (label.weight,)
+        else:
+            human_level = None
         if human_level is None or judge() is None:
-            return (
-                NotApplicable(f"the sample has no {human!r} of this reply in its metadata")
-                if human_level is None
-                else NO_JUDGE_CONFIGURED
-            )
+            return NotApplicable(_no_label_reason(human, file)) if human_level is None else NO_JUDGE_CONFIGURED
         if human_level not in levels:
             raise ValueError(
                 f"sample {sample.id!r} has {human} = {human_level!r}, which is not a level of {name!r}: "
                 f"write one of {', '.join(levels)}"
             )
         return await side_value(
-            votes_for, reply, sample, lambda votes: [_single_leader(votes), human_level, levels[human_level]]
+            votes_for, reply, sample, lambda votes: [_single_leader(votes), human_level, levels[human_level], *weight]
         )
 
-    return (Metric(function=labels.function, facts=labels.facts, depends=depends),)
+    return (Metric(function=labels.function, facts=labels.facts, depends=version),)
+
+
+def _no_label_reason(human: str | Path, file: LabelsFile | None) -> str:
+    return (
+        f"{human} has no label of this reply" if file else f"the sample has no {human!r} of this reply in its metadata"
+    )
 
 
 def _single_leader(votes: Votes) -> str:

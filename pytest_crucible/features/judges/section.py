@@ -22,6 +22,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.statistics import interval_ends
 from pytest_crucible.sections.inputs import SectionInputs
+from pytest_crucible.stats.agreement.kappa import weighted_share
 from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.number_format import p_equals, with_interval
 
@@ -56,7 +57,9 @@ class HumanAgreement:
     raw: Proportion
     """The share of these replies that got the person's level."""
     kappa: Proportion
-    """Cohen's, unweighted."""
+    """Cohen's, without weights of categories."""
+    is_weighted: bool = False
+    """The replies were labelled with unequal probabilities, for which weights correct."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,16 +142,24 @@ def _place_bias(arm: str, metric: str, values: Sequence[Sequence[float]], level:
     )
 
 
-def _agreement(arm: str, metric: str, values: Sequence[Sequence[str]], level: float) -> HumanAgreement:
-    kappa = stats.cohen_kappa([pair[0] for pair in values], [pair[1] for pair in values], level=level)
-    same = sum(pair[0] == pair[1] for pair in values)
-    raw = stats.wilson_interval(same, len(values), level=level)
+def _agreement(arm: str, metric: str, values: Sequence[Sequence[Any]], level: float) -> HumanAgreement:
+    # Labels in the metadata have no weight.
+    weights = [value[3] if len(value) > 3 else 1.0 for value in values]
+    is_weighted = len(set(weights)) > 1
+    judged, human = [value[0] for value in values], [value[1] for value in values]
+    kappa = stats.cohen_kappa(judged, human, level=level, sample_weights=weights if is_weighted else None)
+    same = [value[0] == value[1] for value in values]
+    if is_weighted:
+        share, raw = weighted_share(same, weights, level=level)
+    else:
+        share, raw = sum(same) / len(same), stats.wilson_interval(sum(same), len(same), level=level)
     return HumanAgreement(
         arm=arm,
         metric=metric,
         n=len(values),
-        raw=Proportion(value=same / len(values), interval=raw),
+        raw=Proportion(value=share, interval=raw),
         kappa=Proportion(value=kappa.value, interval=kappa.interval),
+        is_weighted=is_weighted,
     )
 
 
@@ -178,7 +189,8 @@ def _sentence(quality: JudgeQuality) -> str:
         kappa = (
             "undefined" if quality.kappa.value is None else with_interval(quality.kappa.value, quality.kappa.interval)
         )
-        return f"as people {with_interval(quality.raw.value, quality.raw.interval)}, kappa {kappa}, n={quality.n:,}"
+        by = ", weighted by how replies were chosen" if quality.is_weighted else ""
+        return f"as people {with_interval(quality.raw.value, quality.raw.interval)}, kappa {kappa}, n={quality.n:,}{by}"
     moved = f"{quality.towards_first:,} moved with the first place, {quality.towards_second:,} with the second"
     same = with_interval(quality.consistent.value, quality.consistent.interval)
     return f"same verdict in both orders {same}, {moved} ({p_equals(quality.p_value)}), n={quality.n:,}"
@@ -190,7 +202,8 @@ def _document(quality: JudgeQuality) -> dict[str, Any]:
         counts = {"votes": quality.votes, "tied": quality.tied, "unreadable": quality.unreadable}
         return {**about, "kind": "votes", "unanimous": _proportion(quality.unanimous), **counts}
     if isinstance(quality, HumanAgreement):
-        return {**about, "kind": "human", "raw": _proportion(quality.raw), "kappa": _proportion(quality.kappa)}
+        shares = {"raw": _proportion(quality.raw), "kappa": _proportion(quality.kappa)}
+        return {**about, "kind": "human, weighted" if quality.is_weighted else "human", **shares}
     moved = {
         "towards_first": quality.towards_first,
         "towards_second": quality.towards_second,

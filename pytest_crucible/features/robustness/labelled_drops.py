@@ -86,6 +86,12 @@ def correct_drops(
             labels = _labels(metric, answers[number], data.samples)
             if np.isnan(labels).all():
                 continue
+            if _is_chosen_unequally(metric, answers[number]):
+                reason = (
+                    "they were chosen where arms or judges disagree; label a random part, with --label-first random"
+                )
+                yield Uncorrected(metric=metric, arm=arm.name, reason=reason)
+                continue
             draws = data.plan.draws(number)
             if draws.size > draws.repeats:
                 reason = "they are of first replies, and there are several prompts, trainings or rounds"
@@ -196,11 +202,17 @@ def _labels(metric: str, answers: ArmOutcomes, samples: int) -> Floats:
     """Return the value of the level that a person gave the first reply to each sample; NaN without one."""
     labels = np.full(samples, np.nan)
     for position, repeat, text in answers.judge_texts.get(f"{metric}{HUMAN}", ()):
-        # Earlier versions stored the two levels without the value.
+        # Earlier versions stored the two levels without the value; a weight may follow it.
         _, _, *value = json.loads(text)
         if repeat == 0 and value:
             labels[position] = value[0]
     return labels
+
+
+def _is_chosen_unequally(metric: str, answers: ArmOutcomes) -> bool:
+    """Return whether people's labels have different weights: the judge's errors on them are then not those on all replies."""
+    rows = answers.judge_texts.get(f"{metric}{HUMAN}", ())
+    return len({tuple(json.loads(text)[3:]) for _, repeat, text in rows if repeat == 0}) > 1
 
 
 def _bounds(facts: MetricFacts) -> tuple[float, float] | None:

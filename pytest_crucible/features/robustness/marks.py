@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.datasets.labels import SKIP, split_person
 from pytest_crucible.features.robustness.built_in import FAMILIES
 from pytest_crucible.features.robustness.late_variants import Smoothing
 from pytest_crucible.metrics.normalisers import NORMALISERS
@@ -161,7 +162,8 @@ def _patterns(declared: Any) -> tuple[str, ...]:
 
 
 _YES, _NO = frozenset({"1", "yes", "y", "true", "kept"}), frozenset({"0", "no", "n", "false"})
-_COLUMNS = ("sample", "variant", "kept")
+KEPT = "kept"
+"""The column of the labels where the argument names no person."""
 
 
 def read_kept(
@@ -174,26 +176,27 @@ def read_kept(
     labels: dict[str, dict[str, bool]] = {}
     for name in dict.fromkeys(mark.kept for mark in marks if mark.kept is not None):
         for number, row in enumerate(_rows(item, name), start=2):
-            label = row["kept"].strip().lower()
-            if label not in (*_YES, *_NO, ""):
-                raise SpecError(f"{name}, line {number}: kept is {row['kept']!r}; write yes, no or nothing")
-            if label and row["variant"] in variants:
+            label = row[KEPT].strip().lower()
+            if label not in (*_YES, *_NO, "", SKIP):
+                raise SpecError(f"{name}, line {number}: kept is {row[KEPT]!r}; write yes, no or nothing")
+            if label not in ("", SKIP) and row["variant"] in variants:
                 labels.setdefault(row["variant"], {})[row["sample"]] = label in _YES
     return labels
 
 
 def _rows(item: pytest.Item, name: str) -> list[dict[str, str]]:
-    path = _find(item, name)
+    file, person = split_person(name)
+    path, columns = _find(item, file), {"sample": "sample", "variant": "variant", KEPT: person or KEPT}
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
-            missing = [column for column in _COLUMNS if column not in (reader.fieldnames or ())]
+            missing = [column for column in columns.values() if column not in (reader.fieldnames or ())]
             if missing:
                 raise SpecError(
-                    f"{name} has no column {missing[0]!r}: write it with crucible export --what variants -o {name}, "
+                    f"{file} has no column {missing[0]!r}: write it with crucible export --what variants -o {file}, "
                     "and fill in the column 'kept'"
                 )
-            return [{name: unguard_cell(row[name] or "") for name in _COLUMNS} for row in reader]
+            return [{name: unguard_cell(row[column] or "") for name, column in columns.items()} for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise SpecError(
             f"kept={name!r} cannot be read ({error}): write it with crucible export --what variants"

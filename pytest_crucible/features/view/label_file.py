@@ -60,7 +60,7 @@ class LabelFile:
         self.table()
 
     def table(self) -> LabelTable:
-        """Return the table as the file has it now, which others may write. Raises SpecError if it is gone or another table."""
+        """Return the table as the file has it now, which others may write. Raises SpecError if it is gone or another one."""
         version, table = self._read
         if version != (current := self._version()):
             table = read_label_table(self.path)

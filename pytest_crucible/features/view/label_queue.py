@@ -28,7 +28,7 @@ STRATA: dict[str, tuple[str, ...]] = {"random": ("all",), "disagreements": ("agr
 SHARE = 3
 """Of four replies, three are to samples with a disagreement: the fourth keeps the others in every estimate."""
 ROW = np.dtype(
-    [("experiment", "i4"), ("twin", "i4"), ("arm", "i8"), ("position", "i4"), ("stratum", "i1"), ("hash", ">u8", 2)]
+    [("experiment", "i4"), ("twin", "i4"), ("arm", "i8"), ("position", "i4"), ("stratum", "i1"), ("hash", "u8", 2)]
 )
 Rows = npt.NDArray[Any]
 Numbers = npt.NDArray[np.uint64]
@@ -95,9 +95,7 @@ class LabelQueue:
     @cached_property
     def _rows(self) -> Rows:
         parts = [rows for number in range(len(self._experiments)) for rows in self._read(number)]
-        rows = _distinct(np.concatenate(parts) if parts else np.empty(0, dtype=ROW))
-        rows = rows[np.argsort(_random_numbers(rows, self.run), kind="stable")]
-        return rows if self.first == "random" else _interleave(rows)
+        return order_rows(_distinct(np.concatenate(parts) if parts else np.empty(0, dtype=ROW)), self.run, self.first)
 
     def _read(self, number: int) -> Iterator[Rows]:
         """Yield the first replies of each arm of an experiment, to the samples and to their variants."""
@@ -125,6 +123,7 @@ class LabelQueue:
             ]
         rows = np.zeros(len(pairs), dtype=ROW)
         rows["arm"], rows["position"] = arm, [position for position, _ in pairs]
+        # In the order of its digits; as numbers of this machine, in which NumPy joins rows.
         rows["hash"] = np.frombuffer(b"".join(digest for _, digest in pairs), dtype=">u8").reshape(-1, 2)
         return rows
 
@@ -145,8 +144,14 @@ class LabelQueue:
         return {"run": self.run, **own, STRATUM: stratum, STRATUM_SIZE: str(self.strata[stratum])}
 
 
+def order_rows(rows: Rows, run: str, first: First) -> Rows:
+    """Return rows in the order in which they are labelled: whenever a person stops, the labels of a stratum are a random part."""
+    rows = rows[np.argsort(_random_numbers(rows, run), kind="stable")]
+    return rows if first == "random" else _interleave(rows)
+
+
 def _hexadecimal(row: Any) -> str:
-    return bytes(row["hash"].tobytes()).hex()
+    return "".join(f"{int(half):016x}" for half in row["hash"])
 
 
 def _distinct(rows: Rows) -> Rows:

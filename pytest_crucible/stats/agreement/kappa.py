@@ -22,7 +22,11 @@ from pytest_crucible.stats.arrays import ROUNDING, Array, Codes, Labels, check_c
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.means.t_tests import unit_mean_interval
 from pytest_crucible.stats.number_format import number, p_equals, quantity, with_interval, with_note
-from pytest_crucible.stats.proportions.one import clopper_pearson_interval, wilson_interval
+from pytest_crucible.stats.proportions.one import (
+    clopper_pearson_interval,
+    effective_wilson_interval,
+    wilson_interval,
+)
 from pytest_crucible.stats.proportions.paired import mcnemar_exact
 from pytest_crucible.stats.results import Status
 
@@ -166,6 +170,7 @@ def cohen_kappa(
     levels: Sequence[Hashable] | None = None,
     level: float = 0.95,
     transform: Transform = "fisher",
+    sample_weights: npt.ArrayLike | None = None,
 ) -> Agreement:
     """Return Cohen's kappa with the standard error of Fleiss, Cohen & Everitt (1969) and its interval.
 
@@ -173,7 +178,8 @@ def cohen_kappa(
     positions in `levels` (by default the sorted categories that occur). R: confint(vcd::Kappa(table, weights)), with
     transform="none". Kappa falls with lopsided categories even where raters agree: read it beside `raw`, or see
     `gwet_ac1`. Raises ValueError for raters of unequal length and for missing ratings (`krippendorff_alpha` takes
-    them), NotEnoughData below 2 units.
+    them), NotEnoughData below 2 units. `sample_weights` are how many units each one stands for, where some were chosen
+    with a greater probability: shares are weighted by them, and the error is linearised, as in R's survey::svykappa.
 
     >>> result = cohen_kappa([1, 1, 0, 1, 0, 0], [1, 1, 0, 0, 0, 1])
     >>> round(result.value, 4), round(result.raw, 4)
@@ -189,12 +195,48 @@ def cohen_kappa(
         raise NotEnoughData(f"{quantity(n, 'unit')}: agreement needs at least 2")
     size = len(categories)
     # The square table of both raters' categories, as shares of the units.
-    shares = np.bincount(codes[0] * size + codes[1], minlength=size * size).reshape(size, size) / n
+    cells = codes[0] * size + codes[1]
+    shares, squares = np.bincount(cells, minlength=size * size).reshape(size, size) / n, None
     name = "cohen kappa" if weights == "none" else f"cohen kappa, {weights} weights"
-    return _kappa(name, shares, agreement_weights(size, weights), n, level, transform)
+    if sample_weights is not None:
+        each = check_sample_weights(sample_weights, n)
+        shares, squares = (np.bincount(cells, part, size * size).reshape(size, size) for part in (each, each**2))
+        # As many units as equal weights would need for the same variance of a mean (Kish 1965).
+        n = max(2, int(1 / squares.sum()))
+    return _kappa(name, (shares, squares), agreement_weights(size, weights), n, level, transform)
 
 
-def _kappa(name: str, shares: Array, weights: Array, n: int, level: float, transform: Transform) -> Agreement:
+def check_sample_weights(weights: npt.ArrayLike, units: int) -> Array:
+    """Return weights that add up to 1. Raises ValueError unless each of the units has a positive one."""
+    each = np.asarray(weights, dtype=np.float64)
+    if each.shape != (units,) or not (np.isfinite(each).all() and (each > 0).all()):
+        raise ValueError(f"{units} units need as many positive sample weights, not {each.size}")
+    return np.asarray(each / each.sum(), dtype=np.float64)
+
+
+def weighted_share(flags: npt.ArrayLike, weights: npt.ArrayLike, *, level: float = 0.95) -> tuple[float, Interval]:
+    """Return the share of units with a flag, each weighted by how many units it stands for, and its interval.
+
+    The share is that of Hajek (1971). Its interval is Wilson's, of as many units as give the linearised variance (Korn &
+    Graubard 1998); of as many as equal weights would need, where all units agree.
+
+    >>> share, interval = weighted_share([True, True, False, False], [1, 1, 4, 4])
+    >>> round(share, 3), round(interval.low, 3), round(interval.high, 3)
+    (0.2, 0.042, 0.586)
+    """
+    check_share(level, "level")
+    values = np.asarray(flags, dtype=np.float64)
+    each = check_sample_weights(weights, values.size)
+    share = float(each @ values)
+    variance = float(each**2 @ (values - share) ** 2)
+    effective = share * (1 - share) / variance if variance > ROUNDING else 1 / float(each @ each)
+    return share, effective_wilson_interval(share, effective, level=level)
+
+
+def _kappa(
+    name: str, table: tuple[Array, Array | None], weights: Array, n: int, level: float, transform: Transform
+) -> Agreement:
+    shares, _ = table
     rows, columns = shares.sum(axis=1), shares.sum(axis=0)
     observed, expected = float((weights * shares).sum()), float(rows @ weights @ columns)
     raw = float(np.trace(shares))
@@ -203,17 +245,23 @@ def _kappa(name: str, shares: Array, weights: Array, n: int, level: float, trans
         note = "all ratings are the same: agreement beyond chance is not defined, only the raw agreement is"
         return replace(result, status="degenerate", note=note)
     value = (observed - expected) / (1 - expected)
-    se = _standard_error(shares, weights, rows, columns, n)
+    se = _standard_error(table, weights, rows, columns, n)
     quantile = float(ndtri(0.5 + level / 2))
     return add_interval(result, value, se, quantile, level=level, method="fleiss-cohen-everitt", transform=transform)
 
 
-def _standard_error(shares: Array, weights: Array, rows: Array, columns: Array, n: int) -> float:
-    """Return the standard error of Fleiss, Cohen & Everitt 1969: the delta method over the table's cells."""
+def _standard_error(table: tuple[Array, Array | None], weights: Array, rows: Array, columns: Array, n: int) -> float:
+    """Return the standard error of Fleiss, Cohen & Everitt 1969: the delta method over the table's cells.
+
+    The second table has the sums of the units' squared weights; None where they are equal.
+    """
+    shares, squares = table
     observed, expected = float((weights * shares).sum()), float(rows @ weights @ columns)
     mean_weights = np.add.outer(weights @ columns, rows @ weights)
     terms = weights * (1 - expected) - mean_weights * (1 - observed)
     centre = observed * expected - 2 * expected + observed
+    if squares is not None:
+        return math.sqrt(float((squares * (terms - centre) ** 2).sum())) / (1 - expected) ** 2
     variance = float((shares * terms**2).sum()) - centre**2
     # Rounding may leave a variance of 0 slightly negative.
     return math.sqrt(max(variance, 0.0) / n) / (1 - expected) ** 2

@@ -49,6 +49,19 @@ def wilson_interval(successes: int, n: int, *, level: float = 0.95, correction: 
     return Interval(low=low, high=high, level=level, method=method)
 
 
+def effective_wilson_interval(share: float, n: float, *, level: float = 0.95) -> Interval:
+    """Return the Wilson interval of a share of weighted units, which are worth `n` units of equal weights."""
+    z = normal_quantile(0.5 + level / 2)
+    low, high = (_wilson_end(share * n, n, end) for end in (-z, z))
+    # Exact at the edges, where rounding would leave 1e-17 instead of 0.
+    return Interval(
+        low=0.0 if share <= 0 else low,
+        high=1.0 if share >= 1 else high,
+        level=level,
+        method="wilson, effective sample size",
+    )
+
+
 def clopper_pearson_interval(successes: int, n: int, *, level: float = 0.95) -> Interval:
     """Return the Clopper-Pearson interval for a proportion. [0, 1] when n is 0.
 
@@ -86,7 +99,7 @@ def beta_bound(successes: float, n: float, *, alpha: float, side: Side) -> float
     return beta_upper_quantile(alpha, successes + 1, n - successes) if successes < n else 1.0
 
 
-def _wilson_end(successes: float, n: int, z: float) -> float:
+def _wilson_end(successes: float, n: float, z: float) -> float:
     """Return the low end for negative z, the high end for positive z."""
     # Wilson 1927: both roots of (p - rate)^2 = z^2 rate (1 - rate) / n.
     spread = math.sqrt(successes * (n - successes) / n + z * z / 4)

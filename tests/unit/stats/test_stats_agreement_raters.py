@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -162,3 +163,35 @@ def test_fisher_z_keeps_the_interval_inside_where_the_plain_one_is_cut_off():
     assert plain.high == 1
     assert z.high < 1
     assert z.low < plain.low
+
+
+def test_equal_sample_weights_change_nothing_and_whole_ones_are_repeated_units():
+    table = [[1, 1, 2, 2, 1, 3, 3, 2], [1, 2, 2, 2, 1, 3, 1, 2]]
+    plain, equal = cohen_kappa(*table), cohen_kappa(*table, sample_weights=[2.5] * 8)
+    repeated = cohen_kappa(*([*rater, *rater[:3]] for rater in table))
+    weighted = cohen_kappa(*table, sample_weights=[2, 2, 2, 1, 1, 1, 1, 1])
+
+    assert (equal.value, equal.se, equal.units) == (pytest.approx(plain.value), pytest.approx(plain.se), 8)
+    assert (weighted.value, weighted.raw) == (pytest.approx(repeated.value), pytest.approx(repeated.raw))
+
+
+def test_sample_weights_are_positive_and_one_for_each_unit():
+    for weights in ([1, 2], [1, 0, 1], [1, math.nan, 1]):
+        with pytest.raises(ValueError, match="3 units need as many positive sample weights"):
+            cohen_kappa([1, 2, 1], [1, 2, 2], sample_weights=weights)
+
+
+def test_the_error_of_a_weighted_kappa_is_that_of_the_jackknife():
+    generator = np.random.default_rng(7)
+    table = [generator.integers(0, 2, 4_000), generator.integers(0, 2, 4_000)]
+    table[1] = np.where(generator.random(4_000) < 0.6, table[0], table[1])
+    weights = np.where(generator.random(4_000) < 0.5, 1.0, 6.0)
+    groups = np.arange(4_000) % 200
+    values = [
+        cohen_kappa(*(rater[groups != k] for rater in table), sample_weights=weights[groups != k]).value
+        for k in range(200)
+    ]
+
+    error = math.sqrt(199 / 200 * np.square(np.array(values) - np.mean(values)).sum())
+
+    assert cohen_kappa(*table, sample_weights=weights).se == pytest.approx(error, rel=0.15)

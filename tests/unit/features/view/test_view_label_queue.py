@@ -7,6 +7,7 @@ from contextlib import closing
 import pytest
 from label_runs import RUN, store_labelled_run
 
+from pytest_crucible.datasets.labels import hash_reply
 from pytest_crucible.features.view.label_queue import LabelQueue
 from pytest_crucible.features.view.labelling import open_labelling, read_names, read_person
 from pytest_crucible.records.errors import SpecError
@@ -27,6 +28,7 @@ def test_the_order_has_every_reply_once_and_is_the_same_again(store):
     first, second = LabelQueue(store, RUN, "random"), LabelQueue(store, RUN, "random")
     keys = [first.turn(place).key for place in range(len(first))]
 
+    assert keys[0].reply_sha256 == hash_reply(first.turn(0).text)
     assert len(first) == 80
     assert len(set(keys)) == 80
     assert keys == [second.turn(place).key for place in range(80)]
