@@ -92,7 +92,7 @@ def make_server(site: Site) -> uvicorn.Server:
 def serve(site: Site, listening: socket.socket) -> None:
     """Serve a site on a socket until KeyboardInterrupt."""
     server = make_server(site)
-    # What asyncio says of broken connections concerns nobody.
+    # Broken connections are an everyday matter.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     ended = threading.Event()
     threading.Thread(target=_run, args=[server, listening, ended], daemon=True).start()
@@ -134,7 +134,7 @@ def until_interrupted() -> Iterator[None]:
 
 
 def end_process() -> None:
-    """End the process without waiting for pages that are still computed: nobody reads them, and they write nothing."""
+    """End the process without waiting for pages that are still computed: they write nothing."""
     if threading.active_count() > 1:
         sys.stdout.flush()
         os._exit(0)

@@ -1,4 +1,4 @@
-"""Who gets an answer: the token, its cookie, hosts, other sites and methods."""
+"""The token, its cookie, and requests that are refused: of strangers, of other sites, by other methods."""
 
 from __future__ import annotations
 

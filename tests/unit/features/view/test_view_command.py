@@ -134,8 +134,8 @@ def test_slow_clients_do_not_stop_it(store):
 
 
 def test_a_port_that_is_taken_names_the_next(store, capsys):
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
 
         assert main(["view", f"--store={store}", f"--port={port}"]) == USAGE
     assert re.fullmatch(
