@@ -48,6 +48,10 @@ class ChangedStoreError(StoreError):
     """A store that was changed while it was read without locks: reading it again gives what it has now."""
 
 
+READINGS = 3
+"""Of a store that changes meanwhile, before a reader gives up: beside a session that writes, SQLite's locks are taken."""
+
+
 def open_for_reading(location: str, reader: str) -> Database:
     """Return a database that is only read, at a path (SQLite) or a database URL. Raises StoreError.
 

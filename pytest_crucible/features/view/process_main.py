@@ -11,10 +11,7 @@ from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.runs.run_store import open_for_reading
-from pytest_crucible.store.reading import ChangedStoreError
-
-READINGS = 3
-"""Times that a store is read which another process changes meanwhile."""
+from pytest_crucible.store.reading import READINGS, ChangedStoreError
 
 
 def main() -> None:
@@ -25,17 +22,16 @@ def main() -> None:
 
 def call_function(function: str, store: str, arguments: list[Any]) -> tuple[str, Any]:
     """Return the sentence of an expected error (empty without one), and what a function returned of a site and arguments."""
-    error: CrucibleError | None = None
+    sentence = ""
     for _ in range(READINGS):
         try:
             with open_for_reading(store, "view") as opened:
                 return "", load_object(function)(Site(opened), *arguments)
-        except ChangedStoreError as changed:
-            # A session may end, or begin, while its store is read.
-            error = changed
-        except CrucibleError as expected:
-            return str(expected), None
-    return str(error), None
+        except ChangedStoreError as error:
+            sentence = str(error)
+        except CrucibleError as error:
+            return str(error), None
+    return sentence, None
 
 
 if __name__ == "__main__":
