@@ -19,8 +19,8 @@ from pytest_crucible.features.view.label_file import LabelConflict
 from pytest_crucible.features.view.label_queue import Turn
 from pytest_crucible.features.view.labelling import LONGEST_NOTE, Labelling, read_person, token_of
 from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.plain_texts import plain_text
 from pytest_crucible.records.errors import CrucibleError, SpecError
-from pytest_crucible.report.printable import A_LINE, printable
 
 LARGEST_BODY = 64_000
 """Bytes: a note of the greatest length, escaped."""
@@ -127,14 +127,8 @@ def _place(text: str, most: int) -> int:
 def _texts(turn: Turn) -> dict[str, str | None]:
     """Return what the person sees. Neither the arm, the variant nor the sample's id is in it, which would lead to scores."""
     parts = {"prompt": turn.prompt, "sent": turn.sent, "expected": turn.expected, "reply": turn.text}
-    return {"id": _opaque_id(turn.key), **{name: None if part is None else _text(part) for name, part in parts.items()}}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(part, dict) and {"role", "content"} <= part.keys() for part in value):
-        value = "\n\n".join(f"{part['role']}: {_text(part['content'])}" for part in value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
-    return printable(text, A_LINE)
+    texts = {name: None if part is None else plain_text(part) for name, part in parts.items()}
+    return {"id": _opaque_id(turn.key), **texts}
 
 
 def _opaque_id(key: ReplyKey) -> str:
