@@ -44,8 +44,11 @@ def many_runs() -> Path:
 
 
 def many_samples(samples: int) -> Path:
-    """Return a store of a finished run, `million`, of two arms and two metrics. 250,000 samples are a million observations."""
-    return _built(f"samples-{samples}.db", lambda path: _fill_and_conclude(path, samples))
+    """Return a store of a finished run, `million`, of two arms and two metrics, with a request for each reply.
+
+    250,000 samples are a million observations.
+    """
+    return _built(f"requests-{samples}.db", lambda path: _fill_and_conclude(path, samples))
 
 
 def long_replies() -> Path:
@@ -67,7 +70,8 @@ def _built(name: str, build: Callable[[Path], None]) -> Path:
 def _fill_and_conclude(path: Path, samples: int) -> None:
     with contextlib.closing(RunStore(str(path))) as store:
         million.fill(store, samples)
-        conclude(store, "million", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
+        million.add_requests(store)
+        million.conclude_run(store)
 
 
 def _fill_long(path: Path) -> None:
@@ -184,7 +188,7 @@ def first_paint_s(tab: Any, address: str) -> float:
     """Open a page, and return the seconds from the navigation to its first contentful paint."""
     response = tab.goto(address)
     assert response.ok, f"{address}: {response.status}"
-    tab.wait_for_function("performance.getEntriesByName('first-contentful-paint').length > 0")
+    tab.wait_for_function("() => performance.getEntriesByName('first-contentful-paint').length > 0")
     return float(tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")) / 1e3
 
 

@@ -25,6 +25,7 @@ from pytest_crucible.records import (
     Outcome,
     Plan,
     Reply,
+    Run,
     Sample,
     Unit,
 )
@@ -57,7 +58,7 @@ def measure() -> dict[str, float]:
         store = RunStore(str(Path(directory) / "store.db"))
         fill(store)
         filled = time.perf_counter()
-        run = conclude(store, "million", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
+        run = conclude_run(store)
         ended = time.perf_counter()
         store.close()
     assert [one.pairs for one in run.experiments[0].comparisons] == [SAMPLES] * len(METRICS)
@@ -79,6 +80,22 @@ def fill(store: RunStore, samples: int = SAMPLES) -> None:
             time.sleep(0.02)
     writer.close()
     store.finish_experiment(key)
+
+
+def add_requests(store: RunStore) -> None:
+    """Give each reply of the run that `fill` has stored a request."""
+    store.execute(
+        """
+        INSERT INTO events (run, experiment, arm, sample, epoch, name, at, seconds, call, request)
+        SELECT experiments.run, experiments.nodeid, arms.name, 'sample-' || position, epoch, 'request.stop', 1.0, 0.1, 1, 1
+        FROM replies JOIN arms ON arms.id = replies.arm JOIN experiments ON experiments.id = arms.experiment
+        """
+    )
+
+
+def conclude_run(store: RunStore) -> Run:
+    """Decide and store the verdicts of the run that `fill` has stored."""
+    return conclude(store, "million", alpha=0.05, strict=False, interrupted=False, amend=lambda _: None)
 
 
 def outcomes(samples: int) -> Iterator[tuple[Outcome, list[Observation]]]:

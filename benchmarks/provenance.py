@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from benchmarks.figures import Figure, show
-from benchmarks.million import ARMS, METRICS, SAMPLES, fill, plan
+from benchmarks.million import ARMS, METRICS, SAMPLES, add_requests, fill, plan
 from benchmarks.suite import ROOT, Suite
 from pytest_crucible import trace
 from pytest_crucible.features.provenance.exports.files import TIMELINES, write_timelines
@@ -129,13 +129,7 @@ def timeline_of_a_million() -> list[Figure]:
     with tempfile.TemporaryDirectory() as directory:
         store = RunStore(str(Path(directory) / "store.db"))
         fill(store)
-        store.execute(
-            """
-            INSERT INTO events (run, experiment, arm, sample, epoch, name, at, seconds, call, request)
-            SELECT experiments.run, experiments.nodeid, arms.name, 'sample-' || position, epoch, 'request.stop', 1.0, 0.1, 1, 1
-            FROM replies JOIN arms ON arms.id = replies.arm JOIN experiments ON experiments.id = arms.experiment
-            """
-        )
+        add_requests(store)
         started = time.perf_counter()
         timelines = load_timelines(store, "million", f"sample-{SAMPLES // 2}")
         seconds = time.perf_counter() - started

@@ -19,7 +19,18 @@ if TYPE_CHECKING:
     from pytest_crucible.backends import Backend
     from pytest_crucible.importers.results import Reader
     from pytest_crucible.metrics import Metric
-    from pytest_crucible.records import Adapter, Event, Observation, Plan, ReportFact, Run, Sample, Verdict, View
+    from pytest_crucible.records import (
+        Adapter,
+        Conversation,
+        Event,
+        Observation,
+        Plan,
+        ReportFact,
+        Run,
+        Sample,
+        Verdict,
+        View,
+    )
     from pytest_crucible.records.datasets import VariantRules
     from pytest_crucible.records.settings import Settings
     from pytest_crucible.runs.provenance import Dependent, PlanComparison, ReproductionCheck, Suspects
@@ -297,6 +308,18 @@ def pytest_crucible_verdict_facts(run: Run) -> Iterable[ReportFact]:  # type: ig
 @hookspec(firstresult=True)
 def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[str, str], View] | None:
     """Return the tables and notes that explain each verdict of a stored run, by its experiment's nodeid and its subject."""
+
+
+@hookspec(firstresult=True)
+def pytest_crucible_training_course(store: RunStore, run: str, folder: Path) -> View | None:
+    """Return loss and gradient norm by step of the trainings behind a stored run; `folder` has the files beside the store."""
+
+
+@hookspec
+def pytest_crucible_sample_views(  # type: ignore[empty-body]  # a hook has none
+    store: RunStore, run: str, experiment: int, plan: Plan, position: int, conversations: Sequence[Conversation]
+) -> Iterable[View]:
+    """Return what the feature shows of conversations about one sample of an experiment in a stored run, for its page."""
 
 
 @hookspec

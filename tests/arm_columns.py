@@ -56,6 +56,7 @@ def arm_columns(
             answered_by=[Answerer(each) if each else None for each in models],
             cached=[None] * count,
             as_before=[None] * count,
+            finishes=finishes or ["stop"] * count,
         ),
         replies=ReplyColumns(**units, texts=texts, finishes=finishes or ["stop"] * count, failures=[""] * count),
     )

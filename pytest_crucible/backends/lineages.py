@@ -22,16 +22,26 @@ def write_lineage(folder: Path, lineage: Lineage) -> None:
 def read_lineage(place: Path) -> Lineage | None:
     """Return the lineage of the weights in a file or a directory of a trained adapter; None if it is of other weights."""
     weights = place / SAMPLER_FILE if place.is_dir() else place
+    lineage = read_lineage_file(weights.parent)
+    if lineage is None:
+        return None
+    if lineage.checkpoint or lineage.state:
+        return lineage if place.is_dir() else None
     try:
-        lineage = from_plain(Lineage, json.loads((weights.parent / LINEAGE_FILE).read_text(encoding="utf-8")))
-        if lineage.checkpoint or lineage.state:
-            return lineage if place.is_dir() else None
         with weights.open("rb") as file:
             # A file may have been replaced since: the digest proves that the lineage is of these weights.
             same = hashlib.file_digest(file, "sha256").hexdigest() == lineage.adapter_sha256
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except OSError:
         return None
     return lineage if same else None
+
+
+def read_lineage_file(folder: Path) -> Lineage | None:
+    """Return the lineage in a directory, without a look at the weights beside it; None if there is none."""
+    try:
+        return from_plain(Lineage, json.loads((folder / LINEAGE_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 @dataclass(frozen=True)
@@ -52,9 +62,14 @@ def read_step(folder: Path, step: int) -> Lineage | None:
     return read_lineage(step_folder(folder, step))
 
 
+def trained_places(folder: Path) -> list[Path]:
+    """Return what may be the directory of an adapter that was trained here, or of a step that its recipe kept."""
+    return [*folder.glob("*"), *folder.glob("*/step-*")]
+
+
 def trained_adapters(folder: Path) -> list[TrainedAdapter]:
     """Return all adapters that were trained here, kept steps too, the newest first."""
-    places = [*folder.glob("*"), *folder.glob("*/step-*")]
+    places = trained_places(folder)
     adapters = [TrainedAdapter(path, lineage) for path in places if (lineage := read_lineage(path)) is not None]
     return sorted(adapters, key=lambda adapter: (adapter.path / LINEAGE_FILE).stat().st_mtime_ns, reverse=True)
 

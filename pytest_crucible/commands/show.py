@@ -12,9 +12,9 @@ import click
 
 from pytest_crucible import builtin
 from pytest_crucible.commands.options import WithPages, json_option, print_result, run_argument, store_option
-from pytest_crucible.records import Conversation, Run, StoredCall
+from pytest_crucible.records import Conversation, Run
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.report.conversations import Block, conversation_turns, score_text
 from pytest_crucible.report.json import run_document
 from pytest_crucible.report.printable import A_LINE, AN_ID, printable
 from pytest_crucible.report.terminal import summary
@@ -46,89 +46,23 @@ def conversation_lines(
 
 def _head(conversation: Conversation) -> str:
     draw = f", {conversation.draw}" if conversation.draw else ""
-    scores = ", ".join(f"{name} = {_score_text(value)}" for name, value in conversation.scores.items())
+    scores = ", ".join(f"{name} = {score_text(value)}" for name, value in conversation.scores.items())
     details = "; ".join(part for part in (conversation.detail.partition("\n")[0], scores) if part)
     return f"{conversation.arm}{draw}: {conversation.state}{f' ({details})' if details else ''}"
 
 
-def _score_text(value: bool | float | str | None) -> str:
-    if value is None:
-        return "not applicable"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _turns(conversation: Conversation, sample_input: Any, reasoning: bool) -> Iterator[str]:
-    if not conversation.calls:
-        yield f"{_INDENT}(the messages of this reply were not recorded; this is the sample's input)"
-        yield from _block("input", sample_input)
-        yield from _block("reply", conversation.reply)
-    before: list[Any] = []
-    several = max((call.call for call in conversation.calls if not call.is_judge), default=0) > 1
-    for call in conversation.calls:
-        if call.is_judge:
-            yield f"{_INDENT}{call.member}{_about(call)}"
-            for message in _sent(call):
-                yield from _message(message)
-        if not call.member:
-            messages = _sent(call)
-            if several or call.parameters or call.paid_by is not None:
-                yield f"{_INDENT}call {call.call}{_about(call)}"
-            # Each call sends the whole conversation again: only its new messages are printed.
-            new = messages[len(before) :] if messages[: len(before)] == before else messages
-            for message in new:
-                yield from _message(message)
-            # What is not recorded is not repeated either.
-            before = messages if call.is_recorded else []
-            # The next call repeats this reply as an assistant message, which is printed below already.
-            if call.text is not None and call.is_recorded:
-                before = [*messages, {"role": "assistant", "content": call.text}]
-        yield from _reply(call, reasoning)
+    for turn in conversation_turns(conversation, sample_input):
+        if turn.heading:
+            yield f"{_INDENT}{turn.heading}"
+        for block in turn.blocks:
+            yield from _block(block.name, _value(block, reasoning))
 
 
-_NOT_RECORDED = "(not recorded)"
-
-
-def _sent(call: StoredCall) -> list[Any]:
-    return _as_list(_NOT_RECORDED if call.messages is None and not call.is_recorded else call.messages)
-
-
-def _about(call: StoredCall) -> str:
-    parts = [f"{name}={value}" for name, value in (call.parameters or {}).items()]
-    if call.paid_by is not None:
-        parts.append(f"paid by run {call.paid_by}" if call.paid_by else "paid by an earlier run")
-    return f" ({', '.join(parts)})" if parts else ""
-
-
-def _as_list(messages: Any) -> list[Any]:
-    if isinstance(messages, list) and all(isinstance(message, Mapping) for message in messages):
-        return messages
-    return [{"role": "user", "content": messages}]
-
-
-def _message(message: Mapping[str, Any]) -> Iterator[str]:
-    content = message.get("content")
-    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
-    role = str(message.get("role", "message"))
-    if content is not None or not rest:
-        yield from _block(role, content)
-    if rest:
-        yield from _block(role, rest)
-
-
-def _reply(call: StoredCall, reasoning: bool) -> Iterator[str]:
-    name = "assistant" if call.is_judge or not call.member else call.member
-    if not call.is_recorded and call.text is None:
-        yield from _block("reply", _NOT_RECORDED)
-    elif call.text is None:
-        yield from _block("no reply", call.error or "cancelled")
-    if call.text is None:
-        return
-    if call.reasoning and reasoning:
-        yield from _block("reasoning", call.reasoning)
-    elif call.reasoning:
-        yield from _block("reasoning", f"({quantity(len(call.reasoning), 'character')}; --reasoning prints them)")
-    text = answer_text(call.text) if call.think else call.text
-    yield from _block(name, text.lstrip() if call.reasoning else text)
+def _value(block: Block, reasoning: bool) -> Any:
+    if block.kind == "reasoning" and not reasoning:
+        return f"({quantity(len(block.value), 'character')}; --reasoning prints them)"
+    return block.value
 
 
 def _block(name: str, value: Any) -> Iterator[str]:

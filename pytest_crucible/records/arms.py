@@ -175,6 +175,8 @@ class Arm:
     """Its replies are those of a file: there is no model to call again."""
     members: tuple[str, ...] = ()
     """The adapters that answer together, where it is an ensemble."""
+    member_settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The settings and parameters of each of them, as `settings` and `parameters` have those of one model."""
     stored_run: str | None = None
     """The run whose stored replies this arm is, when it was named as `run:ID`."""
     training: TrainingResult | None = None

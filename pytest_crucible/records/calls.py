@@ -44,6 +44,8 @@ class CallColumns:
     """Whether the reply was read from the reply cache; None where it is not known, or there is no reply."""
     as_before: Sequence[bool | None] = ()
     """Whether a reply that was requested again and should be the cached one is the same; None for others."""
+    finishes: Sequence[str | None] = ()
+    """How the reply ended, such as `length`; None where it is not known, or there is no reply."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

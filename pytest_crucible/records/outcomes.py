@@ -94,6 +94,8 @@ class Request:
     and belongs to the call, not to what makes two requests equal."""
 
 
+STOP = "stop"
+"""The `finish` of a reply that ended by itself."""
 BLOCKED = "blocked"
 """The `finish` of a reply that a guard has blocked: an answer of the arm, neither failed nor lost."""
 
@@ -108,7 +110,7 @@ class Reply:
     latency_s: float | None = None
     """Seconds from sending the successful request to its reply, without rate limiting and failed attempts."""
     first_token_s: float | None = None
-    finish: str = "stop"
+    finish: str = STOP
     """`length` when the answer was cut at max_tokens, `content_filter` when the provider withheld it: failures of the
     candidate, not of the world. `tool_calls` when it wants a tool. `abstained`, `tied` or `divided` when an ensemble has no
     answer: the text is then empty. `blocked` when a guard has put a stand-in in its place."""

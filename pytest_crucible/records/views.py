@@ -113,12 +113,59 @@ class LineChart:
     """Lines on axes that cover their points, such as the loss of trainings by step. Drawn where a format has pictures."""
 
     title: str
+    """With the unit of the vertical axis."""
     across: str
     """What the horizontal axis shows."""
-    up: str
     lines: tuple[Curve, ...]
     note: str = ""
     """A sentence below the chart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A bar on a lane of time."""
+
+    lane: str
+    label: str
+    start: float
+    """Seconds since the first bar of the picture began."""
+    end: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lanes:
+    """Bars over one scale of seconds, such as requests and waits. Drawn where a format has pictures; a table has the times."""
+
+    title: str
+    spans: tuple[Span, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagramNode:
+    """A box of a diagram."""
+
+    key: str
+    label: str
+    kind: str = ""
+    """A word by which pages give boxes of one kind one style."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiagramEdge:
+    """An arrow from one box to another."""
+
+    source: str
+    target: str
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Diagram:
+    """Boxes and arrows. Drawn where a format has pictures; the same facts belong into a table too."""
+
+    title: str
+    nodes: tuple[DiagramNode, ...]
+    edges: tuple[DiagramEdge, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,6 +199,8 @@ class View:
     charts: tuple[Chart, ...] = ()
     curves: tuple[Curves, ...] = ()
     lines: tuple[LineChart, ...] = ()
+    lanes: tuple[Lanes, ...] = ()
+    diagrams: tuple[Diagram, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()
     is_first: bool = False

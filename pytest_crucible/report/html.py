@@ -22,6 +22,8 @@ from markupsafe import Markup, escape
 from pytest_crucible.records import Exchange, Row, State, Table, View, experiment_name
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
+from pytest_crucible.report.diagrams import draw_diagram
+from pytest_crucible.report.lanes import draw_lanes
 from pytest_crucible.report.model import Chapter, Report
 from pytest_crucible.report.pictures import (
     chart_forest,
@@ -357,6 +359,8 @@ def page_environment(folder: Path = HERE) -> Environment:
     environment.filters["forest_of"] = chart_forest
     environment.filters["drawn_curves"] = draw_curves
     environment.filters["drawn_lines"] = draw_lines
+    environment.filters["drawn_lanes"] = draw_lanes
+    environment.filters["drawn_diagram"] = draw_diagram
     return environment
 
 

@@ -157,7 +157,7 @@ def draw_lines(chart: LineChart) -> str:
     drawn = [
         part for k, line in enumerate(chart.lines) for part in _line(line, x, y, f"arm arm{k % ARM_STYLES} outline")
     ]
-    return _frame(chart.title, across, up, chart.across, chart.up, drawn)
+    return _frame(chart.title, across, up, chart.across, "", drawn)
 
 
 # Styles of lines in page.css.

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pytest_crucible.records import (
     Analysis,
@@ -24,7 +25,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.results import RULES_VERSION
-from pytest_crucible.records.views import Curves, LineChart
+from pytest_crucible.records.views import Curves, Diagram, Lanes, LineChart
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable
 
@@ -39,6 +40,8 @@ class JoinedSection:
     charts: tuple[Chart, ...]
     curves: tuple[Curves, ...] = ()
     lines: tuple[LineChart, ...] = ()
+    lanes: tuple[Lanes, ...] = ()
+    diagrams: tuple[Diagram, ...] = ()
     is_first: bool = False
     """Whether it stands before the verdicts."""
 
@@ -108,6 +111,12 @@ def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> J
             tables.setdefault((table.title, table.heads), []).append(replace(table, rows=rows))
     prefixes = [f"{experiment_name(nodeid)}: " if many else "" for nodeid, _ in views]
     named = list(zip(prefixes, (view for _, view in views), strict=True))
+
+    def add_titles(kind: str) -> tuple[Any, ...]:
+        """Return the pictures of a kind with the names of their experiments."""
+        pictures = ((prefix, picture) for prefix, view in named for picture in getattr(view, kind))
+        return tuple(replace(picture, title=f"{prefix}{picture.title}") for prefix, picture in pictures)
+
     whole = (
         without_empty_columns(replace(parts[0], rows=tuple(row for part in parts for row in part.rows)))
         for parts in tables.values()
@@ -116,9 +125,11 @@ def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> J
         name=name,
         title=views[0][1].title,
         tables=tuple(table for table in whole if table.rows),
-        charts=tuple(replace(chart, title=f"{prefix}{chart.title}") for prefix, view in named for chart in view.charts),
-        curves=tuple(replace(curve, title=f"{prefix}{curve.title}") for prefix, view in named for curve in view.curves),
-        lines=tuple(replace(chart, title=f"{prefix}{chart.title}") for prefix, view in named for chart in view.lines),
+        charts=add_titles("charts"),
+        curves=add_titles("curves"),
+        lines=add_titles("lines"),
+        lanes=add_titles("lanes"),
+        diagrams=add_titles("diagrams"),
         is_first=any(view.is_first for _, view in views),
     )
 

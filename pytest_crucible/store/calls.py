@@ -9,12 +9,25 @@ from typing import Any
 
 from pytest_crucible.records import Draws
 from pytest_crucible.records.calls import Answerer, CallColumns, ReplyColumns
+from pytest_crucible.records.outcomes import STOP
 from pytest_crucible.store.database import BATCH_SIZE
 from pytest_crucible.store.outcomes import of_arm, place_of, read_columns
 from pytest_crucible.store.runs import RunStore
 
 _NO_JSON = "null"
 _FLAGS = {None: None, 0: False, 1: True}
+
+
+def unknown_calls(store: RunStore, run: str) -> str:
+    """Return why the calls of a run are not known, as a sentence; empty if they are."""
+    row = store.run(run)
+    imported = row["environment"].get("imported")
+    if imported:
+        return f"run {run} was imported from {imported[0].get('harness') or 'another harness'}: its calls are unknown"
+    settings = (row["manifest"] or {}).get("settings") or {}
+    if settings.get("trace") == "off":
+        return f"run {run} was recorded with --crucible-trace=off: its calls are unknown"
+    return ""
 
 
 def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> CallColumns:
@@ -24,7 +37,7 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
             calls.position, {place_of("calls", draws)} AS place, calls.call, request, member, messages, parameters,
             CASE WHEN is_scored THEN replies.text_id ELSE calls.text_id END,
             CASE WHEN is_scored THEN replies.text ELSE calls.text END,
-            answered_by, cached, as_before
+            answered_by, cached, as_before, calls.finish
         FROM calls JOIN arms ON arms.id = calls.arm
         LEFT JOIN replies ON replies.arm = calls.arm AND replies.position = calls.position AND replies.epoch = calls.epoch
         WHERE {of_arm()}
@@ -43,7 +56,8 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
         answered_by,
         cached,
         as_before,
-    ) = _columns(store, query, experiment, number, 12)
+        finishes,
+    ) = _columns(store, query, experiment, number, 13)
     return CallColumns(
         positions=positions,
         repeats=repeats,
@@ -56,6 +70,7 @@ def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> C
         answered_by=list(map(_answerer, answered_by)),
         cached=[_FLAGS[flag] for flag in cached],
         as_before=[_FLAGS[flag] for flag in as_before],
+        finishes=[STOP if finish == "" else finish for finish in finishes],
     )
 
 

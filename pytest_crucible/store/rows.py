@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from pytest_crucible.records import UNCHANGED, Event, ModelCall, NoTwin, Outcome, Plan, Reply, Sample, Unit, Variant
-from pytest_crucible.records.outcomes import FeatureRows
+from pytest_crucible.records.outcomes import STOP, FeatureRows
 from pytest_crucible.records.reasoning import reasoning_length
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.records.serialize import plain_or_repr, to_plain
@@ -108,6 +108,7 @@ class CallRows:
             "answered_by": self._answerer(reply),
             "cached": reply.cached,
             "as_before": reply.as_before,
+            "finish": "" if reply.finish == STOP else finish_text(reply),
         }
 
     def _texts(self, text: str | None, reasoning: str) -> Row:
@@ -130,8 +131,17 @@ class CallRows:
         return sanitize_text(self._hide(text)) if text else ""
 
 
-_OF_A_REPLY = ("think", "paid_by", "answered_by", "cached", "as_before")
+_OF_A_REPLY = ("think", "paid_by", "answered_by", "cached", "as_before", "finish")
 """Columns of a call that are null where it has no reply, beside those of its texts."""
+
+
+_FINISH_CHARACTERS = 16
+"""Stored characters of a reply's `finish`, for which a backend may have words of its own."""
+
+
+def finish_text(reply: Reply) -> str:
+    """Return how a reply ended, as the columns `finish` have it."""
+    return sanitize_text(reply.finish)[:_FINISH_CHARACTERS]
 
 
 class KnownTexts:

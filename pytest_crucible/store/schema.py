@@ -238,6 +238,8 @@ calls = Table(
         Column("as_before", "BOOLEAN"),
         # False where messages and texts are hashes without rows of their own (--crucible-trace=off); else null.
         Column("has_texts", "BOOLEAN"),
+        # How the reply ended; empty for `stop`, which most are; null without a reply, and in formats before 12.
+        Column("finish", "VARCHAR(16)"),
     ),
     has_rowid=False,
 )
@@ -387,6 +389,7 @@ ADDED: tuple[tuple[Table | tuple[Table, str], ...], ...] = (
     (store_key, (tags, "why")),
     ((calls, "answered_by"), (calls, "cached"), (calls, "as_before")),
     ((events, "call"), (events, "request"), (runs, "format"), (calls, "has_texts")),
+    ((calls, "finish"),),
 )
 """What the formats 2, 3 ... have added to the one before. Nothing that a format has is ever changed or taken away.
 

@@ -20,7 +20,15 @@ from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import BATCH_SIZE, Connection, Database
 from pytest_crucible.store.opening import explain_errors
-from pytest_crucible.store.rows import NOT_STORED, CallRows, FeatureUnit, StoredUnit, event_rows, feature_rows
+from pytest_crucible.store.rows import (
+    NOT_STORED,
+    CallRows,
+    FeatureUnit,
+    StoredUnit,
+    event_rows,
+    feature_rows,
+    finish_text,
+)
 from pytest_crucible.store.spill_file import Rows
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import refer_to_texts, sanitize_text
@@ -34,9 +42,6 @@ COMMIT_ROWS = 1_000
 """Rows that are committed before the interval is over: in small parts, because each commit slows the sampling down."""
 MAX_WAITING_ROWS = 10_000
 """Waiting rows that pause the sampling."""
-
-_FINISH_CHARACTERS = 16
-"""Stored characters of a reply's `finish`, for which a backend may have words of its own."""
 
 Row = dict[str, Any]
 
@@ -316,7 +321,7 @@ def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
         "input_tokens": reply.input_tokens if reply else None,
         "output_tokens": reply.output_tokens if reply else None,
         "latency_s": reply.latency_s if reply else None,
-        "finish": sanitize_text(reply.finish)[:_FINISH_CHARACTERS] if reply else None,
+        "finish": finish_text(reply) if reply else None,
         "failure": outcome.failure,
         "skipped": outcome.skipped,
         "detail": _detail(outcome.detail, hide),

@@ -296,6 +296,22 @@ def test_a_value_that_the_test_returns_is_not_the_reply(served, server):
     assert [line["cells"] for line in measured if line["check"] == "equal replies"] == [["", "0 of 24 samples"]]
 
 
+@pytest.mark.parametrize(
+    "test",
+    [JOINED, TEST.replace("EPOCHS", "1").replace("return await", "reply = await") + "        return len(reply.text)\n"],
+    ids=["joined", "returns a number"],
+)
+def test_replies_that_the_test_does_not_return_have_ends_too(served, server, test):
+    server.behave("m2", text="a b c d e f g h i j k l")
+    adapt(served, server, "temperature = 0, max_tokens = 8")
+    served.test(test)
+
+    document = served.json(*BOTH)
+
+    measured = document["experiments"][0]["sections"]["run_checks"]
+    assert [line["cells"] for line in measured if line["check"] == "ends"] == [["24 cut", "0"]]
+
+
 def test_members_of_a_sweep_that_are_one_model_fail_it(served, server):
     table = '[adapters.tuned]\nbackend = "openai"\nbase_url = "{}"\n[adapters.tuned.sweep]\n{}\nconfirm = 0\n'
     text = table.format(server.url, 'model = ["m2", "m3", "m4"]\nby = "exact_match"\ndrop = "none"')

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from pytest_crucible.features.row import Placed
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_crucible.records import Plan
+    from pytest_crucible.records import Conversation, Plan, View
     from pytest_crucible.session.collect import ExperimentCollection
 
 _STRICT = (
@@ -45,6 +45,15 @@ def pytest_crucible_sections() -> dict[str, Placed]:
 
 def _has_findings(plan: Plan) -> bool:
     return plan.may_have("antagonist_findings")
+
+
+def pytest_crucible_sample_views(plan: Plan, conversations: Sequence[Conversation]) -> Iterable[View]:
+    """Return the claims, relations and flags of replies of an experiment with metrics of CNS3."""
+    if not plan.may_have(*_STRICT, *(f"thinker.{name}" for name in THINKER)):
+        return ()
+    from pytest_crucible.features.cns3.sample_views import sample_views
+
+    return sample_views(conversations)
 
 
 def pytest_crucible_plan_begin(collection: ExperimentCollection) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from pytest_crucible.adapters.feature_rows import ArmMaker, PartOpener, open_wrappers
 from pytest_crucible.adapters.opened_arm import OpenedArm, describe_arm, find_training_files, join_ancestries
 from pytest_crucible.backends import Backend
 from pytest_crucible.backends.stack import wrap_outside
-from pytest_crucible.records import Adapter, Role
+from pytest_crucible.records import Adapter, Arm, Role
 from pytest_crucible.records.errors import SpecError
 
 
@@ -26,7 +27,8 @@ def open_ensemble(adapter: Adapter, role: Role, opener: PartOpener) -> OpenedArm
     files = {sha256: name for member in members for sha256, name in member.arm.trained_on.items()}
     files |= find_training_files(adapter, backend, context.root)
     arm = describe_arm(adapter, role, backend, root=context.root, members=names, trained_on=files, outer=outer)
-    arm = replace(arm, ancestry=join_ancestries(member.arm for member in members))
+    settings = {name: values for member in members for name, values in _settings_of(member.arm).items()}
+    arm = replace(arm, ancestry=join_ancestries(member.arm for member in members), member_settings=settings)
     return OpenedArm(arm, wrap_outside(backend, outer), members, adapter=adapter)
 
 
@@ -60,6 +62,11 @@ def _open_member(name: str, role: Role, opener: PartOpener, ensemble: str) -> Op
             f"trainings, such as local:{opened.trainings[0].arm.name}"
         )
     return opened
+
+
+def _settings_of(member: Arm) -> Mapping[str, Mapping[str, Any]]:
+    """Return the settings and parameters of a member by its name; of a member that is an ensemble, those of its members."""
+    return member.member_settings or {member.name: {**member.settings, **member.parameters}}
 
 
 def _open_backend(adapter: Adapter, opener: PartOpener, members: Sequence[OpenedArm]) -> Backend:

@@ -10,6 +10,7 @@ from pytest_crucible.features.provenance.event_steps import StoredEvent
 from pytest_crucible.features.provenance.timeline import Step, StepKind
 from pytest_crucible.records import JUDGE, Conversation, StoredCall
 from pytest_crucible.stats.number_format import quantity
+from pytest_crucible.store.reply_facts import ReplyRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +73,6 @@ def _cached_step(run: str, call: StoredCall, hits: Sequence[StoredEvent]) -> Ste
         member=call.member,
         facts=facts,
     )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReplyRow:
-    """The columns of a stored reply, without its text."""
-
-    finish: str | None = None
-    failure: str | None = None
-    started: float | None = None
-    latency_s: float | None = None
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    lost: str | None = None
-    """Why the whole reply is lost."""
 
 
 def score_steps(

@@ -12,6 +12,7 @@ from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.tables import trace_events
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.store.calls import unknown_calls
 from pytest_crucible.store.database import from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
@@ -45,18 +46,6 @@ def load_decisions(
         if arm in (None, planned.name)
         for chain in _chains_of_arm(store, key, plan, number, sample)
     ]
-
-
-def unknown_calls(store: RunStore, run: str) -> str:
-    """Return why the calls of a run are not known, as a sentence; empty if they are."""
-    row = store.run(run)
-    imported = row["environment"].get("imported")
-    if imported:
-        return f"run {run} was imported from {imported[0].get('harness') or 'another harness'}: its calls are unknown"
-    settings = (row["manifest"] or {}).get("settings") or {}
-    if settings.get("trace") == "off":
-        return f"run {run} was recorded with --crucible-trace=off: its calls are unknown"
-    return ""
 
 
 def refuse_unknown(store: RunStore, run: str) -> None:

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
-from pytest_crucible.features.provenance.call_steps import Parameters, ReplyRow, call_steps, end_step, score_steps
+from pytest_crucible.features.provenance.call_steps import Parameters, call_steps, end_step, score_steps
 from pytest_crucible.features.provenance.decisions import Decision
 from pytest_crucible.features.provenance.event_steps import StoredEvent, event_steps, load_sample_events
-from pytest_crucible.features.provenance.load_decisions import load_decisions, unknown_calls
+from pytest_crucible.features.provenance.load_decisions import load_decisions
 from pytest_crucible.features.provenance.step_order import order_steps
 from pytest_crucible.features.provenance.timeline import Step, Timeline
-from pytest_crucible.records import Conversation, Plan
+from pytest_crucible.records import Conversation, Plan, Unit
 from pytest_crucible.records.errors import SpecError, suggest
-from pytest_crucible.store.outcomes import of_arm, place_of
+from pytest_crucible.store.calls import unknown_calls
+from pytest_crucible.store.reply_facts import ReplyFacts, load_reply_facts
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations
+from pytest_crucible.store.samples import all_sample_ids, find_position, load_conversations, samples
 
 
 def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = None) -> list[Timeline]:
@@ -32,7 +32,7 @@ def load_timelines(store: RunStore, run: str, sample: str, *, arm: str | None = 
         position = find_position(store, plan.dataset_sha256, sample)
         if position is not None and store.has_arms(key):
             arms |= dict.fromkeys(each.name for each in plan.arms)
-            timelines += _of_experiment(_Experiment(store, full, key, plan), position, sample, arm)
+            timelines += [each for _, each in experiment_timelines(store, full, key, plan, position, arm)]
     if not arms:
         raise SpecError(f"run {full} has no sample {sample!r}: {near_sample(store, full, sample)}")
     check_arm(full, arm, arms)
@@ -54,50 +54,48 @@ def near_sample(store: RunStore, run: str, sample: str) -> str:
     return suggest(sample, ids, otherwise=first)
 
 
-@dataclass(frozen=True, slots=True)
-class _Experiment:
-    store: RunStore
-    run: str
-    key: int
-    plan: Plan
-
-
-def _of_experiment(of: _Experiment, position: int, sample: str, arm: str | None) -> Iterator[Timeline]:
-    store, run, plan = of.store, of.run, of.plan
+def experiment_timelines(
+    store: RunStore, run: str, experiment: int, plan: Plan, position: int, arm: str | None = None
+) -> Iterator[tuple[Unit, Timeline]]:
+    """Yield a timeline for each reply to a sample of one experiment, with its unit. With `arm`, only those of this arm."""
+    sample = samples(store, plan.dataset_sha256, [position])[position].id
     events = load_sample_events(store, run, plan.nodeid, sample)
     unknown, adapters = unknown_calls(store, run), _adapter_parameters(store, run)
     chains = load_decisions(store, run, sample=sample, arm=arm, experiment=plan.nodeid)
     decisions = {(chain.arm, chain.variant, chain.repeat): chain.decisions for chain in chains}
-    rows: dict[tuple[int, int], defaultdict[int, _ReplyRows]] = {}
-    for conversation in load_conversations(store, of.key, plan, position):
+    rows: dict[tuple[int, int], defaultdict[int, ReplyFacts]] = {}
+    for conversation in load_conversations(store, experiment, plan, position):
         if arm not in (None, conversation.arm):
             continue
         unit, planned = conversation.unit, plan.arms[conversation.unit.arm]
         draws = plan.draws(unit.arm)
         twin = draws.twin(unit.variant)
         if (unit.arm, twin) not in rows:
-            rows[unit.arm, twin] = _load_rows(of, unit.arm, twin, position)
+            rows[unit.arm, twin] = load_reply_facts(store, experiment, plan, unit.arm, twin, position)
         variant, place = plan.variant_name(twin), twin * draws.size + unit.repeat
         own = [event for event in events if event.repeat == place and event.arm == conversation.arm]
         chain = decisions.get((conversation.arm, variant, unit.repeat), ())
-        yield Timeline(
-            run=run,
-            experiment=plan.nodeid,
-            arm=conversation.arm,
-            sample=sample,
-            repeat=unit.repeat,
-            variant=variant,
-            adapter=planned.adapter,
-            parameters=planned.parameters,
-            steps=_steps(
-                run,
-                conversation,
-                Parameters(planned.parameters, adapters),
-                own,
-                chain,
-                rows[unit.arm, twin][unit.repeat],
+        yield (
+            unit,
+            Timeline(
+                run=run,
+                experiment=plan.nodeid,
+                arm=conversation.arm,
+                sample=sample,
+                repeat=unit.repeat,
+                variant=variant,
+                adapter=planned.adapter,
+                parameters=planned.parameters,
+                steps=_steps(
+                    run,
+                    conversation,
+                    Parameters(planned.parameters, adapters),
+                    own,
+                    chain,
+                    rows[unit.arm, twin][unit.repeat],
+                ),
+                unknown=unknown,
             ),
-            unknown=unknown,
         )
 
 
@@ -107,51 +105,13 @@ def _adapter_parameters(store: RunStore, run: str) -> Mapping[str, Mapping[str, 
     return {name: adapter.get("parameters") or {} for name, adapter in adapters.items()}
 
 
-# -- scores and ends --------------------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class _ReplyRows:
-    """The rows of one reply that are neither calls nor scores."""
-
-    reply: ReplyRow = field(default_factory=ReplyRow)
-    reasons: dict[str, str] = field(default_factory=dict)
-    lost: dict[str, tuple[str, str]] = field(default_factory=dict)
-
-
-def _load_rows(of: _Experiment, number: int, twin: int, position: int) -> defaultdict[int, _ReplyRows]:
-    """Return the rows about an arm's replies to a sample or its twin, by their places among these replies."""
-    draws = of.plan.draws(number)
-    rows: defaultdict[int, _ReplyRows] = defaultdict(_ReplyRows)
-
-    def read(table: str, columns: str) -> Iterable[tuple[Any, ...]]:
-        query = f"""
-            SELECT {place_of(table, draws, twin)}, {columns} FROM {table} JOIN arms ON arms.id = {table}.arm
-            WHERE {of_arm(twin)} AND position = :position
-        """
-        return of.store.rows(query, experiment=of.key, number=number, position=position)
-
-    for place, *values in read("replies", "finish, failure, started, latency_s, input_tokens, output_tokens"):
-        names = ("finish", "failure", "started", "latency_s", "input_tokens", "output_tokens")
-        rows[place].reply = ReplyRow(**dict(zip(names, values, strict=True)))
-    for place, metric, reason in read("observations", "metric, reason"):
-        if reason:
-            rows[place].reasons[metric] = reason
-    for place, metric, reason, detail in read("lost", "metric, reason, detail"):
-        if metric:
-            rows[place].lost[metric] = reason, detail or ""
-        else:
-            rows[place].reply = ReplyRow(lost=reason)
-    return rows
-
-
 def _steps(
     run: str,
     conversation: Conversation,
     parameters: Parameters,
     events: Sequence[StoredEvent],
     decisions: Sequence[Decision],
-    rows: _ReplyRows,
+    rows: ReplyFacts,
 ) -> tuple[Step, ...]:
     """Return the steps of one reply in the order of time."""
     own = [call.call for call in conversation.calls if not call.member]

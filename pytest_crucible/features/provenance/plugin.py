@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from pytest_crucible.features.row import Command
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_crucible.records import ReportFact, Run, View
+    from pytest_crucible.records import Conversation, Plan, ReportFact, Run, View
     from pytest_crucible.store.runs import RunStore
 
 _FOLDER = "pytest_crucible.features.provenance"
@@ -52,6 +52,15 @@ def pytest_crucible_run_facts(run: Run) -> list[ReportFact]:
     from pytest_crucible.features.provenance.report_facts import root_facts
 
     return root_facts(run)
+
+
+def pytest_crucible_sample_views(
+    store: RunStore, run: str, experiment: int, plan: Plan, position: int, conversations: Sequence[Conversation]
+) -> Iterable[View]:
+    """Return the time lines of conversations."""
+    from pytest_crucible.features.provenance.sample_views import sample_views
+
+    return sample_views(store, run, experiment, plan, position, conversations)
 
 
 def pytest_crucible_commands() -> dict[str, str]:

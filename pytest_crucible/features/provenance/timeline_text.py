@@ -28,14 +28,14 @@ class OfReply(Protocol):
     def variant(self) -> str: ...
 
 
-def heading(reply: OfReply) -> str:
-    """Return what a timeline is of: experiment, sample, arm, variant and repeat.
+def heading(reply: OfReply, *, within_sample: bool = False) -> str:
+    """Return what a timeline is of: experiment, sample, arm, variant and repeat; on the page of a sample without the first two.
 
     >>> heading(Timeline(run="3f2a", experiment="test_qa.py::test_qa", arm="v2", sample="q17", repeat=1, variant="typos"))
     'test_qa, sample q17, v2, variant typos, repeat 2'
     """
     # A training, such as one that a search has found, is of an arm alone.
-    parts = {"": experiment_name(reply.experiment), "sample ": reply.sample}
+    parts = {} if within_sample else {"": experiment_name(reply.experiment), "sample ": reply.sample}
     named = [f"{word}{printable_cell(name, AN_ID)}" for word, name in parts.items() if name]
     variant = [f"variant {printable_cell(reply.variant, AN_ID)}"] if reply.variant else []
     repeat = [f"repeat {reply.repeat + 1}"] if reply.repeat else []

@@ -1,9 +1,12 @@
-"""Counts replies that were cut, withheld or empty, and how much of a difference comes from them."""
+"""Counts replies that were cut, withheld or empty, and how much of a difference comes from them.
+
+Where a test returns something else than a reply, such as a score, or nothing, as a joined test does, its calls show the ends.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -41,15 +44,36 @@ def check_ends(inputs: CheckInputs) -> Iterator[Finding]:
 
 
 def _cell(columns: ArmColumns, counts: Counter[str]) -> str:
-    """Return `2 cut, 1 empty`; 0 where no reply ended so, and empty for an arm whose replies are not known."""
-    usual = "0" if columns.replies.positions else ""
+    """Return `2 cut, 1 empty`; 0 where no reply ended so, and empty for an arm whose replies' ends are not known."""
+    usual = "0" if any(end is not None for _, end in unit_ends(columns)) else ""
     return ", ".join(f"{number:,} {end}" for end, number in counts.items()) or usual
 
 
 def count_ends(columns: ArmColumns) -> Counter[str]:
     """Return the number of replies with each unusual end."""
-    ends = (end_of(finish, text) for finish, text in zip(columns.replies.finishes, columns.replies.texts, strict=True))
-    return Counter(end for end in ends if end)
+    return Counter(end for _, end in unit_ends(columns) if end)
+
+
+def unit_ends(columns: ArmColumns) -> Iterator[tuple[int, str | None]]:
+    """Yield, for each reply, its position and its unusual end: empty for a usual one, None where it is not known."""
+    replies, calls = columns.replies, columns.calls
+    rows: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for row in columns.own_calls:
+        rows[calls.positions[row], calls.repeats[row]].append(row)
+    for position, repeat, finish, text in zip(
+        replies.positions, replies.repeats, replies.finishes, replies.texts, strict=True
+    ):
+        of_unit = rows.get((position, repeat), ())
+        is_returned = not of_unit or (finish and any(calls.texts[row] == text for row in of_unit))
+        end = None if is_returned else _end_of_calls(columns, of_unit)
+        yield position, end_of(finish, text) if is_returned or (finish and end is None) else end
+
+
+def _end_of_calls(columns: ArmColumns, rows: Sequence[int]) -> str | None:
+    """Return the first unusual end of the calls of a unit; None if none of them is known."""
+    calls = columns.calls
+    ends = [(finish, calls.texts[row]) for row in rows if (finish := calls.finishes[row]) is not None]
+    return next(filter(None, (end_of(*end) for end in ends)), "") if ends else None
 
 
 def end_of(finish: str, text: object) -> str:
@@ -71,11 +95,7 @@ def _explanations(inputs: CheckInputs) -> Iterator[tuple[str, str]]:
 
 
 def _end_by_sample(columns: ArmColumns) -> dict[int, str]:
-    replies = columns.replies
-    ends = ((position, end_of(finish, text)) for position, finish, text in zip(
-        replies.positions, replies.finishes, replies.texts, strict=True
-    ))  # fmt: skip
-    return {position: end for position, end in ends if end}
+    return {position: end for position, end in unit_ends(columns) if end}
 
 
 def _explain(

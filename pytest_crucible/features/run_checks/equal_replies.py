@@ -78,8 +78,8 @@ def _equal_pair(inputs: CheckInputs, first: int, second: int, agreement: Agreeme
 
 
 def _equal_members(inputs: CheckInputs, number: int, ensemble: ArmColumns) -> Iterator[Finding]:
-    """Yield a finding on the members of an ensemble that reply as one model; whether they should be one is not recorded."""
-    pairs = list(combinations(ensemble.members, 2))
+    """Yield a finding on the members of an ensemble that reply as one model, but for those that are declared to be one."""
+    pairs = [pair for pair in combinations(ensemble.members, 2) if not _declare_one_model(*pair)]
     equal = [
         f"{ours.arm.name} and {theirs.arm.name}"
         for ours, theirs in pairs
@@ -98,6 +98,12 @@ def _equal_members(inputs: CheckInputs, number: int, ensemble: ArmColumns) -> It
             severity="warn",
             document={"ensemble": ensemble.arm.name, "members": equal},
         )
+
+
+def _declare_one_model(ours: ArmColumns, theirs: ArmColumns) -> bool:
+    """Return whether two members name one model, such as at two temperatures. Earlier versions did not record what they name."""
+    tables = ours.arm.settings, theirs.arm.settings
+    return all(tables) and weights_of(ours.arm) == weights_of(theirs.arm)
 
 
 def are_one(

@@ -53,14 +53,15 @@ class ArmColumns:
 
     @cached_property
     def members(self) -> tuple[ArmColumns, ...]:
-        """The members of an ensemble as arms, with the calls of each; their settings are not known."""
+        """The members of an ensemble as arms, with the calls of each."""
         names = dict.fromkeys(name for name in self.calls.members if name and not name.startswith(JUDGE))
         return tuple(self._member(name) for name in names) if self.arm.members else ()
 
     def _member(self, name: str) -> ArmColumns:
         rows = [row for row, member in enumerate(self.calls.members) if member == name]
         columns = {each.name: [getattr(self.calls, each.name)[row] for row in rows] for each in fields(CallColumns)}
-        arm = replace(self.arm, name=name, members=(), settings={}, parameters={})
+        settings = self.arm.member_settings.get(name, {})
+        arm = replace(self.arm, name=name, members=(), member_settings={}, settings=settings, parameters={})
         return ArmColumns(arm=arm, calls=CallColumns(**columns | {"members": [""] * len(rows)}), replies=ReplyColumns())
 
     def judge_calls(self) -> Iterator[int]:

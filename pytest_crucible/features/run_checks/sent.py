@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -62,17 +62,25 @@ def sent_settings(columns: ArmColumns) -> dict[str, Kinds]:
         return {}
     arm = columns.arm
     own = {name: value for name, value in arm.settings.items() if name not in WEIGHTS}
+    models = _model_settings(arm)
     of_calls = Counter(columns.calls.parameters[row] for row in columns.own_calls)
     settings: dict[str, Kinds] = {}
     for text, count in of_calls.items():
         parameters = json.loads(text) if text else arm.parameters
-        for name, value in {**own, **parameters}.items():
-            settings.setdefault(name, Counter())[canonical(value)] += count
-    total = len(columns.own_calls)
+        for model in models:
+            for name, value in {**own, **model, **parameters}.items():
+                settings.setdefault(name, Counter())[canonical(value)] += count
+    total = len(columns.own_calls) * len(models)
     for kinds in settings.values():
         if missing := total - kinds.total():
             kinds[""] = missing
     return settings
+
+
+def _model_settings(arm: Arm) -> list[dict[str, Any]]:
+    """Return what each model of an arm is sent beside the arm's own settings: of an ensemble, its members' tables."""
+    members = arm.member_settings.values() or [{}]
+    return [{name: value for name, value in member.items() if name not in WEIGHTS} for member in members]
 
 
 def differences_of_test(candidate: ArmColumns, baseline: ArmColumns) -> list[str]:
@@ -108,10 +116,16 @@ def declared_differences(inputs: CheckInputs) -> frozenset[str]:
     if inputs.plan.is_imported:
         return frozenset(inputs.plan.arms_differ_in)
     arms = [columns.arm for columns in inputs.arms]
-    tables = [{**arm.settings, **arm.parameters} for arm in arms]
-    names = {name for table in tables for name in table}
-    of_adapters = {name for name in names if len({canonical(table.get(name)) for table in tables}) > 1}
+    tables = [
+        [{**model, **arm.settings, **arm.parameters} for model in arm.member_settings.values() or [{}]] for arm in arms
+    ]
+    names = {name for models in tables for model in models for name in model}
+    of_adapters = {name for name in names if len({_all_values(name, models) for models in tables}) > 1}
     return frozenset((*of_adapters, *inputs.plan.arms_differ_in))
+
+
+def _all_values(name: str, tables: Sequence[Mapping[str, Any]]) -> frozenset[str]:
+    return frozenset(canonical(table.get(name)) for table in tables)
 
 
 def _with_declaration(name: str, inputs: CheckInputs) -> str:
@@ -125,12 +139,12 @@ def _names(sent: list[dict[str, Kinds]]) -> list[str]:
 def _differs(name: str, inputs: CheckInputs, sent: list[dict[str, Kinds]]) -> bool:
     """Return whether arms were sent other values of a setting.
 
-    Those of arms without calls are unknown, and so are those that an ensemble leaves to its members' tables.
+    Those of arms without calls are unknown, and so are those of members in runs that did not record their tables.
     """
     tables = [
         settings
         for columns, settings in zip(inputs.arms, sent, strict=True)
-        if settings and (name in settings or not columns.arm.members)
+        if settings and (name in settings or columns.arm.member_settings or not columns.arm.members)
     ]
     return len({frozenset(settings.get(name, {"": 1})) for settings in tables}) > 1
 

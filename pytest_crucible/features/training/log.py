@@ -9,6 +9,7 @@ Only the newest step is there, and it appears whole or not at all.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import os
@@ -267,6 +268,15 @@ class SavedTrainings:
 
     def remove(self) -> None:
         shutil.rmtree(self._home, ignore_errors=True)
+
+
+def unfinished_trainings(folder: Path) -> Iterator[tuple[str, SavedTraining]]:
+    """Yield the key and the newest state of each training that was interrupted, or is going on."""
+    for home in sorted(folder.glob(".unfinished-*")):
+        for place in sorted(home.glob("step-*"), key=_step_of, reverse=True)[:1]:
+            # A training that goes on replaces its states.
+            with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+                yield home.name.removeprefix(".unfinished-"), _read(place)
 
 
 def _read(place: Path) -> SavedTraining:

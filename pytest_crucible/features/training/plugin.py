@@ -12,9 +12,10 @@ from pytest_crucible.features.row import Placed
 if TYPE_CHECKING:
     import pytest
 
-    from pytest_crucible.records import Plan
+    from pytest_crucible.records import Plan, View
     from pytest_crucible.session.experiment import SessionEstimate
     from pytest_crucible.store.prune import Leftovers
+    from pytest_crucible.store.runs import RunStore
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
@@ -41,6 +42,15 @@ def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
     from pytest_crucible.store.prune import Leftovers
 
     return Leftovers("unfinished_trainings", "unfinished training", find_unfinished(folder / ADAPTERS, before))
+
+
+def pytest_crucible_training_course(store: RunStore, run: str, folder: Path) -> View:
+    from pytest_crucible.adapters.context import ADAPTERS
+    from pytest_crucible.features.training.course import courses_of_run, unfinished_courses
+    from pytest_crucible.features.training.course_view import training_view
+
+    home = folder / ADAPTERS
+    return training_view([*courses_of_run(store, run, home), *unfinished_courses(home)])
 
 
 def _estimate_lines(estimate: SessionEstimate, folder: Path) -> Iterator[str]:

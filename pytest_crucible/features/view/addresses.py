@@ -46,12 +46,17 @@ class Addresses:
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
+    def sample_text(self, run: str, experiment: int, position: int) -> str:
+        """Return the address of the texts of a sample, which are chosen by `?of=KEY`."""
+        return f"/runs/{run}/samples/{experiment}/{position}/text"
+
     def requests(self, run: str, part: str = "") -> str:
         """Return the address of the page, or of its part `counts`, which it fetches."""
         return f"/runs/{run}/requests" + (f"/{part}" if part else "")
 
-    def training(self, run: str) -> str:
-        return f"/runs/{run}/training"
+    def training(self, run: str, part: str = "") -> str:
+        """Return the address of the page, or of its part `courses`, which it fetches."""
+        return f"/runs/{run}/training" + (f"/{part}" if part else "")
 
     def labels(self, run: str, **state: str | int) -> str:
         return f"/runs/{run}/labels" + _query(state)

@@ -13,7 +13,7 @@ from pytest_crucible.features.view.access import Access
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
-from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, samples, trend
+from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, training, trend
 from pytest_crucible.features.view.pages.respond import of_run
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -32,6 +32,8 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/explanations", run.results_part("explanations")),
         Route("/runs/{run}/requests", of_run(requests.requests_page)),
         Route("/runs/{run}/requests/counts", requests.requests_part),
+        Route("/runs/{run}/training", of_run(training.training_page)),
+        Route("/runs/{run}/training/courses", training.training_part),
         Route("/compare", compare.choose_page),
         Route("/compare/{names:path}", compare.compare_page),
         Route("/trend", trend.choose_page),
@@ -43,6 +45,8 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/samples", of_run(samples.samples_page)),
         Route("/runs/{run}/samples/rows", of_run(samples.samples_rows)),
         Route("/runs/{run}/samples/choices", of_run(samples.samples_choices)),
+        Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
+        Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),

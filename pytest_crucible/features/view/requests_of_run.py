@@ -119,13 +119,13 @@ def _lines(course: EventCourse) -> Iterator[LineChart]:
     means = {"latency": "reply", "first_token": "first token", "waited": "rate limit wait"}
     of_rates = [Curve(label=name, points=tuple(_rates(course, name))) for name in rates]
     of_means = [Curve(label=label, points=tuple(_means(course, name))) for name, label in means.items()]
-    for title, up, curves in (
-        ("Requests over time", "requests/s", of_rates),
-        ("Mean latency and waits over time", "seconds", of_means),
+    for title, curves in (
+        ("Requests per second", of_rates),
+        ("Mean latency and waits, in seconds", of_means),
     ):
         lines = tuple(curve for curve in curves if any(value for _, value in curve.points))
         if lines:
-            yield LineChart(title=title, across="seconds since the first", up=up, lines=lines, note=note)
+            yield LineChart(title=title, across="seconds since the first", lines=lines, note=note)
 
 
 def _rates(course: EventCourse, name: str) -> Iterator[tuple[float, float]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_crucible.features.provenance.graph import Graph, Node, Relation
+from pytest_crucible.report.diagrams import layers
 
 
 def fold_alike(graph: Graph, few: int) -> Graph:
@@ -64,19 +65,5 @@ def _join(key: str, alike: Sequence[Node]) -> Node:
 
 def in_layers(graph: Graph) -> Iterator[list[Node]]:
     """Yield the nodes in layers, from verdicts down: each stands below all that it is a source of."""
-    waiting = dict.fromkeys(graph.nodes, 0)
-    targets = defaultdict(list)
-    for each in graph.relations:
-        waiting[each.target] += 1
-        targets[each.source].append(each.target)
-    layer = [key for key, count in waiting.items() if not count]
-    placed: set[str] = set()
-    while layer:
-        yield [graph.nodes[key] for key in layer]
-        placed.update(layer)
-        for target in (target for key in layer for target in targets[key]):
-            waiting[target] -= 1
-        layer = list(dict.fromkeys(t for key in layer for t in targets[key] if not waiting[t] and t not in placed))
-    # Nodes on a circle, which provenance has none of.
-    if rest := [node for key, node in graph.nodes.items() if key not in placed]:
-        yield rest
+    edges = [(each.source, each.target) for each in graph.relations]
+    return ([graph.nodes[key] for key in layer] for layer in layers(graph.nodes, edges))

@@ -10,7 +10,7 @@ from typing import Any
 
 from pytest_crucible.features.provenance.exports.folding import node_text
 from pytest_crucible.features.provenance.exports.mermaid_graphs import MOST_NODES, draw_graph, fold_until_readable
-from pytest_crucible.features.provenance.exports.picture import STYLE, draw_picture
+from pytest_crucible.features.provenance.exports.picture import draw_picture
 from pytest_crucible.features.provenance.exports.shorten import first_steps
 from pytest_crucible.features.provenance.graph import Graph
 from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
@@ -121,9 +121,7 @@ def _quote(text: NamedText) -> Iterator[str]:
 def graph_html(graph: Graph) -> str:
     """Return a page with a picture of the graph, and tables of its nodes and relations."""
     picture = draw_picture(next(fold_until_readable(graph, MOST_NODES), graph))
-    return render_page(
-        _HERE / "graph.html.j2", more_style=STYLE, view=_graph_view(graph), picture=picture, marks=MARKS, many=False
-    )
+    return render_page(_HERE / "graph.html.j2", view=_graph_view(graph), picture=picture, marks=MARKS, many=False)
 
 
 def graph_markdown(graph: Graph) -> str:

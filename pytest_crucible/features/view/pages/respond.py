@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
+from pytest_crucible.records.errors import CrucibleError
 
 
 def site_of(request: Request) -> Site:
@@ -38,3 +42,25 @@ def of_run(show: Callable[[Request, str], Response]) -> Callable[[Request], Resp
         return RedirectResponse(f"/runs/{run}{rest}{query}")
 
     return show_run
+
+
+Render = Callable[[Site, str], str]
+"""Returns a part of a run's page as HTML."""
+
+
+async def part_of_run(request: Request, render: Render, *, while_running: Render) -> Response:
+    """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished."""
+    site, run = site_of(request), request.path_params["run"]
+    try:
+        facts = await run_in_threadpool(site.store.run, run)
+        if facts["status"] == "running":
+            return HTMLResponse(await run_in_threadpool(while_running, site, run))
+        function = f"{render.__module__}:{render.__name__}"
+        # A run that is resumed finishes again.
+        key = (function, run, facts["finished"])
+        part = site.results.start(key, lambda: compute_apart(function, site.store.where, run))
+        # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
+        return HTMLResponse(await asyncio.wrap_future(part))
+    except CrucibleError as error:
+        # With status 200: browsers report others in their consoles, and the page shows the sentence.
+        return page(request, "failure.html.j2", error=error)

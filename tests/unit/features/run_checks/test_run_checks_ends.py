@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from arm_columns import arm_columns, check_inputs
 
-from pytest_crucible.features.run_checks.ends import check_ends, end_of
+from pytest_crucible.features.run_checks.ends import check_ends, end_of, unit_ends
 
 CUT = ["length"] * 6 + ["stop"] * 14
 WHOLE = ["stop"] * 20
@@ -80,3 +81,39 @@ def test_an_arm_without_known_replies_has_no_count():
 
 def test_a_call_of_a_tool_is_not_empty():
     assert end_of("tool_calls", "") == ""
+
+
+def calls_of_one_unit(*ends, returned=None):
+    """Return an arm with one reply to one sample, after calls that ended so, with these texts."""
+    columns = arm_columns("v2", [text for _, text in ends], finishes=[finish for finish, _ in ends])
+    calls = replace(columns.calls, positions=[0] * len(ends), repeats=[0] * len(ends))
+    finish, text = returned or ("", None)
+    replies = replace(columns.replies, positions=[0], repeats=[0], texts=[text], finishes=[finish], failures=[""])
+    return replace(columns, calls=calls, replies=replies)
+
+
+@pytest.mark.parametrize(
+    ("calls", "returned", "end"),
+    [
+        ([("length", "It is")], None, "cut"),
+        ([("stop", "4"), ("length", "It is")], None, "cut"),
+        ([("stop", "4")], None, ""),
+        ([("stop", "")], None, "empty"),
+        ([("tool_calls", ""), ("stop", "4")], None, ""),
+        # Of a run of an earlier format: whether a call without a text was one of a tool is not known.
+        ([(None, "")], None, None),
+        # A test that returns a reply has chosen it: an earlier call that was cut is none of its ends.
+        ([("length", "It is"), ("stop", "4")], ("stop", "4"), ""),
+        # A value that the test has made of a reply.
+        ([("length", "It is")], ("stop", "0.5"), "cut"),
+        ([(None, "It is")], ("stop", "0.5"), ""),
+    ],
+)
+def test_calls_show_the_ends_of_replies_that_the_test_does_not_return(calls, returned, end):
+    assert list(unit_ends(calls_of_one_unit(*calls, returned=returned))) == [(0, end)]
+
+
+def test_an_arm_whose_ends_are_not_known_has_no_count():
+    arms = calls_of_one_unit(("length", "It is")), calls_of_one_unit((None, "4"))
+    (line,) = check_ends(check_inputs(*arms))
+    assert line.cells == ("1 cut", "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -266,6 +267,16 @@ def test_members_of_an_ensemble_that_reply_as_one_are_a_warning():
     )
     assert not check(texts)
     assert not check([*texts[:-1], "other"], **half_wrong(60, 1))
+
+
+@pytest.mark.parametrize(("models", "warnings"), [(("m", "m"), 0), (("m1", "m2"), 1)])
+def test_members_that_are_declared_to_be_one_model_may_reply_as_one(models, warnings):
+    texts = [str(k) for k in range(60)]
+    trio = ensemble_columns("trio", {"m1": texts, "m2": texts}, model={"m1": "base", "m2": "base"})
+    tables = {f"m{k}": {"model": model, "temperature": k} for k, model in enumerate(models, start=1)}
+    trio = replace(trio, arm=replace(trio.arm, member_settings=tables))
+
+    assert len(list(check_equal_replies(check_inputs(trio, **half_wrong(60, 1))))) == warnings
 
 
 def test_pairs_of_arms_share_one_error_rate():

@@ -33,6 +33,7 @@ def judged_arm(name, *rows):
         answered_by=[None] * len(rows),
         cached=cached,
         as_before=[None] * len(rows),
+        finishes=["stop"] * len(rows),
     )
     columns = arm_columns(name, ["x"])
     return ArmColumns(arm=columns.arm, calls=calls, replies=columns.replies)

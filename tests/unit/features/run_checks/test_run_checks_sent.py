@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from arm_columns import arm_columns, check_inputs
 
 from pytest_crucible.features.run_checks.sent import check_sent
@@ -95,8 +96,27 @@ def test_another_seed_is_another_draw_and_no_difference():
     assert (finding.differs, finding.problem) == ("", "")
 
 
+@pytest.mark.parametrize(
+    ("temperatures", "cell", "differs"),
+    [
+        ((0, 0), "ensemble [\"m1\",\"m2\"], temperature 0", "differs: ensemble"),
+        ((0, 1), "ensemble [\"m1\",\"m2\"], temperature 0 and 1", "differs: ensemble, temperature"),
+    ],
+)
+def test_the_members_of_an_ensemble_are_sent_what_their_tables_say(temperatures, cell, differs):
+    tables = {f"m{k}": {"model": f"m{k}", "temperature": value} for k, value in enumerate(temperatures, start=1)}
+    trio = arm_columns(
+        "trio", ["a"], members=("m1", "m2"), settings={"ensemble": ["m1", "m2"]}, member_settings=tables
+    )
+    m1 = arm_columns("m1", ["a"], parameters={"temperature": 0}, settings={"model": "m1"})
+
+    (line,) = check_sent(check_inputs(trio, m1))
+
+    assert (sorted(line.cells[0].split(", ")), line.differs, line.problem) == (sorted(cell.split(", ")), differs, "")
+
+
 def test_what_an_ensemble_leaves_to_its_members_is_not_known_to_differ():
-    """Both members may have the baseline's temperature in their own tables."""
+    """Earlier versions did not record their tables: both may have the baseline's temperature there."""
     for of_ensemble, differs in (({}, "differs: ensemble"), ({"temperature": 1}, "differs: ensemble, temperature")):
         trio = arm_columns(
             "trio", ["a"], members=("m1", "m2"), settings={"ensemble": ["m1", "m2"]}, parameters=of_ensemble

@@ -1,0 +1,154 @@
+// Two texts of a sample compared by word: chosen by two lists, and drawn in parts that leave the page responsive.
+import { element } from "./view.js";
+import { DELETED, INSERTED, KEPT } from "./word_difference.js";
+
+const MARKS = { [DELETED]: "del", [INSERTED]: "ins" };
+// Characters of a part of a text, and changes in it.
+const A_PART = 8_000, MOST_CHANGES = 400;
+// Milliseconds after which drawing pauses for the page.
+const A_SLICE = 25;
+const BETWEEN = "~";
+
+export class Comparison {
+  constructor(section) {
+    this.section = section;
+    [this.from, this.to] = section.querySelectorAll("select");
+    this.button = section.querySelector("button");
+    this.status = section.querySelector("[role=status]");
+    this.output = section.querySelector("#difference");
+    this.button.addEventListener("click", () => this.toggle());
+    for (const select of [this.from, this.to]) select.addEventListener("change", () => this.show());
+    this.restore();
+  }
+
+  // Opens what the address of the page says.
+  restore() {
+    const [from, to] = (new URL(location.href).searchParams.get("compare") ?? "").split(BETWEEN);
+    const has = (select, key) => [...select.options].some(({ value }) => value === key);
+    if (!has(this.from, from) || !has(this.to, to)) return;
+    this.from.value = from;
+    this.to.value = to;
+    this.show();
+  }
+
+  get isOpen() {
+    return this.button.getAttribute("aria-expanded") === "true";
+  }
+
+  toggle() {
+    if (this.isOpen) this.hide();
+    else this.show();
+  }
+
+  hide() {
+    this.worker?.terminate();
+    this.button.setAttribute("aria-expanded", "false");
+    this.output.hidden = true;
+    this.status.textContent = "";
+    this.remember(null);
+  }
+
+  // Compares the chosen texts in a worker; a comparison that is still running is stopped.
+  async show() {
+    this.worker?.terminate();
+    const worker = (this.worker = new Worker(new URL("diff_worker.js", import.meta.url), { type: "module" }));
+    this.button.setAttribute("aria-expanded", "true");
+    this.output.hidden = false;
+    this.output.dataset.state = "comparing";
+    this.status.textContent = "Comparing";
+    this.remember(`${this.from.value}${BETWEEN}${this.to.value}`);
+    this.section.scrollIntoView({ block: "start" });
+    const texts = await Promise.all([this.read(this.from.value), this.read(this.to.value)]);
+    worker.onmessage = ({ data }) => this.draw(worker, texts, data);
+    worker.onerror = () => this.fail("The texts could not be compared");
+    if (texts.includes(null)) this.fail("A text could not be read: is the server still running?");
+    else worker.postMessage({ before: texts[0], after: texts[1] });
+  }
+
+  fail(sentence) {
+    this.status.textContent = sentence;
+    this.output.hidden = true;
+  }
+
+  remember(state) {
+    const address = new URL(location.href);
+    if (state) address.searchParams.set("compare", state);
+    else address.searchParams.delete("compare");
+    history.replaceState(history.state, "", address);
+  }
+
+  // The text as it stands on the page, or else as the server has it.
+  async read(key) {
+    const block = document.getElementById(key);
+    if (block) return block.textContent;
+    const response = await fetch(`${this.section.dataset.texts}?of=${encodeURIComponent(key)}`).catch(() => null);
+    return response?.ok ? response.text() : null;
+  }
+
+  async draw(worker, [before, after], difference) {
+    this.status.textContent = summary(difference, before === after);
+    this.output.replaceChildren();
+    for (const part of parts(difference.spans, before, after)) {
+      this.output.append(part);
+      if (await pause() && this.worker !== worker) return;
+    }
+    this.output.dataset.state = "done";
+    worker.terminate();
+  }
+}
+
+let sliceEnds = 0;
+
+// Lets the page respond where a slice of time is over.
+async function pause() {
+  if (performance.now() < sliceEnds) return false;
+  await new Promise((resolve) => setTimeout(resolve));
+  sliceEnds = performance.now() + A_SLICE;
+  return true;
+}
+
+function count(number, what) {
+  return `${number.toLocaleString("en")} ${number === 1 ? "word" : "words"} ${what}`;
+}
+
+function summary({ words: { kept, deleted, inserted }, isShortest }, isEqual) {
+  if (isEqual) return "The two texts are equal.";
+  const counts = `${count(deleted, "deleted")} (struck out), ${count(inserted, "inserted")} (underlined), ${count(kept, "in both")}.`;
+  const hasLittle = 10 * kept < Math.max(kept + deleted, kept + inserted);
+  if (hasLittle) return `The texts have little in common: ${counts}`;
+  return isShortest ? counts : `${counts} The texts are long: a shorter list of changes may exist.`;
+}
+
+// Yields the parts of the difference, each with about as much as a screen shows.
+function* parts(spans, before, after) {
+  let part = element("span", { className: "part" }), length = 0;
+  for (const [kind, text] of pieces(spans, before, after)) {
+    part.append(kind === KEPT ? text : element(MARKS[kind], { textContent: text }));
+    length += text.length;
+    if (length < A_PART && part.childNodes.length < MOST_CHANGES) continue;
+    yield part;
+    [part, length] = [element("span", { className: "part" }), 0];
+  }
+  yield part;
+}
+
+// Yields kind and text of each span, long ones in pieces.
+function* pieces(spans, before, after) {
+  for (let row = 0; row < spans.length; row += 3) {
+    const [kind, start, end] = spans.subarray(row, row + 3);
+    const text = kind === INSERTED ? after : before;
+    for (let from = start, to; from < end; from = to) {
+      to = Math.min(end, breakAfter(text, from));
+      yield [kind, text.slice(from, to)];
+    }
+  }
+}
+
+// The end of a piece: a line or a blank if there is one, and never the middle of a character.
+function breakAfter(text, from) {
+  const most = from + A_PART;
+  const line = text.lastIndexOf("\n", most - 1), blank = text.lastIndexOf(" ", most - 1);
+  const found = Math.max(line > from + A_PART / 2 ? line : -1, blank > from + A_PART / 2 ? blank : -1);
+  if (found > 0) return found + 1;
+  return /[\udc00-\udfff]/.test(text[most] ?? "") ? most - 1 : most;
+}

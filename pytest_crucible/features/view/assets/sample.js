@@ -1,0 +1,62 @@
+// The page of one sample: its neighbours in the list, and two of its texts compared by word.
+import { Comparison } from "./difference.js";
+import { registerKey } from "./keys.js";
+import { element } from "./view.js";
+
+const comparison = document.querySelector("#comparison");
+const neighbours = document.querySelector("#neighbours");
+const keys = { next: "j", prev: "k" };
+
+// What the address of this page says of the page itself; the rest is the state of the list.
+const OWN_STATE = ["variant", "draw", "compare"];
+
+if (comparison) {
+  const words = new Comparison(comparison);
+  registerKey("d", "compare two replies by word", () => words.toggle());
+}
+registerKey("j", "next sample of the list", () => follow("next"));
+registerKey("k", "previous sample of the list", () => follow("prev"));
+registerKey("Escape", "back to the same place in the list", () => document.querySelector("#back").click());
+loadNeighbours();
+
+// A comparison that is open stays open on the next page.
+function follow(rel) {
+  const link = neighbours.querySelector(`[rel=${rel}]`);
+  if (!link) return;
+  const address = new URL(link.href), open = new URL(location.href).searchParams.get("compare");
+  if (open) address.searchParams.set("compare", open);
+  location.assign(address);
+}
+
+// Asks for the rows around this one, in the order of the list from which it was opened.
+async function loadNeighbours() {
+  const { rows: address, experiment, position } = neighbours.dataset;
+  const query = new URL(location.href).searchParams;
+  for (const name of OWN_STATE) query.delete(name);
+  query.set("experiment", experiment);
+  query.set("around", position);
+  query.set("count", "3");
+  const response = await fetch(`${address}?${query}`).catch(() => null);
+  if (response?.ok) showNeighbours(await response.json());
+}
+
+function showNeighbours({ rows, from, place, total }) {
+  if (place === null) {
+    neighbours.append("not in the list of the address");
+    return;
+  }
+  const at = place - from;
+  const links = [neighbour("prev", "Previous", rows[at - 1]), neighbour("next", "Next", rows[at + 1])];
+  neighbours.append(`${(place + 1).toLocaleString("en")} of ${total.toLocaleString("en")} `, ...links.filter(Boolean));
+}
+
+function neighbour(rel, name, row) {
+  if (!row) return null;
+  const link = element("a", { href: row.href, rel }, `${name} `, element("kbd", { textContent: keys[rel] }));
+  link.addEventListener("click", (event) => {
+    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    event.preventDefault();
+    follow(rel);
+  });
+  return link;
+}

@@ -1,0 +1,114 @@
+"""Conversations as turns: what was sent, and what was replied. The terminal prints them, and pages lay them out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pytest_crucible.records import Conversation, StoredCall
+from pytest_crucible.records.reasoning import answer_text
+
+NOT_RECORDED = "(not recorded)"
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A text or plain data behind its name, such as a role."""
+
+    kind: Literal["message", "reasoning", "reply"]
+    name: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One call, one member's part in it, or one request to a judge."""
+
+    heading: str
+    """Empty where nothing is said of it: the only call, without parameters of its own."""
+    blocks: tuple[Block, ...]
+    is_judge: bool = False
+
+
+def conversation_turns(conversation: Conversation, sample_input: Any) -> Iterator[Turn]:
+    """Yield the turns of a conversation. Each call sends the whole conversation again: only its new messages are repeated."""
+    if not conversation.calls:
+        reply = (Block("message", "input", sample_input), Block("reply", "reply", conversation.reply))
+        yield Turn("(the messages of this reply were not recorded; this is the sample's input)", reply)
+    before: list[Any] = []
+    several = max((call.call for call in conversation.calls if not call.is_judge), default=0) > 1
+    for call in conversation.calls:
+        heading, messages = "", []
+        if call.is_judge:
+            heading, messages = f"{call.member}{_about(call)}", _sent(call)
+        elif not call.member:
+            sent = _sent(call)
+            if several or call.parameters or call.paid_by is not None:
+                heading = f"call {call.call}{_about(call)}"
+            messages = sent[len(before) :] if sent[: len(before)] == before else sent
+            before = _repeated_next(call, sent)
+        blocks = (*(block for message in messages for block in _message(message)), *_reply(call))
+        yield Turn(heading, blocks, call.is_judge)
+
+
+def _repeated_next(call: StoredCall, sent: list[Any]) -> list[Any]:
+    """Return what the next call sends again: the messages, and the reply as an assistant message."""
+    # What is not recorded is not repeated either.
+    if not call.is_recorded:
+        return []
+    return sent if call.text is None else [*sent, {"role": "assistant", "content": call.text}]
+
+
+def score_text(value: bool | float | str | None) -> str:
+    """Return a score as every page and the terminal show it."""
+    if value is None:
+        return "not applicable"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def as_messages(sent: Any) -> list[Any]:
+    """Return the messages of a prompt: a text is one of the user's."""
+    if isinstance(sent, list) and all(isinstance(message, Mapping) for message in sent):
+        return sent
+    return [{"role": "user", "content": sent}]
+
+
+def prompt_blocks(sent: Any) -> tuple[Block, ...]:
+    """Return the messages of a prompt by role."""
+    return tuple(block for message in as_messages(sent) for block in _message(message))
+
+
+def _sent(call: StoredCall) -> list[Any]:
+    return as_messages(NOT_RECORDED if call.messages is None and not call.is_recorded else call.messages)
+
+
+def _about(call: StoredCall) -> str:
+    parts = [f"{name}={value}" for name, value in (call.parameters or {}).items()]
+    if call.paid_by is not None:
+        parts.append(f"paid by run {call.paid_by}" if call.paid_by else "paid by an earlier run")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _message(message: Mapping[str, Any]) -> Iterator[Block]:
+    content = message.get("content")
+    rest = {name: value for name, value in message.items() if name not in ("role", "content")}
+    role = str(message.get("role", "message"))
+    if content is not None or not rest:
+        yield Block("message", role, content)
+    if rest:
+        yield Block("message", role, rest)
+
+
+def _reply(call: StoredCall) -> Iterator[Block]:
+    name = "assistant" if call.is_judge or not call.member else call.member
+    if not call.is_recorded and call.text is None:
+        yield Block("reply", "reply", NOT_RECORDED)
+    elif call.text is None:
+        yield Block("reply", "no reply", call.error or "cancelled")
+    if call.text is None:
+        return
+    if call.reasoning:
+        yield Block("reasoning", "reasoning", call.reasoning)
+    text = answer_text(call.text) if call.think else call.text
+    yield Block("reply", name, text.lstrip() if call.reasoning else text)
