@@ -35,7 +35,7 @@ Choices = Mapping[str, Sequence[str]]
 
 
 def read_choices(query: QueryParams) -> Choices:
-    """Return the texts of each choice, without empty ones: the fields of a form that nobody filled in."""
+    """Return the texts of each choice, but for empty fields of a form."""
     return {name: [text for text in map(str.strip, query.getlist(name)) if text] for name in CHOICES}
 
 
