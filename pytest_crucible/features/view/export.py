@@ -43,11 +43,19 @@ def export_run(store: RunStore, run: str, folder: Path) -> ExportedFiles:
     """Write the pages of a run into a folder, which is replaced as a whole. Raises SpecError where it has other files."""
     if store.run(run)["status"] == "running":
         raise SpecError(f"run {run} has not finished: export it when it has, because files do not follow it")
+    # A folder behind a link is replaced, and not the link.
+    folder = Path(os.path.realpath(folder))
     _check_folder(folder)
     try:
-        draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+        return _export(store, run, folder)
     except OSError as error:
-        raise SpecError(f"--export {folder} cannot be written ({error.strerror}): name another folder") from None
+        raise SpecError(
+            f"--export {folder} cannot be written ({error.strerror or error}): name another folder"
+        ) from None
+
+
+def _export(store: RunStore, run: str, folder: Path) -> ExportedFiles:
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
     try:
         # mkdtemp makes it private.
         draft.chmod(0o755)
@@ -64,10 +72,14 @@ def _check_folder(folder: Path) -> None:
     """Raise SpecError for a folder with a file that no export wrote."""
     if folder.exists() and not folder.is_dir():
         raise SpecError(f"--export {folder} is a file: name a new or an empty folder")
-    files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir() or path.is_symlink()}
-    others = sorted(files - _exported_names(folder))
-    if others:
-        raise SpecError(f"--export {folder} has other files, such as {others[0]!r:.120}: name a new or an empty folder")
+    exported = _exported_names(folder)
+    files = (
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()
+    )
+    # The first one: the folder may be a home directory.
+    other = next((name for name in files if name not in exported), None)
+    if other is not None:
+        raise SpecError(f"--export {folder} has other files, such as {other!r:.120}: name a new or an empty folder")
 
 
 def _exported_names(folder: Path) -> set[str]:
@@ -92,14 +104,20 @@ def _write_pages(store: RunStore, run: str, folder: Path) -> Iterator[str]:
         _write(folder / name, style.read_text(encoding="utf-8"))
         yield name
     site = Site(store, addresses=StaticAddresses())
-    facts = {"run_id": run, "facts": store.run(run), "unfinished": False, "experiments": planned_experiments(store, run)}
+    facts = {
+        "run_id": run,
+        "facts": store.run(run),
+        "unfinished": False,
+        "experiments": planned_experiments(store, run),
+    }
     parts = {"index": render_everything, "requests": render_requests, "training": render_trainings}
     for name, render in parts.items():
         page = site.render(f"export_{name}.html.j2", part=Markup(render(site, run)), **facts)
         _write(folder / f"{name}.html", page)
         yield f"{name}.html"
     experiments = [
-        (number, key, plan, _parts(store, plan)) for number, (key, plan, _) in enumerate(store.all_experiments(run), start=1)
+        (number, key, plan, _parts(store, plan))
+        for number, (key, plan, _) in enumerate(store.all_experiments(run), start=1)
     ]
     _write(folder / "samples.html", site.render("export_samples.html.j2", listed=experiments, **facts))
     yield "samples.html"

@@ -6,17 +6,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_crucible.features.view.plain_texts import plain_text
+from pytest_crucible.features.view.plain_texts import prompt_text
+from pytest_crucible.features.view.sample.texts import shown_text
 from pytest_crucible.records import ArmReply, Plan
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
+from pytest_crucible.report.conversations import score_text
 from pytest_crucible.report.html import excerpt_line
 from pytest_crucible.report.printable import printable
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_exchanges, samples
 
-_PART = 100
-"""Samples whose texts are in memory together."""
+_PART = 25
+"""Samples whose texts are in memory together: a reply may have megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +58,8 @@ def read_samples(store: RunStore, key: int, plan: Plan, positions: range) -> Ite
                 id=sample.id,
                 group=sample.group or "",
                 excerpt=excerpt_line(question_text(sample.input)),
-                input=plain_text(sample.input),
-                expected="" if sample.expected is None else plain_text(sample.expected),
+                input=prompt_text(sample.input),
+                expected="" if sample.expected is None else shown_text(sample.expected),
                 arms=[
                     ArmTexts(arm.name, [_reply(reply) for reply in replies], scores[number, exchange.position])
                     for number, (arm, replies) in enumerate(arms)
@@ -65,16 +67,9 @@ def read_samples(store: RunStore, key: int, plan: Plan, positions: range) -> Ite
             )
 
 
-def score_text(value: bool | float | str | None) -> str:
-    """Return a score as every page and the terminal show it."""
-    if value is None:
-        return "not applicable"
-    return f"{value:g}" if isinstance(value, float) else str(value)
-
-
 def _reply(reply: ArmReply) -> tuple[str, str]:
     state = "" if reply.state == "answered" else ": ".join(filter(None, (reply.state, reply.detail)))
-    return printable(state), plain_text(fold_reasoning(reply.text))
+    return printable(state), shown_text(fold_reasoning(reply.text))
 
 
 def _scores(

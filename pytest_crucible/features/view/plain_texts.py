@@ -1,21 +1,15 @@
-"""Prompts, replies and expected values as the plain text that a person reads."""
+"""Prompts as one text: messages one after the other."""
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-from pytest_crucible.report.printable import A_LINE, printable
+from pytest_crucible.features.view.sample.texts import shown_text
+from pytest_crucible.report.conversations import prompt_blocks
 
 
-def plain_text(value: Any) -> str:
-    """Return a text, messages one after the other, or any other value as JSON, without characters that act on a page."""
-    return printable(_text(value), A_LINE)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    if isinstance(value, list) and all(isinstance(part, dict) and {"role", "content"} <= part.keys() for part in value):
-        return "\n\n".join(f"{part['role']}: {_text(part['content'])}" for part in value)
-    return json.dumps(value, ensure_ascii=False, indent=1)
+def prompt_text(sent: Any) -> str:
+    """Return a prompt as a person reads it; the role stands before each message where it is not one text."""
+    if not isinstance(sent, list):
+        return shown_text(sent)
+    return "\n\n".join(f"{shown_text(block.name)}: {shown_text(block.value)}" for block in prompt_blocks(sent))

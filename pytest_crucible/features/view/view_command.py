@@ -26,7 +26,9 @@ PORT = 8765
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, metavar="PORT", help="Port; 0: any free one.")
 @click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
-@click.option("--export", type=click.Path(path_type=Path), metavar="DIR", help="Write one run's pages as files, and serve none.")
+@click.option(
+    "--export", type=click.Path(path_type=Path), metavar="DIR", help="Write one run's pages as files, and serve none."
+)
 @click.option("--labels", type=click.Path(path_type=Path), metavar="FILE", help="Label replies into this CSV file.")
 @click.option("--label-names", metavar="NAMES", help="Labels, for example 'yes no skip'.  [default: good poor skip]")
 @click.option("--labeler", default="", metavar="NAME", help="Whose labels; names a column.  [default: your login name]")
@@ -34,7 +36,14 @@ PORT = 8765
     "--label-first", type=click.Choice(["random", "disagreements"]), help="Which replies first.  [default: random]"
 )
 def view(
-    run: str, store: str, host: str, port: int, no_browser: bool, export: Path | None, labels: Path | None, **of_labels: str | None
+    run: str,
+    store: str,
+    host: str,
+    port: int,
+    no_browser: bool,
+    export: Path | None,
+    labels: Path | None,
+    **of_labels: str | None,
 ) -> None:
     """Show runs in a browser: verdicts, samples, time lines, and the progress of a run that has not finished.
 
@@ -46,6 +55,8 @@ def view(
         from pytest_crucible.features.view.site import Site
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
+    if export is not None and labels is not None:
+        raise SpecError("--export serves no page, and --labels needs one: give one of them")
     if export is not None:
         _export(store, run, export)
         return

@@ -19,7 +19,8 @@ from pytest_crucible.features.view.label_file import LabelConflict
 from pytest_crucible.features.view.label_queue import Turn
 from pytest_crucible.features.view.labelling import LONGEST_NOTE, Labelling, read_person, token_of
 from pytest_crucible.features.view.pages.respond import page, site_of
-from pytest_crucible.features.view.plain_texts import plain_text
+from pytest_crucible.features.view.plain_texts import prompt_text
+from pytest_crucible.features.view.sample.texts import shown_text
 from pytest_crucible.records.errors import CrucibleError, SpecError
 
 LARGEST_BODY = 64_000
@@ -126,9 +127,13 @@ def _place(text: str, most: int) -> int:
 
 def _texts(turn: Turn) -> dict[str, str | None]:
     """Return what the person sees. Neither the arm, the variant nor the sample's id is in it, which would lead to scores."""
-    parts = {"prompt": turn.prompt, "sent": turn.sent, "expected": turn.expected, "reply": turn.text}
-    texts = {name: None if part is None else plain_text(part) for name, part in parts.items()}
-    return {"id": _opaque_id(turn.key), **texts}
+    return {
+        "id": _opaque_id(turn.key),
+        "prompt": prompt_text(turn.prompt),
+        "sent": None if turn.sent is None else prompt_text(turn.sent),
+        "expected": None if turn.expected is None else shown_text(turn.expected),
+        "reply": shown_text(turn.text),
+    }
 
 
 def _opaque_id(key: ReplyKey) -> str:
