@@ -28,18 +28,18 @@ def dashboard_client(store: str | Path, labels: Path | None = None) -> Iterator[
 
 
 @contextlib.contextmanager
-def served_dashboard(store: str | Path, labels: Path | None = None) -> Iterator[tuple[str, str]]:
+def served_dashboard(store: str | Path, labels: Path | None = None, port: int = 0) -> Iterator[tuple[str, str]]:
     """Yield the address of a served dashboard (`http://127.0.0.1:PORT`) and its token: open `ADDRESS/?token=TOKEN` first."""
-    with open_for_reading(str(store), "view") as opened, open_socket("127.0.0.1", 0) as listening:
+    with open_for_reading(str(store), "view") as opened, open_socket("127.0.0.1", port) as listening:
         labelling = labels and open_labelling(opened, opened.find_run(), labels, labeler="anna")
-        site = Site(opened, port=listening.getsockname()[1], labelling=labelling)
+        site = Site(opened, labelling=labelling)
         server = make_server(site)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
         thread.start()
         try:
             while not server.started:
                 time.sleep(0.01)
-            yield f"http://127.0.0.1:{site.port}", site.token
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}", site.token
         finally:
             server.should_exit = True
             thread.join()

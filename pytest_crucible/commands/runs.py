@@ -82,11 +82,14 @@ def _lines(listed: Sequence[RunSummary]) -> Iterator[str]:
     if not listed:
         yield "no run matches"
         return
-    heads = ("run", "started", "commit", "arms", "experiments", "verdicts", "tags")
-    yield from aligned_lines([heads, *map(_row, listed)])
+    yield from aligned_lines([RUN_HEADS, *map(run_cells, listed)])
 
 
-def _row(run: RunSummary) -> tuple[str, ...]:
+RUN_HEADS = ("run", "started", "commit", "arms", "experiments", "verdicts", "tags")
+
+
+def run_cells(run: RunSummary) -> tuple[str, ...]:
+    """Return what a list of runs has in its columns, which are those of `RUN_HEADS`."""
     first, *rest = run.experiments or ("",)
     more = f" and {len(rest)} more" if rest else ""
     return (

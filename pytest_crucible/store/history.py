@@ -27,14 +27,21 @@ def list_runs(
     At most `limit` are returned; 0 for all.
     """
     summaries = _summaries(store)
-    matching = [
+    matching = filter_runs(map(summaries.__getitem__, newest_first(store)), tag=tag, suite=suite, adapter=adapter)
+    return matching[:limit] if limit else matching
+
+
+def filter_runs(
+    summaries: Iterable[RunSummary], *, tag: str = "", suite: str = "", adapter: str = ""
+) -> tuple[RunSummary, ...]:
+    """Return the runs with this tag, with this text in a nodeid, and with this adapter as an arm."""
+    return tuple(
         summary
-        for summary in map(summaries.__getitem__, newest_first(store))
+        for summary in summaries
         if (not tag or tag in summary.tags)
         and (not suite or any(suite in nodeid for nodeid in summary.experiments))
         and (not adapter or adapter in summary.arms)
-    ]
-    return tuple(matching[:limit] if limit else matching)
+    )
 
 
 def check_tag(name: str) -> None:

@@ -82,9 +82,7 @@ def _check_format(connection: Connection, location: str, reader: str) -> None:
         check_own(connection, location)
         raise StoreError(f"{location} has no runs yet: {_HINT}")
     if version > FORMAT:
-        raise StoreError(
-            f"this store has format {version}, and this version reads format {FORMAT}: {_upgrade(connection)}"
-        )
+        raise StoreError(f"this store has format {version}, and this version reads {FORMAT}: {_upgrade(connection)}")
     upgrade = f'{reader} changes nothing: run "crucible runs" once to upgrade it'
     if version < FORMAT:
         raise StoreError(f"this store has format {version}, and {upgrade}")
@@ -97,8 +95,8 @@ def _upgrade(connection: Connection) -> str:
     with contextlib.suppress(*driver_errors(), KeyError, TypeError, ValueError):
         environment = from_json(connection.scalar("SELECT environment FROM runs ORDER BY started DESC LIMIT 1"))
         version = environment["packages"]["pytest-crucible"]
-        return f'it needs version {version}: pip install "pytest-crucible>={version}"'
-    return "it needs a newer one: pip install --upgrade pytest-crucible"
+        return f'it needs pytest-crucible {version}: pip install "pytest-crucible>={version}"'
+    return "it needs a newer pytest-crucible: pip install --upgrade pytest-crucible"
 
 
 class _State(NamedTuple):

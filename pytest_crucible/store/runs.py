@@ -34,10 +34,10 @@ class UnknownRunError(SpecError):
     """A run that no id in the store begins with."""
 
     def __init__(self, location: str, named: str, near: str | None, latest: str) -> None:
-        """`near` is the id that was probably meant."""
-        self.named = named
-        self.hint = f"did you mean {near!r}?" if near else f"the latest is {latest!r}"
-        super().__init__(f"run store {location!r} has no run that begins with {named!r}: {self.hint}")
+        """`near` is the id that was probably meant, `latest` that of the latest run."""
+        self.near, self.latest = near, latest
+        hint = f"did you mean {near!r}?" if near else f"the latest is {latest!r}"
+        super().__init__(f"run store {location!r} has no run that begins with {named!r}: {hint}")
 
 
 _NEAR = 0.5

@@ -131,4 +131,6 @@ def test_labels_of_disagreements_are_weighted(judged):
 
     agreement = find_agreement(judged)
     assert (agreement["kind"], agreement["raw"]["value"]) == ("human, weighted", pytest.approx(80 / 84))
-    result.stdout.fnmatch_lines(["test_sums: judge of right, *: as people 0.952 *, n=12, weighted by how replies were chosen"])
+    result.stdout.fnmatch_lines(
+        ["test_sums: judge of right, *: as people 0.952 *, n=12, weighted by how replies were chosen"]
+    )

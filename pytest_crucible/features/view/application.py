@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from pytest_crucible.features.view.access import Access
+from pytest_crucible.features.view.failures import Failures, show_failure
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
@@ -51,7 +53,8 @@ def make_application(site: Site) -> Starlette:
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),
     ]
-    application = Starlette(routes=routes, middleware=[Middleware(Access, token=site.token, port=site.port)])
+    guards = [Middleware(Access, token=site.token, hosts=site.hosts), Middleware(Failures, site=site)]
+    application = Starlette(routes=routes, middleware=guards, exception_handlers={HTTPException: show_failure})
     application.state.site = site
     application.state.watcher = Watcher(StateReader(site))
     return application

@@ -2,17 +2,64 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
+import logging
+import os
+import signal
 import socket
+import sys
+import threading
+from collections.abc import Iterator
 
 import uvicorn
 
 from pytest_crucible.features.view.application import make_application
+from pytest_crucible.features.view.connections import MOST, Connection
 from pytest_crucible.features.view.site import Site
+from pytest_crucible.records.errors import SpecError
 
 
 def open_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on a host and port; port 0 is any free one. Raises OSError."""
-    return socket.create_server((host, port))
+    """Return a socket that listens on a host and port; port 0 is any free one. Raises SpecError."""
+    try:
+        return _listen(host, port)
+    except (socket.gaierror, UnicodeError):
+        raise SpecError(
+            f"--host {host} is no host that exists: use --host 127.0.0.1, or an address of this machine"
+        ) from None
+    except OSError as error:
+        raise SpecError(_explain(error, host, port)) from error
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    return socket.create_server(address[:2], family=family)
+
+
+def origins(listening: socket.socket) -> list[str]:
+    """Return the beginnings of the addresses that a socket answers: of all hosts, this machine's and its name."""
+    host, port = listening.getsockname()[:2]
+    hosts = [_LOOPBACKS[host], socket.gethostname()] if host in _LOOPBACKS else [host]
+    return [f"http://{f'[{name}]' if ':' in name else name}:{port}" for name in hosts]
+
+
+_LOOPBACKS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+def _explain(error: OSError, host: str, port: int) -> str:
+    if error.errno == errno.EADDRINUSE:
+        return f"port {port} is taken: use {_next_free(host, port)}--port 0 for any free one"
+    if error.errno == errno.EACCES:
+        return f"port {port} is only for administrators: use --port 8765, or --port 0 for any free one"
+    return f"--host {host} is not an address of this machine: use --host 127.0.0.1"
+
+
+def _next_free(host: str, port: int) -> str:
+    for candidate in range(port + 1, min(port + 100, 65_535)):
+        with contextlib.suppress(OSError), _listen(host, candidate):
+            return f"--port {candidate}, or "
+    return ""
 
 
 class DashboardServer(uvicorn.Server):
@@ -25,6 +72,56 @@ class DashboardServer(uvicorn.Server):
 
 def make_server(site: Site) -> uvicorn.Server:
     """Return the server of a site; `run(sockets=[...])` serves on sockets."""
-    # Without an access log: addresses are in no log.
-    config = uvicorn.Config(make_application(site), log_level="warning", access_log=False, lifespan="off")
+    config = uvicorn.Config(
+        make_application(site),
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        # Addresses are in no log.
+        access_log=False,
+        log_level="critical",
+        server_header=False,
+        proxy_headers=False,
+        # Connections are accepted so many at a time, each before one that waits too long ends.
+        backlog=MOST,
+        timeout_graceful_shutdown=1,
+    )
     return DashboardServer(config)
+
+
+def serve(site: Site, listening: socket.socket) -> None:
+    """Serve a site on a socket until Ctrl-C, or until the process shall end."""
+    server = make_server(site)
+    # What asyncio says of broken connections concerns nobody.
+    logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+    with _interruptible():
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+        thread.start()
+        with contextlib.suppress(KeyboardInterrupt):
+            # On Windows, Ctrl-C does not interrupt a wait without an end.
+            while thread.is_alive():
+                thread.join(1)
+        server.should_exit = True
+        thread.join(STOP_S)
+
+
+STOP_S = 3
+"""Seconds for open responses to end."""
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Let a signal to end be a Ctrl-C, and let a program in the background get it too, for which a shell switches it off."""
+    before = {each: signal.signal(each, signal.default_int_handler) for each in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
+
+
+def end_process() -> None:
+    """End the process without waiting for pages that are still computed: nobody reads them, and they write nothing."""
+    if threading.active_count() > 1:
+        sys.stdout.flush()
+        os._exit(0)

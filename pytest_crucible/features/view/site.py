@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
 from pytest_crucible.features.view.computed_once import ComputedOnce
+from pytest_crucible.features.view.hosts import Hosts
 from pytest_crucible.features.view.samples.indexes import SampleIndexes
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.html import MARKS, page_environment
+from pytest_crucible.store.runs import UnknownRunError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -37,8 +40,23 @@ class Site:
     """Computes one after another: two large runs at once would need twice the memory."""
     sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
     """The samples of experiments, for their lists."""
+    hosts: Hosts = field(default_factory=Hosts)
+    """Those by which requests may address it."""
+    _shown: set[str] = field(default_factory=set)
+    """Runs that a page was shown of."""
     labelling: Labelling | None = None
     """The labels page, where the dashboard was started with --labels."""
+
+    def find_run(self, named: str) -> str:
+        """Return the id of a run, named as on the command line. Raises SpecError, also for one that was removed since."""
+        try:
+            run = find_run(self.store, named)
+        except SpecError:
+            if named in self._shown:
+                raise SpecError(f"run {named} was removed from this store") from None
+            raise
+        self._shown.add(run)
+        return run
 
     @cached_property
     def results(self) -> ComputedOnce:
@@ -59,3 +77,12 @@ class Site:
     def render(self, template: str, **values: Any) -> str:
         """Return a page, or a part of one, as HTML."""
         return self.templates.get_template(template).render(**values)
+
+
+def find_run(store: RunStore, named: str) -> str:
+    """Return the id of a run, named as on the command line. Raises SpecError."""
+    try:
+        return store.find_run(named)
+    except UnknownRunError as error:
+        hint = f"did you mean {error.near}?" if error.near else f"the latest is {error.latest}"
+        raise SpecError(f"no run begins with {named!r}: {hint}") from None

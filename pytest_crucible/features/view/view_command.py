@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,8 +52,10 @@ def view(
     Ctrl-C, and only reads the store.
     """
     try:
-        from pytest_crucible.features.view.server import make_server, open_socket
-        from pytest_crucible.features.view.site import Site
+        from pytest_crucible.features.view.hosts import Hosts, is_loopback
+        from pytest_crucible.features.view.open_browser import browser_page, has_screen
+        from pytest_crucible.features.view.server import end_process, open_socket, origins, serve
+        from pytest_crucible.features.view.site import Site, find_run
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
     if export is not None and labels is not None:
@@ -60,28 +63,37 @@ def view(
     if export is not None:
         _export(store, run, export)
         return
-    with open_for_reading(store, "view") as opened, open_socket(host, port) as listening:
-        number = listening.getsockname()[1]
-        site = Site(opened, port=number, labelling=_open_labelling(opened, run, labels, of_labels))
+    if not is_loopback(host):
+        click.echo(_EXPOSED.format(host=host), err=True)
+    with (
+        open_for_reading(store, "view") as opened,
+        open_socket(host, port) as listening,
+        contextlib.ExitStack() as stack,
+    ):
+        run = find_run(opened, run) if run else ""
+        site = Site(opened, hosts=Hosts(host), labelling=_open_labelling(opened, run, labels, of_labels))
         path = _start_path(site, run)
-        click.echo(f"http://{host}:{number}{path}?token={site.token}")
-        if not no_browser:
-            click.launch(f"http://{host}:{number}{path}?token={site.token}")
-        make_server(site).run(sockets=[listening])
+        links = [f"{origin}{path}?token={site.token}" for origin in origins(listening)]
+        click.echo("\n".join(links))
+        if not no_browser and has_screen():
+            stack.enter_context(browser_page(links[0]))
+        serve(site, listening)
+    end_process()
 
 
 def _export(store: str, run: str, folder: Path) -> None:
     from pytest_crucible.features.view.export import export_run
+    from pytest_crucible.features.view.site import find_run
 
     with open_for_reading(store, "view") as opened:
-        written = export_run(opened, opened.find_run(run), folder)
+        written = export_run(opened, find_run(opened, run), folder)
     click.echo(f"wrote {written.files:,} files ({written.size / 1e6:,.1f} MB): open {folder / 'index.html'}")
 
 
 def _start_path(site: Site, run: str) -> str:
     if site.labelling is not None:
         return site.addresses.labels(site.labelling.run)
-    return site.addresses.run(site.store.find_run(run)) if run else site.addresses.runs()
+    return site.addresses.run(run) if run else site.addresses.runs()
 
 
 def _open_labelling(
@@ -96,3 +108,8 @@ def _open_labelling(
     from pytest_crucible.features.view.labelling import open_labelling
 
     return open_labelling(store, store.find_run(run), file, **chosen)
+
+
+_EXPOSED = (
+    "--host {host}: the connection is not encrypted and others on the network can read it; use an SSH tunnel instead"
+)

@@ -1,4 +1,4 @@
-"""Reads what an unfinished run has done so far: counts, usage and means, and nothing that decides."""
+"""Reads the progress of an unfinished run: counts, usage and means, and nothing that decides."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MeanSoFar:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArmProgress:
-    """What one arm has done so far, replies to variants of the samples included."""
+    """Progress of one arm. Replies to variants of the samples are included."""
 
     name: str
     planned: int
@@ -49,7 +49,7 @@ class ArmProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExperimentProgress:
-    """What one experiment has done so far."""
+    """Progress of one experiment."""
 
     number: int
     """From 1, in the order in which they were entered."""
@@ -63,7 +63,7 @@ class ExperimentProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunProgress:
-    """What a run has done so far."""
+    """Progress of a run."""
 
     experiments: tuple[ExperimentProgress, ...]
     budgets: tuple[str, ...]

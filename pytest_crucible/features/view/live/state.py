@@ -1,4 +1,4 @@
-"""What open pages show of the store, read again after each change."""
+"""States of runs for open pages, read again after each change of the store."""
 
 from __future__ import annotations
 

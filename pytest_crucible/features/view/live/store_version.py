@@ -1,4 +1,4 @@
-"""Whether anything was committed to a run store, for next to nothing."""
+"""Detects commits to a run store, for next to nothing."""
 
 from __future__ import annotations
 

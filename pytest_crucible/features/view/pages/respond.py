@@ -34,7 +34,7 @@ def of_run(show: Callable[[Request, str], Response]) -> Callable[[Request], Resp
 
     def show_run(request: Request) -> Response:
         named = request.path_params["run"]
-        run = site_of(request).store.find_run(named)
+        run = site_of(request).find_run(named)
         if run == named:
             return show(request, run)
         rest = request.scope["path"].removeprefix(f"/runs/{named}")

@@ -99,15 +99,13 @@ def test_another_seed_is_another_draw_and_no_difference():
 @pytest.mark.parametrize(
     ("temperatures", "cell", "differs"),
     [
-        ((0, 0), "ensemble [\"m1\",\"m2\"], temperature 0", "differs: ensemble"),
-        ((0, 1), "ensemble [\"m1\",\"m2\"], temperature 0 and 1", "differs: ensemble, temperature"),
+        ((0, 0), 'ensemble ["m1","m2"], temperature 0', "differs: ensemble"),
+        ((0, 1), 'ensemble ["m1","m2"], temperature 0 and 1', "differs: ensemble, temperature"),
     ],
 )
 def test_the_members_of_an_ensemble_are_sent_what_their_tables_say(temperatures, cell, differs):
     tables = {f"m{k}": {"model": f"m{k}", "temperature": value} for k, value in enumerate(temperatures, start=1)}
-    trio = arm_columns(
-        "trio", ["a"], members=("m1", "m2"), settings={"ensemble": ["m1", "m2"]}, member_settings=tables
-    )
+    trio = arm_columns("trio", ["a"], members=("m1", "m2"), settings={"ensemble": ["m1", "m2"]}, member_settings=tables)
     m1 = arm_columns("m1", ["a"], parameters={"temperature": 0}, settings={"model": "m1"})
 
     (line,) = check_sent(check_inputs(trio, m1))

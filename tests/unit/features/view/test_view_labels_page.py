@@ -27,7 +27,7 @@ def client(store, tmp_path):
         yield client
 
 
-def post(client, label="good", note="", by="anna", **changes):
+def post(client, label="good", note="", by="anna", headers=None, **changes):
     at = changes.pop("at", "1")
     reply = client.get(f"{PAGE}/reply", params={"by": "anna", "at": at}).json()
     body = {
@@ -38,7 +38,7 @@ def post(client, label="good", note="", by="anna", **changes):
         "note": note,
         "before": reply.get("label", ""),
     }
-    return client.post(PAGE, json={**body, **changes})
+    return client.post(PAGE, json={**body, **changes}, headers=headers)
 
 
 def test_a_reply_is_shown_without_arm_score_or_sample(client):
@@ -102,9 +102,7 @@ def test_an_invalid_label_is_refused_in_one_sentence_and_nothing_is_written(clie
     "headers", [{"x-crucible-token": "guessed"}, {"origin": "http://evil.example"}, {"origin": ""}]
 )
 def test_a_request_from_elsewhere_is_refused(client, tmp_path, headers):
-    client.headers |= headers
-
-    assert post(client).status_code == 403
+    assert post(client, headers=headers).status_code == 403
     assert not read_label_table(tmp_path / "labels.csv").rows
 
 

@@ -1,4 +1,4 @@
-"""What an unfinished run has done so far: each unit counts once, in its place, and nothing decides."""
+"""The progress of an unfinished run: each unit counts once, in its place, and nothing decides."""
 
 from __future__ import annotations
 
