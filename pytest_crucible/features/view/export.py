@@ -32,7 +32,7 @@ STYLES = {"assets/report/page.css": REPORT_ASSETS / "page.css", "assets/view.css
 
 @dataclass(frozen=True, slots=True)
 class ExportedFiles:
-    """What was written."""
+    """The files of an export, counted."""
 
     files: int
     size: int

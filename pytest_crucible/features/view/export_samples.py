@@ -23,7 +23,7 @@ _PART = 25
 
 @dataclass(frozen=True, slots=True)
 class ArmTexts:
-    """What an arm replied to a sample."""
+    """The replies of an arm to a sample."""
 
     name: str
     replies: Sequence[tuple[str, str]]

@@ -45,7 +45,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @contextmanager
-def served(folder: Path):
+def serve(folder: Path):
     handler = functools.partial(SimpleHTTPRequestHandler, directory=str(folder))
     handler.log_message = lambda *arguments: None
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
@@ -153,7 +153,7 @@ def test_what_cannot_be_exported_is_one_sentence(store, tmp_path):
 def test_a_static_server_and_the_file_system_serve_it_in_chromium_without_a_message(store, tmp_path):
     export_run(store, RUN, tmp_path / "pages")
     messages = []
-    with chromium() as browser, served(tmp_path) as address:
+    with chromium() as browser, serve(tmp_path) as address:
         page = browser.new_page()
         page.on("console", lambda message: messages.append(message.text))
         page.on("pageerror", lambda error: messages.append(str(error)))
