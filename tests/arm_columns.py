@@ -103,6 +103,7 @@ def check_inputs(
         arms=[each.arm for each in arms],
         candidate=arms[0].arm,
         contrasts=(),
+        variants=(),
         targets=[SimpleNamespace(metric=name) for name in section.get("scores", ())],
         draws=lambda number: draws or Draws(),
         arms_differ_in=section.pop("arms_differ_in", ()),

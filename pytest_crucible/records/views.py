@@ -133,7 +133,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lanes:
+class TimeBars:
     """Bars over one scale of seconds, such as requests and waits. Drawn where a format has pictures; a table has the times."""
 
     title: str
@@ -199,7 +199,7 @@ class View:
     charts: tuple[Chart, ...] = ()
     curves: tuple[Curves, ...] = ()
     lines: tuple[LineChart, ...] = ()
-    lanes: tuple[Lanes, ...] = ()
+    time_bars: tuple[TimeBars, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
     excerpts: tuple[Excerpt, ...] = ()
     methods: tuple[Statement, ...] = ()

@@ -23,7 +23,6 @@ from pytest_crucible.records import Exchange, Row, State, Table, View, experimen
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
 from pytest_crucible.report.diagrams import draw_diagram
-from pytest_crucible.report.lanes import draw_lanes
 from pytest_crucible.report.model import Chapter, Report
 from pytest_crucible.report.pictures import (
     chart_forest,
@@ -37,6 +36,7 @@ from pytest_crucible.report.pictures import (
 )
 from pytest_crucible.report.printable import AN_ID, LONGEST_ESCAPE, printable
 from pytest_crucible.report.sections import section_excerpts, worst_states
+from pytest_crucible.report.time_bars import draw_time_bars
 from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates, typeset
 from pytest_crucible.stats.number_format import seconds
 
@@ -359,7 +359,7 @@ def page_environment(folder: Path = HERE) -> Environment:
     environment.filters["forest_of"] = chart_forest
     environment.filters["drawn_curves"] = draw_curves
     environment.filters["drawn_lines"] = draw_lines
-    environment.filters["drawn_lanes"] = draw_lanes
+    environment.filters["drawn_bars"] = draw_time_bars
     environment.filters["drawn_diagram"] = draw_diagram
     return environment
 

@@ -25,7 +25,7 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.measures import State
 from pytest_crucible.records.results import RULES_VERSION
-from pytest_crucible.records.views import Curves, Diagram, Lanes, LineChart
+from pytest_crucible.records.views import Curves, Diagram, LineChart, TimeBars
 from pytest_crucible.report.plan_lines import MOST_SLICES
 from pytest_crucible.report.printable import printable
 
@@ -40,7 +40,7 @@ class JoinedSection:
     charts: tuple[Chart, ...]
     curves: tuple[Curves, ...] = ()
     lines: tuple[LineChart, ...] = ()
-    lanes: tuple[Lanes, ...] = ()
+    time_bars: tuple[TimeBars, ...] = ()
     diagrams: tuple[Diagram, ...] = ()
     is_first: bool = False
     """Whether it stands before the verdicts."""
@@ -128,7 +128,7 @@ def join_views(name: str, views: Sequence[tuple[str, View]], *, many: bool) -> J
         charts=add_titles("charts"),
         curves=add_titles("curves"),
         lines=add_titles("lines"),
-        lanes=add_titles("lanes"),
+        time_bars=add_titles("time_bars"),
         diagrams=add_titles("diagrams"),
         is_first=any(view.is_first for _, view in views),
     )

@@ -106,6 +106,10 @@ class StoredDetails(Protocol):
         """Return, for each arm's calls, a hash of each prompt of its first reply to a sample, by position."""
         return [{} for _ in arms]
 
+    def twin_prompts(self, arm: int, twin: int) -> Mapping[int, tuple[int, ...]]:
+        """Return the same hashes of an arm's calls about the twins with a number, where these have another input."""
+        return {}
+
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""
         return ReplyColumns()

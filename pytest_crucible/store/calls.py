@@ -30,17 +30,17 @@ def unknown_calls(store: RunStore, run: str) -> str:
     return ""
 
 
-def load_calls(store: RunStore, experiment: int, number: int, draws: Draws) -> CallColumns:
-    """Return the calls of one arm about the original samples, those of judges and of members as well."""
+def load_calls(store: RunStore, experiment: int, number: int, draws: Draws, twin: int = 0) -> CallColumns:
+    """Return the calls of one arm about the original samples, or their twins, those of judges and of members as well."""
     query = f"""
         SELECT
-            calls.position, {place_of("calls", draws)} AS place, calls.call, request, member, messages, parameters,
+            calls.position, {place_of("calls", draws, twin)} AS place, calls.call, request, member, messages, parameters,
             CASE WHEN is_scored THEN replies.text_id ELSE calls.text_id END,
             CASE WHEN is_scored THEN replies.text ELSE calls.text END,
             answered_by, cached, as_before, calls.finish
         FROM calls JOIN arms ON arms.id = calls.arm
         LEFT JOIN replies ON replies.arm = calls.arm AND replies.position = calls.position AND replies.epoch = calls.epoch
-        WHERE {of_arm()}
+        WHERE {of_arm(twin)}
         ORDER BY calls.position, place, calls.call, calls.member
     """
     (

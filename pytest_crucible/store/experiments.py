@@ -34,7 +34,7 @@ from pytest_crucible.store.history import (
     past_comparisons,
     sessions_with_same_replies,
 )
-from pytest_crucible.store.prompts import load_prompts
+from pytest_crucible.store.prompts import load_prompts, load_twin_prompts
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples_without_twin
 from pytest_crucible.store.sent_calls import load_sent, own_settings, unlike_places
@@ -154,6 +154,12 @@ class StoredExperiment:
     def prompts(self, arms: Sequence[CallColumns]) -> Sequence[Mapping[int, tuple[int, ...]]]:
         """Return, for each arm's calls, a hash of each prompt of its first reply to a sample, by position."""
         return load_prompts(self.store, self.plan.dataset_sha256, arms)
+
+    def twin_prompts(self, arm: int, twin: int) -> Mapping[int, tuple[int, ...]]:
+        """Return the same hashes of an arm's calls about the twins with a number, where these have another input."""
+        variant = self.plan.variants[twin - 1].sha256
+        calls = load_calls(self.store, self.key, arm, self.plan.draws(arm), twin)
+        return load_twin_prompts(self.store, self.plan.dataset_sha256, variant, calls)
 
     def reply_columns(self, arm: int) -> ReplyColumns:
         """Return all replies of an arm to the original samples."""

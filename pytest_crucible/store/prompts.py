@@ -33,13 +33,26 @@ def load_prompts(store: RunStore, dataset: str, arms: Sequence[CallColumns]) -> 
     return [_hash_prompts(calls, samples, forms) for calls in arms]
 
 
+def load_twin_prompts(store: RunStore, dataset: str, variant: str, calls: CallColumns) -> dict[int, tuple[int, ...]]:
+    """Return the same of an arm's calls about the twins of a variant, by its hash: of those whose input is not the sample's."""
+    samples = _load_samples(store, dataset) if calls.positions else {}
+    query = "SELECT position, CAST(input AS TEXT) FROM twins WHERE variant = :variant AND reason IS NULL"
+    twins = {
+        position: (text or "null", samples[position][1])
+        for position, text in store.rows(query, variant=variant)
+        if position in samples and (text or "null") != samples[position][0]
+    }
+    forms = _load_forms(store, {form for form in calls.forms if form is not None})
+    return _hash_prompts(calls, twins, forms)
+
+
 def _hash_prompts(
     calls: CallColumns, samples: Mapping[int, tuple[str, str]], forms: Mapping[int, Form]
 ) -> dict[int, tuple[int, ...]]:
     first: dict[int, int] = {}
     prompts: dict[int, tuple[int, ...]] = {}
     for position, place, form, member in zip(calls.positions, calls.repeats, calls.forms, calls.members, strict=True):
-        if not member and first.setdefault(position, place) == place:
+        if not member and position in samples and first.setdefault(position, place) == place:
             # Of a run without texts of calls, its key alone is known: equal forms of one sample are equal prompts.
             is_known = form is None or form in forms
             prompt = (

@@ -98,6 +98,30 @@ def export_rows(crucible, what):
         return list(csv.DictReader(file))
 
 
+@pytest.mark.uses("run_checks")
+@pytest.mark.parametrize(
+    ("prompt", "is_named"), [('f"Is claim {sample.id} true?"', True), ('"Well: " + sample.input', False)]
+)
+def test_a_test_that_does_not_send_the_text_of_twins_is_told_so(robust, run, prompt, is_named):
+    target = 'quality_target("exact_match.drop[homoglyph] <= 0.05", "exact_match.drop[whitespace_noise] <= 0.05")'
+    write(robust, '"homoglyph", "whitespace_noise"', target, prompt=prompt)
+
+    result = run("--crucible-json=run.json", V2)
+
+    [line] = [
+        line
+        for line in json.loads((robust.path / "run.json").read_text())["experiments"][0]["sections"]["run_checks"]
+        if line["check"] == "prompts"
+    ]
+    named = (
+        "the test sent v2 the prompts of the original samples in place of those of homoglyph and 1 further variant: what they "
+        "show is no effect of the change; send the sample's input, which each twin has of its own"
+    )
+    assert (line["problem"], named in " ".join(result.stdout.str().split())) == (
+        (named, True) if is_named else ("", False)
+    )
+
+
 def test_a_proven_drop_and_a_harmless_attack(robust, run):
     write(
         robust,

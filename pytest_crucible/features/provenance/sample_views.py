@@ -9,13 +9,13 @@ from pytest_crucible.features.provenance.step_texts import NamedText, step_texts
 from pytest_crucible.features.provenance.timeline import Step, Timeline
 from pytest_crucible.features.provenance.timeline_text import find_start, heading, step_text, time_text, unknown_text
 from pytest_crucible.records import Conversation, Note, Plan, Row, Table, View
-from pytest_crucible.records.views import Lanes, Span
+from pytest_crucible.records.views import Span, TimeBars
 from pytest_crucible.stats.number_format import quantity, seconds
 from pytest_crucible.store.runs import RunStore
 
 # Steps of a reply on a page; `crucible trace` has all.
 MOST_STEPS = 500
-_HEADS = ("over at", "took", "kind", "step")
+_HEADS = ("step", "kind", "over at", "took")
 # Texts of a decision, which the page of a sample has nowhere else; prompts and replies stand beside the time line.
 _OF_DECISIONS = ("decision", "instead of", "over", "because")
 
@@ -38,7 +38,7 @@ def _timeline_view(timeline: Timeline) -> View:
         title=title,
         notes=(Note(text=unknown),) if unknown else (),
         tables=(_step_table(title, steps, len(timeline.steps)),),
-        lanes=tuple(lanes for lanes in [_lanes(title, steps)] if lanes.spans),
+        time_bars=tuple(bars for bars in [_time_bars(title, steps)] if bars.spans),
     )
 
 
@@ -46,7 +46,7 @@ def _step_table(title: str, steps: Sequence[Step], total: int) -> Table:
     start = find_start(steps)
     rows = [
         Row(
-            cells=(time_text(step, start) or "-", _duration(step), step.kind, step_text(step)),
+            cells=(step_text(step), step.kind, time_text(step, start) or "-", _duration(step)),
             below="; ".join(f"{text.name}: {text.value}" for text in texts if _is_ground(text)),
         )
         for step, texts in zip(steps, step_texts(steps), strict=True)
@@ -56,7 +56,7 @@ def _step_table(title: str, steps: Sequence[Step], total: int) -> Table:
         title=f"{title}, step by step",
         heads=_HEADS,
         rows=tuple(rows),
-        numbers=_HEADS[:2],
+        numbers=_HEADS[2:],
         note=f"{quantity(left, 'more step')}, which `crucible trace` prints." if left else "",
         # Without times it repeats the scores.
         verbosity=0 if start is not None else 1,
@@ -71,7 +71,7 @@ def _duration(step: Step) -> str:
     return "-" if step.seconds is None else seconds(step.seconds)
 
 
-def _lanes(title: str, steps: Sequence[Step]) -> Lanes:
+def _time_bars(title: str, steps: Sequence[Step]) -> TimeBars:
     start = find_start(steps) or 0.0
     spans = (
         Span(
@@ -83,7 +83,7 @@ def _lanes(title: str, steps: Sequence[Step]) -> Lanes:
         for step in steps
         if step.at is not None
     )
-    return Lanes(title=title, spans=tuple(spans))
+    return TimeBars(title=title, spans=tuple(spans))
 
 
 def _lane(step: Step) -> str:

@@ -24,7 +24,10 @@ def check_prompts(inputs: CheckInputs) -> Iterator[Finding]:
         return
     with_calls = [of_arm for of_arm in sent if of_arm]
     problem, severity = _find_problem(inputs, with_calls[0])
-    if others := list(filter(None, (_undeclared_difference(inputs, sent), _unused_forms(inputs)))):
+    others = list(
+        filter(None, (_undeclared_difference(inputs, sent), _unused_forms(inputs), _unsent_twins(inputs, sent)))
+    )
+    if others:
         problem, severity = "; ".join(filter(None, (problem, *others))), None
     are_same = len(with_calls) > 1 and all(_have_equal_prompts(of_arm, with_calls[0]) for of_arm in with_calls)
     yield Finding(
@@ -96,6 +99,29 @@ def _unused_forms(inputs: CheckInputs) -> str:
                 f"prompts=, and verdicts count {draws.prompts:,}: send the argument 'prompt' in each form"
             )
     return ""
+
+
+def _unsent_twins(inputs: CheckInputs, sent: Sequence[Prompts]) -> str:
+    """Return a sentence on variants in whose place the test sent the prompts of the original samples; else an empty text."""
+    for number, columns in enumerate(inputs.arms):
+        names = [
+            variant.name
+            for twin, variant in enumerate(inputs.plan.variants, start=1)
+            if _is_unsent(inputs.section.stored.twin_prompts(number, twin), sent[number])
+        ]
+        if names:
+            more = f" and {quantity(len(names) - 1, 'further variant')}" if names[1:] else ""
+            return (
+                f"the test sent {columns.arm.name} the prompts of the original samples in place of those of {names[0]}{more}: "
+                "what they show is no effect of the change; send the sample's input, which each twin has of its own"
+            )
+    return ""
+
+
+def _is_unsent(twins: Prompts, originals: Prompts) -> bool:
+    """Return whether most twins with another input were sent as the original sample was."""
+    both = [position for position in twins if position in originals]
+    return 2 * sum(twins[position] == originals[position] for position in both) > len(both)
 
 
 def count_forms(columns: ArmColumns, draws: Draws) -> int:

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_crucible.records.views import Diagram, DiagramEdge, DiagramNode, Lanes, Span
+from pytest_crucible.records.views import Diagram, DiagramEdge, DiagramNode, Span, TimeBars
 from pytest_crucible.report.diagrams import draw_diagram, layers
-from pytest_crucible.report.lanes import draw_lanes
+from pytest_crucible.report.time_bars import draw_time_bars
 from tests.hostile_texts import HOSTILE
 
 KEYS = "abcdef"
@@ -63,7 +63,9 @@ def test_hostile_labels_are_text():
     texts = [text[:5_000] for text in HOSTILE.values()]
     pictures = [
         draw_diagram(diagram(*texts, edges=(("0", "1"),))),
-        draw_lanes(Lanes(title="<b>", spans=tuple(Span(lane=text, label=text, start=0.0, end=1.0) for text in texts))),
+        draw_time_bars(
+            TimeBars(title="<b>", spans=tuple(Span(lane=text, label=text, start=0.0, end=1.0) for text in texts))
+        ),
     ]
 
     for picture in pictures:
@@ -78,7 +80,7 @@ def test_bars_lie_on_the_lanes_of_their_names_and_are_as_long_as_they_took():
         Span(lane="request", label="request 1", start=1.0, end=3.0),
         Span(lane="wait", label="again", start=3.0, end=3.0),
     )
-    svg = draw_lanes(Lanes(title="Time line", spans=spans))
+    svg = draw_time_bars(TimeBars(title="Time line", spans=spans))
     rects = [
         tuple(map(float, rect)) for rect in re.findall(r'<rect rx="2" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)"', svg)
     ]
@@ -92,4 +94,4 @@ def test_bars_lie_on_the_lanes_of_their_names_and_are_as_long_as_they_took():
 
 
 def test_a_picture_of_no_bar_is_empty():
-    assert "<rect" not in draw_lanes(Lanes(title="Time line", spans=()))
+    assert "<rect" not in draw_time_bars(TimeBars(title="Time line", spans=()))

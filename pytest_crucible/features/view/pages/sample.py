@@ -6,13 +6,12 @@ import shlex
 from collections.abc import Iterator
 from dataclasses import replace
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.sample.replies import SampleReplies
-from pytest_crucible.features.view.sample.texts import reply_key, shown_text, text_parts
+from pytest_crucible.features.view.sample.texts import shown_text, text_parts
 from pytest_crucible.features.view.samples.state import read_state
 from pytest_crucible.records import View, experiment_name
 from pytest_crucible.records.errors import SpecError
@@ -39,7 +38,6 @@ def sample_page(request: Request, run: str) -> Response:
         replies=replies,
         arms=replies.arms(),
         list_state=_list_state(request),
-        compared=(reply_key(0, 0, 0), reply_key(0, 1, 0)),
         unknown_calls=unknown_calls(store, run),
         views=sample_views(run, replies),
         commands=list(_commands(store.location, run, sample_id)),
@@ -67,25 +65,23 @@ def text_page(request: Request, run: str) -> Response:
     """Return one text of a sample, as its page has it."""
     value = find_sample(request, run).text(request.query_params.get("of", ""))
     if value is None:
-        raise HTTPException(404, "this sample has no such text: choose one on its page")
+        raise SpecError("this sample has no such text: choose one on its page")
     return PlainTextResponse(shown_text(value))
 
 
 def find_sample(request: Request, run: str) -> SampleReplies:
-    """Return the sample of an address. Raises HTTPException."""
+    """Return the sample of an address. Raises SpecError."""
     store = site_of(request).store
     experiments = store.all_experiments(run)
     number = _number(request.path_params["experiment"])
     if number is None or not 1 <= number <= len(experiments):
         there = quantity(len(experiments), "experiment")
-        raise HTTPException(404, f"run {run} has no such experiment: it has {there}, numbered from 1")
+        raise SpecError(f"run {run} has no such experiment: it has {there}, numbered from 1")
     key, plan, _ = experiments[number - 1]
     position = _number(request.path_params["position"])
     if position is None or not samples(store, plan.dataset_sha256, [position]):
         there = quantity(plan.selected, "sample")
-        raise HTTPException(
-            404, f"experiment {number} of run {run} has no such sample: it has {there}, numbered from 0"
-        )
+        raise SpecError(f"experiment {number} of run {run} has no such sample: it has {there}, numbered from 0")
     return _choose(SampleReplies(store, key, plan, position), request)
 
 

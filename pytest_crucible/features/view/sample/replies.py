@@ -33,7 +33,7 @@ class ArmReply:
         return compared_reply(self.conversation)
 
     @property
-    def compared(self) -> Block | None:
+    def compared_block(self) -> Block | None:
         """The last block of the turns that has the scored text; None where the test scored another one."""
         blocks = [block for turn in self.turns for block in turn.blocks if block.kind == "reply"]
         return next((block for block in reversed(blocks) if block.value == self.scored), None)
@@ -194,6 +194,12 @@ class SampleReplies:
             if self.twins[number - 1] is not None
         }
         return replies | (prompts if len(prompts) > 1 else {})
+
+    def first_pair(self) -> tuple[str, str]:
+        """Return the keys of the texts that are compared first: the first replies of candidate and baseline, if there are both."""
+        first, *others = self.texts()
+        baseline = reply_key(0, 1, 0)
+        return first, baseline if baseline in others else (others or [first])[0]
 
     def text(self, key: str) -> Any:
         """Return the text with a key; None without one."""

@@ -60,7 +60,7 @@ def test_a_page_of_a_graph_has_a_picture_and_tables(opened, tmp_path):
     page = opened("why.html")
 
     assert page.locator("svg.diagram rect").count() == 6
-    assert page.locator("svg.provenance > path").count() == 6
+    assert page.locator("svg.diagram > path:not(.tip)").count() == 6
     assert page.locator("table").nth(0).locator("tbody tr").count() == 6
     assert "p: unknown" in page.locator("table").nth(0).inner_text()
     assert page.locator("table").nth(1).locator("tbody tr").count() == 6

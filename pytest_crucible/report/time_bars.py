@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree import ElementTree
 
-from pytest_crucible.records.views import Lanes, Span
+from pytest_crucible.records.views import Span, TimeBars
 from pytest_crucible.report.pictures import Axis, axis, element, label, svg_text
 from pytest_crucible.stats.number_format import seconds
 
@@ -13,13 +13,13 @@ _WIDTH, _NAMES, _LANE, _LEAST = 860, 200, 24, 3
 _MOST_LANES = 60
 
 
-def draw_lanes(lanes: Lanes) -> str:
+def draw_time_bars(bars: TimeBars) -> str:
     """Return an SVG element of the first lanes; all of them are in tables."""
-    names = list(dict.fromkeys(span.lane for span in lanes.spans))[:_MOST_LANES]
-    spans = [span for span in lanes.spans if span.lane in names]
+    names = list(dict.fromkeys(span.lane for span in bars.spans))[:_MOST_LANES]
+    spans = [span for span in bars.spans if span.lane in names]
     scale = axis([0.0, *(span.end for span in spans)])
     height = len(names) * _LANE
-    inside = [element("title", lanes.title)]
+    inside = [element("title", bars.title)]
     for tick in scale.ticks:
         x = _across(scale, tick)
         inside.append(element("line", x1=x, x2=x, y1=0, y2=height, class_="grid"))
@@ -27,7 +27,7 @@ def draw_lanes(lanes: Lanes) -> str:
     inside += [element("text", name, x=0, y=row * _LANE + 16, class_="name") for row, name in enumerate(names)]
     inside += [_bar(span, names.index(span.lane), scale) for span in spans]
     size = {"width": _WIDTH, "height": height + 22, "viewBox": f"0 0 {_WIDTH} {height + 22}"}
-    return svg_text(element("svg", *inside, class_="lanes", role="img", **size))
+    return svg_text(element("svg", *inside, class_="time-bars", role="img", **size))
 
 
 def _bar(span: Span, row: int, scale: Axis) -> ElementTree.Element:
