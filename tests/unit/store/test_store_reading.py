@@ -363,7 +363,9 @@ except StoreError as error:
     print(error)
 """
 
-    assert "cannot be opened" in run_as_other_user(code, path.parent, IMPORTS.format(path=str(path)))
+    assert "cannot be read: check that you may read it" in run_as_other_user(
+        code, path.parent, IMPORTS.format(path=str(path))
+    )
 
 
 def test_a_role_that_may_only_select_reads_a_server_s_store(postgresql):
