@@ -391,6 +391,23 @@ def test_a_role_that_may_only_select_reads_a_server_s_store(postgresql):
         server.execute("DROP ROLE reader")
 
 
+def test_the_error_for_a_role_without_rights_names_what_to_grant(postgresql):
+    import psycopg
+
+    RunStore(postgresql).close()
+    with psycopg.connect(postgresql, autocommit=True) as server:
+        server.execute("CREATE ROLE stranger LOGIN")
+        server.execute("GRANT USAGE ON SCHEMA public TO stranger")
+    try:
+        assert "refuses this user some of its tables: grant SELECT on all of them" in refusal(
+            postgresql.replace("crucible@", "stranger@")
+        )
+    finally:
+        with psycopg.connect(postgresql, autocommit=True) as server:
+            server.execute("DROP OWNED BY stranger")
+            server.execute("DROP ROLE stranger")
+
+
 def test_a_user_who_could_write_does_not(postgresql):
     RunStore(postgresql).close()
 
