@@ -11,6 +11,7 @@ from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.object_reference import load_object
 from pytest_crucible.runs.run_store import open_for_reading
+from pytest_crucible.store.reading import READINGS, ChangedStoreError
 
 
 def main() -> None:
@@ -20,11 +21,16 @@ def main() -> None:
 
 
 def _call(function: str, store: str, arguments: list[Any]) -> tuple[str, Any]:
-    try:
-        with open_for_reading(store, "view") as opened:
-            return "", load_object(function)(Site(opened), *arguments)
-    except CrucibleError as error:
-        return str(error), None
+    sentence = ""
+    for _ in range(READINGS):
+        try:
+            with open_for_reading(store, "view") as opened:
+                return "", load_object(function)(Site(opened), *arguments)
+        except ChangedStoreError as error:
+            sentence = str(error)
+        except CrucibleError as error:
+            return str(error), None
+    return sentence, None
 
 
 if __name__ == "__main__":
