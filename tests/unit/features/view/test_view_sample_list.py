@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.features.view.samples import indexes
 from pytest_crucible.records import MetricFacts, Sample
 from tests.chromium import chromium
 from tests.dashboard import served_dashboard
-from tests.stored_samples import Answer, score, store_samples
+from tests.stored_samples import Answer, numbered_samples, score, store_samples
 
 SIZE = 3_000
 HOSTILE = "<img src=x onerror=document.title='broken'>\u202e"
@@ -296,3 +297,42 @@ class TestAMillionRows:
             first, last = self.drawn(region)
             assert first <= place <= last
             assert region.evaluate("document.activeElement.textContent") == str(place)
+
+
+@pytest.mark.slow
+def test_rows_of_an_unfinished_run_arrive_and_the_focus_stays(tmp_path, monkeypatch):
+    monkeypatch.setattr(indexes, "REFRESH_S", 0.1)
+    monkeypatch.setattr(indexes, "_SHARE", 0)
+    samples = numbered_samples(3)
+    store_samples(tmp_path / "a.db", samples, {"v2": [score(m=True), None, None]}, status="running")
+
+    with served_dashboard(tmp_path / "a.db") as (address, token), chromium() as browser:
+        tab = browser.new_page(base_url=address)
+        tab.goto(f"/?token={token}")
+        open_list(tab)
+        tab.keyboard.press("j")
+        tab.keyboard.press("j")
+        assert "pending" in tab.locator(".row:focus").inner_text()
+
+        store_samples(tmp_path / "a.db", samples, {"v2": [score(m=True), score(m=False), None]}, status="interrupted")
+
+        tab.locator(".row:focus .score", has_text=re.compile("^0$")).wait_for()
+        tab.locator(".row", has_text="lost").wait_for()
+
+
+@pytest.mark.slow
+def test_the_worst_of_100_000_samples_by_keyboard(tmp_path):
+    answers = [score(m=1.0)] * 100_000
+    answers[77_777] = score(m=0.25)
+    store_samples(tmp_path / "a.db", numbered_samples(100_000), {"v2": answers})
+
+    with served_dashboard(tmp_path / "a.db") as (address, token), chromium() as browser:
+        tab = browser.new_page(base_url=address)
+        tab.goto(f"/?token={token}")
+        open_list(tab, "?sort=worst")
+        tab.keyboard.press("j")
+        assert focused_row(tab) == "s77777"
+        tab.keyboard.press("End")
+        assert focused_row(tab) == "s99999"
+        tab.keyboard.press("k")
+        assert focused_row(tab) == "s99998"
