@@ -42,8 +42,14 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tab(path) -> Iterator[Any]:
-    with served_dashboard(path) as (address, token), chromium() as browser:
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tab(path, browser) -> Iterator[Any]:
+    with served_dashboard(path) as (address, token):
         tab = browser.new_page(viewport={"width": 1280, "height": 800}, base_url=address)
         tab.messages = []
         tab.on("console", lambda message: tab.messages.append(message.text))
@@ -185,6 +191,21 @@ def test_rows_far_away_are_fetched_when_they_are_scrolled_to(samples):
     assert samples.locator("#samples .row").count() < 60
 
 
+def test_rows_are_there_while_a_key_is_held_down(samples):
+    samples.keyboard.press("j")
+    samples.evaluate(
+        """async () => {
+            for (let step = 0; step < 150; step += 1) {
+                const event = new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true });
+                document.activeElement.dispatchEvent(event);
+                await new Promise((resolve) => setTimeout(resolve, 10));
+            }
+        }"""
+    )
+
+    assert samples.locator(".row:focus").evaluate("row => row.textContent").startswith("s150g0")
+
+
 def test_the_row_with_the_focus_stays_when_the_list_is_scrolled_away(samples):
     samples.keyboard.press("j")
     samples.locator("#samples").evaluate("grid => { grid.scrollTop = grid.scrollHeight / 2 }")
@@ -300,13 +321,13 @@ class TestAMillionRows:
 
 
 @pytest.mark.slow
-def test_rows_of_an_unfinished_run_arrive_and_the_focus_stays(tmp_path, monkeypatch):
+def test_rows_of_an_unfinished_run_arrive_and_the_focus_stays(tmp_path, monkeypatch, browser):
     monkeypatch.setattr(indexes, "REFRESH_S", 0.1)
     monkeypatch.setattr(indexes, "_SHARE", 0)
     samples = numbered_samples(3)
     store_samples(tmp_path / "a.db", samples, {"v2": [score(m=True), None, None]}, status="running")
 
-    with served_dashboard(tmp_path / "a.db") as (address, token), chromium() as browser:
+    with served_dashboard(tmp_path / "a.db") as (address, token):
         tab = browser.new_page(base_url=address)
         tab.goto(f"/?token={token}")
         open_list(tab)
@@ -321,12 +342,12 @@ def test_rows_of_an_unfinished_run_arrive_and_the_focus_stays(tmp_path, monkeypa
 
 
 @pytest.mark.slow
-def test_the_worst_of_100_000_samples_by_keyboard(tmp_path):
+def test_the_worst_of_100_000_samples_by_keyboard(tmp_path, browser):
     answers = [score(m=1.0)] * 100_000
     answers[77_777] = score(m=0.25)
     store_samples(tmp_path / "a.db", numbered_samples(100_000), {"v2": answers})
 
-    with served_dashboard(tmp_path / "a.db") as (address, token), chromium() as browser:
+    with served_dashboard(tmp_path / "a.db") as (address, token):
         tab = browser.new_page(base_url=address)
         tab.goto(f"/?token={token}")
         open_list(tab, "?sort=worst")
