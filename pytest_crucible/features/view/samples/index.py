@@ -94,10 +94,11 @@ def load_index(store: RunStore, run: str, key: int, plan: Plan) -> SampleIndex:
     loader = _Loader(store, key, plan, size, [arm.outcomes for arm in arms], is_final)
     columns = dict(loader.columns(metric_names(store, key)))
     metrics = {name: column for name, (_, column) in columns.items()}
+    numeric = {name: column for name, column in metrics.items() if columns[name][0].kind != "text"}
     return SampleIndex(
         facts={name: facts for name, (facts, _) in columns.items()},
         metrics=metrics,
-        main=main_metric(plan, metrics),
+        main=main_metric(plan, numeric or metrics),
         states=tuple(_states(arm.outcomes, size, is_final=is_final) for arm in arms),
         latency_s=tuple(_mean_latencies(arm, size) for arm in arms),
         groups=groups,
