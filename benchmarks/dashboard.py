@@ -8,6 +8,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from pytest_crucible.records import Contrast, Observation, Outcome, Reply, Sampl
 from pytest_crucible.runs.evaluate import conclude
 from pytest_crucible.store.runs import RunStore
 from tests.chromium import find_chromium
+from tests.dashboard_tabs import settle
 
 STORES = Path(tempfile.gettempdir()) / f"crucible-benchmark-stores-{os.getuid()}"
 MEGABYTE = 1_000_000
@@ -109,50 +111,60 @@ def unlike_texts() -> tuple[str, str]:
     return one, other
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Dashboard:
     """A served dashboard."""
 
     process: subprocess.Popen[str]
     link: str
     """With the token."""
+    most_memory_mb: float = 0.0
+    """Resident memory of the server and its children together, of which some end before anyone asks."""
 
     @property
     def address(self) -> str:
         """`http://127.0.0.1:PORT`."""
         return self.link.split("?")[0].rstrip("/")
 
-    def memory_mb(self) -> float:
-        """Return the most resident memory that the server and its children had, together."""
-        return sum(_peak_kb(process) for process in _family(self.process.pid)) / 1e3
+    def watch_memory(self, ends: threading.Event) -> None:
+        while not ends.wait(0.02):
+            self.most_memory_mb = max(self.most_memory_mb, sum(map(_resident_mb, _family(self.process.pid))))
 
 
 def _family(process: int) -> list[int]:
-    children = [
-        int(child)
-        for thread in Path(f"/proc/{process}/task").iterdir()
-        for child in (thread / "children").read_text().split()
-    ]
-    return [process, *(one for child in children for one in _family(child))]
+    """Return a process, its children and theirs."""
+    with contextlib.suppress(OSError):
+        tasks = [task / "children" for task in Path(f"/proc/{process}/task").iterdir()]
+        children = [int(child) for task in tasks for child in task.read_text().split()]
+        return [process, *(member for child in children for member in _family(child))]
+    return []
 
 
-def _peak_kb(process: int) -> int:
-    status = Path(f"/proc/{process}/status").read_text()
-    return next((int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")), 0)
+def _resident_mb(process: int) -> float:
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1e3
+    return 0.0
 
 
 @contextlib.contextmanager
 def served(store: Path | str) -> Iterator[Dashboard]:
     """Yield the dashboard of a store, served by `crucible view` in a process of its own."""
-    command = [sys.executable, "-m", "pytest_crucible", "view", "--store", str(store), "--no-browser", "--port", "0"]
-    process = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"}
-    )
+    command = [sys.executable, "-u", "-m", "pytest_crucible", "view", f"--store={store}", "--no-browser", "--port=0"]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    ends = threading.Event()
     try:
         assert process.stdout is not None
-        link = next(word for line in process.stdout for word in line.split() if "token=" in word)
-        yield Dashboard(process, link)
+        dashboard = Dashboard(
+            process, next(word for line in process.stdout for word in line.split() if "token=" in word)
+        )
+        watch = threading.Thread(target=dashboard.watch_memory, args=(ends,))
+        watch.start()
+        yield dashboard
+        ends.set()
+        watch.join()
     finally:
+        ends.set()
         process.terminate()
         process.wait()
 
@@ -192,12 +204,14 @@ def first_paint_s(tab: Any, address: str) -> float:
     return float(tab.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")) / 1e3
 
 
+def results_s(tab: Any) -> float:
+    """Wait until a page has everything that it fetches, and return the seconds since the navigation."""
+    settle(tab)
+    seconds = float(tab.evaluate("performance.now()")) / 1e3
+    time.sleep(0.5)  # for what scripts do with the last answer
+    return seconds
+
+
 def not_responding_s(tab: Any) -> float:
     """Return the longest time that the page of a tab did not respond: its longest task, or input without an answer."""
     return float(tab.evaluate("Math.max(window.longestTask, window.longestEvent)")) / 1e3
-
-
-def settle(tab: Any, quiet_s: float = 0.5) -> None:
-    """Wait until the network of a tab is quiet, and a moment longer for what scripts do with the last answer."""
-    tab.wait_for_load_state("networkidle")
-    time.sleep(quiet_s)

@@ -58,7 +58,7 @@ class Tabs:
 
 def settle(page: Any) -> None:
     """Wait until a page has everything that it fetches when it is opened."""
-    page.wait_for_function(SETTLED)
+    page.wait_for_function(SETTLED, timeout=60_000)
 
 
 @contextlib.contextmanager

@@ -34,7 +34,7 @@ COLUMNS = 80
 PAGE = {"width": 1060, "height": 1055}
 TAB = {"viewport": {"width": 1060, "height": 760}, "device_scale_factor": 1.25, "color_scheme": "light"}
 # Pages below the address of a run, and the keys that are pressed on them.
-VIEWS = (("run", "", ""), ("samples", "/samples", ""), ("sample", "/samples/1/0", "d"))
+VIEWS = (("run", "", ("j", "Enter")), ("samples", "/samples?sort=most-lost", ()), ("sample", "/samples/1/1", ("d",)))
 # Of pytest's own output only what does not name this machine and does not repeat the verdicts.
 QUIETER = "--no-header -rN --color=yes -p no:cacheprovider"
 # Rich's SVG loads a font from a server of somebody else; readers have a monospaced one.
@@ -62,17 +62,18 @@ def draw_dashboard(browser: Any, folder: str) -> None:
         run = tab.url
         for name, address, keys in VIEWS:
             tab.goto(run + address)
-            tab.wait_for_load_state("networkidle")
+            tab.wait_for_function("() => !document.querySelector('main [aria-busy=true]')")
             for key in keys:
                 tab.keyboard.press(key)
-            tab.wait_for_timeout(1000)
+            tab.wait_for_timeout(5000)  # for what the keys have opened
             (PICTURES / f"view-{name}.png").write_bytes(shrink(tab.screenshot()))
 
 
 @contextlib.contextmanager
 def serve_dashboard(folder: str) -> Iterator[str]:
-    """Yield the link to the latest run of a folder's store."""
-    command = [sys.executable, "-u", "-m", "pytest_crucible", "view", "latest", "--no-browser", "--port", "0"]
+    """Yield the link to the latest run of the suite in a folder."""
+    store = f"--store={SUITE}/.crucible/crucible.db"
+    command = [sys.executable, "-u", "-m", "pytest_crucible", "view", "latest", store, "--no-browser", "--port=0"]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True)
     try:
         yield next(word for line in process.stdout for word in line.split() if "token=" in word)
