@@ -63,7 +63,7 @@ class LiveRun:
 
 
 @contextlib.contextmanager
-def live_run(path: Path, *names: str, run: str = "run1", **fields: Any) -> Iterator[LiveRun]:
+def live_run(path: Path | str, *names: str, run: str = "run1", **fields: Any) -> Iterator[LiveRun]:
     """Yield a new run in the store at a path, with arms of these names and the fields of a plan."""
     with closing(RunStore(str(path))) as store:
         yield LiveRun(store, plan_of(*names or ("v2", "v1"), **{"n": 10, **fields}), run)

@@ -17,11 +17,21 @@ Claims: TypeAlias = tuple[tuple[Contrast, ...], Mapping[str, Direction]]
 """The named comparisons, and metric -> direction as far as it is named; no comparison compares all metrics."""
 
 
-def find_arm(store: RunStore, named: str) -> StoredArm:
-    """Return the arm of `RUN:ARM`; the colon of `tag:NAME` does not separate an arm. Raises SpecError for an unknown run."""
+def split_arm(named: str) -> tuple[str, str]:
+    """Return run and arm of `RUN:ARM`, the arm empty without one; the colon of `tag:NAME` does not separate an arm.
+
+    >>> split_arm("latest:v1"), split_arm("tag:main"), split_arm("tag:main:v1")
+    (('latest', 'v1'), ('tag:main', ''), ('tag:main', 'v1'))
+    """
     prefix = TAGGED if named.startswith(TAGGED) else ""
     run, _, arm = named.removeprefix(prefix).partition(":")
-    return StoredArm(store.find_run(prefix + run), arm)
+    return prefix + run, arm
+
+
+def find_arm(store: RunStore, named: str) -> StoredArm:
+    """Return the arm of `RUN:ARM`. Raises SpecError for an unknown run."""
+    run, arm = split_arm(named)
+    return StoredArm(store.find_run(run), arm)
 
 
 def read_claims(

@@ -84,14 +84,14 @@ def _scores_of_run(run: RunSummary, inputs: AnalysisInputs, metric: str, number:
 
 def scored_metrics(store: RunStore) -> Sequence[tuple[str, str, int]]:
     """Return (metric, nodeid, number of finished runs) of the metrics that a first sample of an arm has, by their names."""
-    # Of each arm one sample is read: all observations of a large store would take seconds.
+    # Of each arm one sample is read, by its key: SQLite keeps the order of a cross join, and would scan all observations otherwise.
     query = """
         SELECT observations.metric, experiments.nodeid, COUNT(DISTINCT runs.id)
-        FROM runs JOIN experiments ON experiments.run = runs.id
-        JOIN arms ON arms.experiment = experiments.id AND arms.variant IS NULL
-        JOIN observations ON observations.arm = arms.id AND observations.label IS NULL
+        FROM runs JOIN experiments ON experiments.run = runs.id JOIN arms ON arms.experiment = experiments.id
+        CROSS JOIN observations
+        WHERE runs.status = 'finished' AND arms.variant IS NULL AND observations.label IS NULL
+            AND observations.arm = arms.id
             AND observations.position = (SELECT MIN(position) FROM observations AS first WHERE first.arm = arms.id)
-        WHERE runs.status = 'finished'
         GROUP BY observations.metric, experiments.nodeid ORDER BY observations.metric, experiments.nodeid
     """
     return list(store.rows(query))  # type: ignore[arg-type]  # the columns of the query

@@ -138,8 +138,12 @@ class ReadOnlyFile(Database):
         return self._try_to_open()
 
     def _try_to_open(self) -> tuple[sqlite3.Connection, _State | None]:
-        path, state = self._wait_for_tick()
+        path, state = self._look()
         is_whole = _is_whole(path)
+        if is_whole and abs(time.time() - state.modified_ns / 1e9) < TICK_S:
+            # Another change now could have the same time.
+            time.sleep(TICK_S)
+            return self._try_to_open()
         settings = "immutable=1" if is_whole else "readonly_shm=1"
         uri = f"{path.as_uri()}?mode=ro&{settings}"
         raw = sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
@@ -150,14 +154,6 @@ class ReadOnlyFile(Database):
             raw.close()
             raise
         return raw, state if is_whole else None
-
-    def _wait_for_tick(self) -> tuple[Path, _State]:
-        """Return the file and its state, when another change would have another time."""
-        path, state = self._look()
-        if abs(time.time() - state.modified_ns / 1e9) < TICK_S:
-            time.sleep(TICK_S)
-            path, state = self._look()
-        return path, state
 
     def _look(self) -> tuple[Path, _State]:
         """Return the file, behind links, and its state. Raises StoreError."""
@@ -178,32 +174,23 @@ class ReadOnlyFile(Database):
 
 
 def _is_whole(path: Path) -> bool:
-    """Return whether an SQLite file has all commits: what the log beside it has is missing in it. Raises StoreError."""
-    log, index = (Path(f"{path}{suffix}") for suffix in ("-wal", "-shm"))
-    if not _uses_log(path):
-        # A journal of the older kind is read under locks, for which SQLite creates no file.
-        return False
-    size = _size(log)
-    if size and not index.exists() and _size(log):
+    """Return whether an SQLite file has all commits: what the log beside it has is missing in it. Raises StoreError.
+
+    The file itself is not opened for that: closing it would release the locks that SQLite has on it in this process.
+    https://sqlite.org/howtocorrupt.html#_posix_advisory_locks_canceled_by_a_separate_thread_doing_close_
+    """
+    journal, log, index = (Path(f"{path}{suffix}") for suffix in ("-journal", "-wal", "-shm"))
+    if _size(log) and not index.exists() and _size(log):
         raise StoreError(
             f"{log.name} has commits that are not in {path.name}, and cannot be read without {index.name}: "
             'run "crucible runs" once where the folder can be written'
         )
-    return size is None or (size == 0 and not index.exists())
+    return not _size(journal) and not _size(log) and not (log.exists() and index.exists())
 
 
-def _size(path: Path) -> int | None:
+def _size(path: Path) -> int:
+    """Return the bytes of a file, 0 without one: its writer may remove it now."""
     try:
         return path.stat().st_size
     except FileNotFoundError:
-        return None
-
-
-def _uses_log(path: Path) -> bool:
-    """Return whether a file is in WAL mode: https://sqlite.org/fileformat2.html#file_format_version_numbers"""
-    with path.open("rb") as file:
-        return file.read(_VERSIONS)[-1:] == b"\x02"
-
-
-_VERSIONS = 20
-"""Bytes to the end of the versions of the file format for writing and for reading, 1 or 2 (WAL)."""
+        return 0

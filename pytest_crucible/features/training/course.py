@@ -79,7 +79,7 @@ def _courses_of_events(store: RunStore, run: str) -> tuple[list[TrainingCourse],
             of_arm[-1][record["step"]] = _step(record["step"], record)
     courses = [
         TrainingCourse(
-            _numbered(arm, number, of_arm), "trained in this run", tuple(steps.values()), _summary(steps.values())
+            _name_training(arm, number, of_arm), "trained in this run", tuple(steps.values()), _summary(steps.values())
         )
         for arm, of_arm in trainings.items()
         for number, steps in enumerate(of_arm, start=1)
@@ -88,7 +88,7 @@ def _courses_of_events(store: RunStore, run: str) -> tuple[list[TrainingCourse],
     return courses, weights
 
 
-def _numbered(arm: str, number: int, trainings: Sequence[Mapping[int, TrainingStep]]) -> str:
+def _name_training(arm: str, number: int, trainings: Sequence[Mapping[int, TrainingStep]]) -> str:
     return arm if sum(map(bool, trainings)) == 1 else f"{arm}, training {number}"
 
 

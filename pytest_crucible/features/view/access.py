@@ -65,13 +65,13 @@ class Access:
         """Return the cookie for a token, or a refusal; None for a request with the cookie."""
         # All ports of a host share cookies. Behind a tunnel, the port is the one that the browser uses.
         cookie = f"crucible-{request.url.port or 80}"
-        has_cookie = _is_equal(request.cookies.get(cookie, ""), self._session)
-        token = request.query_params.get("token")
-        if token is None or not (has_cookie or _is_equal(token, self._token)):
-            return None if has_cookie else _refuse(403, f"{LINK}: it has the token without which nothing is shown")
-        response = _lead_on(request)
-        response.set_cookie(cookie, self._session, httponly=True, samesite="strict")
-        return response
+        if _is_equal(request.query_params.get("token", ""), self._token):
+            response = _lead_on(request)
+            response.set_cookie(cookie, self._session, httponly=True, samesite="strict")
+            return response
+        if _is_equal(request.cookies.get(cookie, ""), self._session):
+            return None
+        return _refuse(403, f"{LINK}: it has the token without which nothing is shown")
 
 
 def _comes_from_elsewhere(headers: Headers) -> bool:

@@ -20,7 +20,8 @@ from pytest_crucible.report.html import page_values
 from pytest_crucible.report.model import build_report, making_facts
 from pytest_crucible.report.sections import notes as further_notes
 from pytest_crucible.report.terminal import comparison_tests
-from pytest_crucible.runs.named_arms import Question, decide_named, find_arm, make_question, pair_named, read_claims
+from pytest_crucible.runs.compare import StoredArm
+from pytest_crucible.runs.named_arms import Question, decide_named, make_question, pair_named, read_claims, split_arm
 from pytest_crucible.store.runs import RunStore
 
 
@@ -35,7 +36,7 @@ Choices = Mapping[str, Sequence[str]]
 
 
 def read_choices(query: QueryParams) -> Choices:
-    """Return the texts of each choice, without empty ones: the fields of a form that nobody filled in."""
+    """Return the texts of each choice, but for empty fields of a form."""
     return {name: [text for text in map(str.strip, query.getlist(name)) if text] for name in CHOICES}
 
 
@@ -60,6 +61,12 @@ def _parse_alpha(text: str) -> float | None:
     return alpha
 
 
+def find_side(site: Site, named: str) -> StoredArm:
+    """Return the arm of `RUN:ARM`. Raises SpecError for an unknown run, and for one that was removed since."""
+    run, arm = split_arm(named)
+    return StoredArm(site.find_run(run), arm)
+
+
 class ComparedRuns(NamedTuple):
     """The results of a comparison as HTML, and the samples that changed."""
 
@@ -71,7 +78,7 @@ def start_comparison(site: Site, candidate: str, baseline: str, choices: Choices
     """Return the comparison of two runs, perhaps not computed yet. Raises SpecError for an unfinished run, and bad choices."""
     finished = []
     for named in (candidate, baseline):
-        facts = site.store.run(find_arm(site.store, named).run)
+        facts = site.store.run(find_side(site, named).run)
         finished.append(facts["finished"])
         if facts["status"] == "running":
             raise SpecError(

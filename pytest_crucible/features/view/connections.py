@@ -24,8 +24,8 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self._wait()
-        if len(self.connections) > MOST:
-            others: Any = self.connections - {self}
+        others: list[Any] = [each for each in self.connections if each is not self and not each.transport.is_closing()]
+        if len(others) >= MOST:
             min(others, key=Connection.rank).transport.abort()
 
     def rank(self) -> tuple[bool, float]:

@@ -83,7 +83,7 @@ def show_failure(request: Request, error: Exception) -> Response:
 def _describe(site: Site, error: Exception) -> tuple[int, str]:
     """Return a status, and a sentence without a path of this machine."""
     if isinstance(error, HTTPException):
-        return error.status_code, _WORDS.get(error.status_code, error.detail)
+        return error.status_code, _WORDS.get(error.detail, error.detail)
     location = site.store.location
     sentence = str(error).replace(f"run store {location!r}", "this store").replace(location, "this store")
     if isinstance(error, StoreError):
@@ -97,9 +97,10 @@ def _describe(site: Site, error: Exception) -> tuple[int, str]:
 
 
 _WORDS = {
-    404: "no page has this address: the list of runs leads to all pages",
-    405: "this address answers GET and HEAD",
+    "Not Found": "no page has this address: the list of runs leads to all pages",
+    "Method Not Allowed": "this address answers GET and HEAD",
 }
+"""Sentences for those of Starlette."""
 
 
 def _report(error: Exception) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from pytest_crucible.features.view.site import Site
-from pytest_crucible.records import Run
+from pytest_crucible.records import Analysis, Measure, Plan, Run
 from pytest_crucible.report.html import page_values
 from pytest_crucible.report.model import build_report
 from pytest_crucible.report.sections import facts_section, worst_first
@@ -26,8 +28,27 @@ def render_results(site: Site, run: str) -> str:
         verdict_ids=verdict_ids(loaded),
         explains=bool(hook.pytest_crucible_verdict_views.get_hookimpls()),
         experiment_numbers=numbers,
+        lists={key: state for analysis in loaded.experiments for key, state in _sample_lists(analysis)},
         **values,
     )
+
+
+def _sample_lists(analysis: Analysis) -> Iterator[tuple[tuple[str, str], dict[str, str | int]]]:
+    """Yield the samples to look at first for each target and comparison, as the address of their list has it."""
+    plan = analysis.plan
+    numbers = {arm.name: number for number, arm in enumerate(plan.arms)}
+    for comparison in analysis.comparisons:
+        contrast = comparison.contrast
+        state = {**_metric_state(plan, contrast), "show": "worse", "baseline": numbers[contrast.baseline]}
+        yield (plan.nodeid, contrast.subject(comparison.candidate)), state
+    for result in analysis.targets:
+        yield (plan.nodeid, result.target.text), {**_metric_state(plan, result.target), "sort": "worst"}
+
+
+def _metric_state(plan: Plan, measure: Measure) -> dict[str, str | int]:
+    """Return the metric of a list of samples; none for a term, whose scores samples do not have."""
+    is_listed = any(facts.name == measure.metric and not facts.is_part for facts in plan.metrics)
+    return {"metric": measure.metric} if is_listed else {}
 
 
 def render_explanations(site: Site, run: str) -> str:

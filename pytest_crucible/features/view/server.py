@@ -94,15 +94,22 @@ def serve(site: Site, listening: socket.socket) -> None:
     server = make_server(site)
     # What asyncio says of broken connections concerns nobody.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
-    with _interruptible():
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
-        thread.start()
-        with contextlib.suppress(KeyboardInterrupt):
-            # On Windows, Ctrl-C does not interrupt a wait without an end.
-            while thread.is_alive():
-                thread.join(1)
-        server.should_exit = True
-        thread.join(STOP_S)
+    ended = threading.Event()
+    with _interruptible(), contextlib.suppress(KeyboardInterrupt):
+        threading.Thread(target=_run, args=[server, listening, ended], daemon=True).start()
+        # On Windows, Ctrl-C does not interrupt a wait without an end.
+        while not ended.wait(1):
+            pass
+    server.should_exit = True
+    ended.wait(STOP_S)
+
+
+def _run(server: uvicorn.Server, listening: socket.socket, ended: threading.Event) -> None:
+    try:
+        server.run(sockets=[listening])
+    finally:
+        # A Ctrl-C during `Thread.join` would look like the end of the thread.
+        ended.set()
 
 
 STOP_S = 3

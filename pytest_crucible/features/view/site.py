@@ -35,15 +35,14 @@ class Site:
     addresses: Addresses = field(default_factory=Addresses)
     token: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
     """Opens the dashboard: the server exchanges it for a cookie."""
-    port: int = 0
-    worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="results"))
-    """Computes one after another: two large runs at once would need twice the memory."""
-    sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
-    """The samples of experiments, for their lists."""
     hosts: Hosts = field(default_factory=Hosts)
     """Those by which requests may address it."""
     _shown: set[str] = field(default_factory=set)
     """Runs that a page was shown of."""
+    worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="results"))
+    """Computes one after another: two large runs at once would need twice the memory."""
+    sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
+    """The samples of experiments, for their lists."""
     labelling: Labelling | None = None
     """The labels page, where the dashboard was started with --labels."""
 

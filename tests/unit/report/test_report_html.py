@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.records import ArmReply, Exchange, MetricFacts, Row, SampleColumns, Table
+from pytest_crucible.records.views import Curve, LineChart
 from pytest_crucible.report.html import (
     A_TEXT,
     FEW,
@@ -28,7 +29,19 @@ from pytest_crucible.report.html import (
     text_of,
 )
 from pytest_crucible.report.model import Chapter, build_report
-from pytest_crucible.report.pictures import LEFT, RIGHT, WIDTH, axis, differences, distribution, levels, pairs, waiting
+from pytest_crucible.report.pictures import (
+    HEIGHT,
+    LEFT,
+    RIGHT,
+    WIDTH,
+    axis,
+    differences,
+    distribution,
+    draw_lines,
+    levels,
+    pairs,
+    waiting,
+)
 from pytest_crucible.report.sections import MOST
 from pytest_crucible.report.verdicts import DIGIT, POINT, align_estimates
 
@@ -289,3 +302,31 @@ def test_samples_of_many_experiments_are_folded(run, analysis, plan, five_sample
 
     assert page.count('<details class="scene" open>') == (count if count <= FEW else 0)
     assert page.count('<span aria-hidden="true">✗</span> missed</span></summary>') == count
+
+
+def draw(*points: tuple[float, float]) -> str:
+    return draw_lines(LineChart(title="loss", across="step", lines=(Curve(label="<v2>", points=points),)))
+
+
+def test_a_line_has_a_gap_where_a_number_is_not_finite():
+    picture = draw((1, 2.0), (2, 1.0), (3, math.nan), (4, math.inf), (5, 1.0), (6, 0.5), (7, math.nan), (8, 1.0))
+
+    assert picture.count("<polyline") == 2
+    assert picture.count("<circle") == 1
+    assert "nan" not in picture
+    assert "inf" not in picture
+    assert "&lt;v2&gt;" in picture
+
+
+def test_a_chart_without_a_finite_point_is_not_drawn():
+    assert draw((1, math.nan)) == ""
+
+
+@given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1))
+def test_every_point_of_a_line_is_within_its_picture(points):
+    picture = draw(*points)
+
+    places = [pair.split(",") for line in re.findall(r'points="([^"]*)"', picture) for pair in line.split()]
+    places += re.findall(r'cx="([^"]*)" cy="([^"]*)"', picture)
+    assert len(places) == len(points)
+    assert all(0 <= float(x) <= WIDTH and 0 <= float(y) <= HEIGHT for x, y in places)

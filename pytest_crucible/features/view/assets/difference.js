@@ -6,7 +6,7 @@ const MARKS = { [DELETED]: "del", [INSERTED]: "ins" };
 // Characters of a part of a text, and changes in it.
 const A_PART = 8_000, MOST_CHANGES = 400;
 // Milliseconds after which drawing pauses for the page.
-const A_SLICE = 25;
+const A_SLICE = 40;
 const BETWEEN = "~";
 
 export class Comparison {
@@ -18,6 +18,8 @@ export class Comparison {
     this.output = section.querySelector("#difference");
     this.button.addEventListener("click", () => this.toggle());
     for (const select of [this.from, this.to]) select.addEventListener("change", () => this.show());
+    // Started before it is needed: its modules have to be read.
+    this.startWorker();
     this.restore();
   }
 
@@ -31,6 +33,14 @@ export class Comparison {
     this.show();
   }
 
+  // A comparison that is still running is stopped.
+  startWorker() {
+    this.worker?.terminate();
+    this.isWorking = false;
+    this.worker = new Worker(new URL("diff_worker.js", import.meta.url), { type: "module" });
+    this.worker.onerror = () => this.fail("The texts could not be compared: reload the page");
+  }
+
   get isOpen() {
     return this.button.getAttribute("aria-expanded") === "true";
   }
@@ -41,28 +51,39 @@ export class Comparison {
   }
 
   hide() {
-    this.worker?.terminate();
+    this.comparing = null;
     this.button.setAttribute("aria-expanded", "false");
     this.output.hidden = true;
     this.status.textContent = "";
     this.remember(null);
   }
 
-  // Compares the chosen texts in a worker; a comparison that is still running is stopped.
+  // Compares the chosen texts in the worker.
   async show() {
-    this.worker?.terminate();
-    const worker = (this.worker = new Worker(new URL("diff_worker.js", import.meta.url), { type: "module" }));
+    const comparing = (this.comparing = [this.from.value, this.to.value]);
     this.button.setAttribute("aria-expanded", "true");
     this.output.hidden = false;
     this.output.dataset.state = "comparing";
     this.status.textContent = "Comparing";
-    this.remember(`${this.from.value}${BETWEEN}${this.to.value}`);
-    this.section.scrollIntoView({ block: "start" });
-    const texts = await Promise.all([this.read(this.from.value), this.read(this.to.value)]);
-    worker.onmessage = ({ data }) => this.draw(worker, texts, data);
-    worker.onerror = () => this.fail("The texts could not be compared");
+    this.remember(comparing.join(BETWEEN));
+    // At once: on the way a browser would lay out all that it passes.
+    this.section.scrollIntoView({ block: "start", behavior: "instant" });
+    const texts = await Promise.all(comparing.map((key) => this.read(key)));
+    if (this.comparing !== comparing) return;
     if (texts.includes(null)) this.fail("A text could not be read: is the server still running?");
-    else worker.postMessage({ before: texts[0], after: texts[1] });
+    else this.draw(comparing, texts, await this.compare(...texts));
+  }
+
+  compare(before, after) {
+    if (this.isWorking) this.startWorker();
+    this.isWorking = true;
+    this.worker.postMessage({ before, after });
+    return new Promise((resolve) => {
+      this.worker.onmessage = ({ data }) => {
+        this.isWorking = false;
+        resolve(data);
+      };
+    });
   }
 
   fail(sentence) {
@@ -85,15 +106,15 @@ export class Comparison {
     return response?.ok ? response.text() : null;
   }
 
-  async draw(worker, [before, after], difference) {
+  async draw(comparing, [before, after], difference) {
+    if (this.comparing !== comparing) return;
     this.status.textContent = summary(difference, before === after);
     this.output.replaceChildren();
     for (const part of parts(difference.spans, before, after)) {
       this.output.append(part);
-      if (await pause() && this.worker !== worker) return;
+      if (await pause() && this.comparing !== comparing) return;
     }
     this.output.dataset.state = "done";
-    worker.terminate();
   }
 }
 
@@ -102,7 +123,7 @@ let sliceEnds = 0;
 // Lets the page respond where a slice of time is over.
 async function pause() {
   if (performance.now() < sliceEnds) return false;
-  await new Promise((resolve) => setTimeout(resolve));
+  await (globalThis.scheduler?.yield?.() ?? new Promise((resolve) => setTimeout(resolve)));
   sliceEnds = performance.now() + A_SLICE;
   return true;
 }
@@ -138,7 +159,7 @@ function* pieces(spans, before, after) {
     const [kind, start, end] = spans.subarray(row, row + 3);
     const text = kind === INSERTED ? after : before;
     for (let from = start, to; from < end; from = to) {
-      to = Math.min(end, breakAfter(text, from));
+      to = end - from > A_PART ? breakAfter(text, from) : end;
       yield [kind, text.slice(from, to)];
     }
   }
@@ -146,9 +167,10 @@ function* pieces(spans, before, after) {
 
 // The end of a piece: a line or a blank if there is one, and never the middle of a character.
 function breakAfter(text, from) {
-  const most = from + A_PART;
-  const line = text.lastIndexOf("\n", most - 1), blank = text.lastIndexOf(" ", most - 1);
-  const found = Math.max(line > from + A_PART / 2 ? line : -1, blank > from + A_PART / 2 ? blank : -1);
-  if (found > 0) return found + 1;
-  return /[\udc00-\udfff]/.test(text[most] ?? "") ? most - 1 : most;
+  const half = from + A_PART / 2, most = from + A_PART;
+  // Not lastIndexOf with a place to begin at: where there is none, it would search the whole text before.
+  const window = text.slice(half, most);
+  const last = [window.lastIndexOf("\n"), window.lastIndexOf(" ")].find((place) => place >= 0);
+  if (last !== undefined) return half + last + 1;
+  return /[\udc00-\udfff]/.test(text[most]) ? most - 1 : most;
 }

@@ -7,7 +7,9 @@ export function follow(address, show) {
     openStream(address, show);
     return;
   }
-  const { port } = new SharedWorker(new URL("./stream.js", import.meta.url), { type: "module" });
+  const worker = new SharedWorker(new URL("./stream.js", import.meta.url), { type: "module" });
+  const { port } = worker;
+  worker.onerror = () => openStream(address, show);
   port.onmessage = ({ data }) => show(data);
   port.postMessage(address);
   addEventListener("pagehide", () => port.postMessage(null));

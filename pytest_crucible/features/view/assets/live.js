@@ -7,7 +7,7 @@ import { morph } from "./morph.js";
 const ANNOUNCED_MS = 10_000;
 const address = document.querySelector("meta[name=events]").content;
 const announcer = element("p", { className: "unseen", ariaLive: "polite" });
-const notices = element("div", { className: "notices" });
+const notices = element("aside", { className: "notices", ariaLabel: "Notices" });
 document.body.append(announcer, notices);
 
 let before = {};
@@ -68,7 +68,8 @@ async function refresh() {
 
 async function showResults() {
   const live = document.getElementById("live");
-  if (!live) return;
+  if (!live || live.dataset.ended) return;
+  live.dataset.ended = "yes";
   const { loadResults } = await import("./results.js");
   document.getElementById("results").replaceChildren(element("p", { className: "status" }, "The run has ended: computing its results"));
   await Promise.all([refresh(), loadResults()]);

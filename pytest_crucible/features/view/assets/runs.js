@@ -4,7 +4,7 @@ import { morph } from "./morph.js";
 
 const COMPARED = "compare";
 const form = document.getElementById("filters");
-const list = document.getElementById("list");
+const list = document.getElementById("runs");
 const compare = document.getElementById("compare");
 let latest = 0;
 
@@ -23,7 +23,7 @@ async function showList(url) {
   // Another filter has been chosen meanwhile.
   if (turn !== latest || !response.ok) return;
   const fresh = new DOMParser().parseFromString(text, "text/html");
-  morph(list, fresh.getElementById("list"));
+  morph(list, fresh.getElementById("runs"));
 }
 
 // Letters that are typed change one entry of the history; a choice makes a new one, to which the back button leads.
@@ -83,6 +83,7 @@ if (form) {
   list.addEventListener("change", choose);
   compare.addEventListener("click", openComparison);
   registerKey("/", "search by suite", () => form.elements.suite.focus());
+  registerKey("Escape", "from the filters to the runs", () => { if (form.contains(document.activeElement)) focusRun(0); });
   registerKey("j", "next run", () => focusRun(1));
   registerKey("k", "previous run", () => focusRun(-1));
 }

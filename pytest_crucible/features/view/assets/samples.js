@@ -31,12 +31,13 @@ function restoreForm() {
   const { main } = form.elements.metric.dataset;
   const usual = { metric: main, baseline: "1", experiment: grid.dataset.experiment };
   for (const field of form.elements) if (field.name) field.value = values.get(field.name) ?? usual[field.name] ?? "";
-  const slice = document.getElementById("slice");
-  if (slice) slice.selectedIndex = Math.max(0, [...slice.options].findIndex((one) => isSlice(one, values)));
+  restoreSlice(values);
 }
 
-function isSlice(option, values) {
-  return option.dataset.by === values.get("by") && option.value === values.get("slice");
+function restoreSlice(values) {
+  const slice = document.getElementById("slice");
+  const isChosen = (option) => option.dataset.by === values.get("by") && option.value === values.get("slice");
+  if (slice) slice.selectedIndex = Math.max(0, [...slice.options].findIndex(isChosen));
 }
 
 function addressOf(values) {
@@ -187,7 +188,7 @@ async function loadChoices() {
   const slice = document.getElementById("slice");
   slice?.replaceChildren(slice.options[0], ...answer.slices.map(sliceGroup));
   if (slice) slice.disabled = !answer.slices.length;
-  restoreForm();
+  restoreSlice(new URLSearchParams(location.search));
 }
 
 function sliceGroup({ field, slices }) {

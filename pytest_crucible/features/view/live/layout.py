@@ -35,6 +35,8 @@ class ExperimentLayout:
 
     number: int
     title: str
+    withheld: str
+    """The reason why nothing is sent; empty if it is."""
     lines: tuple[ArmLine, ...]
     means: Table | None
     usage: Table | None
@@ -46,6 +48,7 @@ def lay_out(progress: RunProgress, rates: Rates) -> tuple[ExperimentLayout, ...]
         ExperimentLayout(
             number=experiment.number,
             title=experiment.nodeid,
+            withheld=experiment.withheld,
             lines=tuple(_arm_line(arm, rates.get((experiment.number, arm.name))) for arm in experiment.arms),
             means=_means_table(experiment),
             usage=experiment.usage,
@@ -105,5 +108,5 @@ def _means_table(experiment: ExperimentProgress) -> Table | None:
         )
         for name in metrics
     )
-    heads = ("mean so far", *(arm.name for arm in experiment.arms))
+    heads = ("metric", *(arm.name for arm in experiment.arms))
     return Table(title="Mean so far", heads=heads, rows=rows) if rows else None

@@ -54,6 +54,8 @@ class ExperimentProgress:
     number: int
     """From 1, in the order in which they were entered."""
     nodeid: str
+    withheld: str
+    """The reason why nothing is sent; empty if it is."""
     metrics: tuple[str, ...]
     """Those that are planned."""
     arms: tuple[ArmProgress, ...]
@@ -124,6 +126,7 @@ class ProgressReader:
                 ExperimentProgress(
                     number=number,
                     nodeid=plan.nodeid,
+                    withheld=plan.withheld,
                     metrics=tuple(facts.name for facts in plan.metrics if not facts.is_part),
                     arms=tuple(_arm_progress(key, plan, arms, counts, usages[plan.nodeid])),
                     usage=_usage_table(plan, usages[plan.nodeid]),

@@ -18,6 +18,7 @@ from pytest_crucible.features.view.compared_runs import (
     CHOICES,
     ComparedRuns,
     differing_facts,
+    find_side,
     read_choices,
     split_names,
     start_comparison,
@@ -28,7 +29,6 @@ from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.report.html import text_of
 from pytest_crucible.runs.compare import StoredArm
-from pytest_crucible.runs.named_arms import find_arm
 from pytest_crucible.store.history import list_runs
 from pytest_crucible.store.outcomes import reply_texts
 from pytest_crucible.store.runs import RunStore
@@ -73,7 +73,7 @@ async def compare_page(request: Request) -> Response:
 
 def _frame(request: Request, candidate: str, baseline: str) -> Response:
     site = site_of(request)
-    sides = [find_arm(site.store, name) for name in (candidate, baseline)]
+    sides = [find_side(site, name) for name in (candidate, baseline)]
     names = [_name(side) for side in sides]
     if names != [candidate, baseline]:
         # `latest` and tags may mean another run tomorrow: an address that is sent to somebody does not.
@@ -115,9 +115,10 @@ class ListState:
 
 
 def _samples(request: Request, names: tuple[str, str], compared: ComparedRuns) -> Response:
-    store, state = site_of(request).store, _list_state(request, compared)
+    site, state = site_of(request), _list_state(request, compared)
+    store = site.store
     samples = compared.experiments[state.experiment - 1]
-    runs = [find_arm(store, name).run for name in names]
+    runs = [find_side(site, name).run for name in names]
     rows = list(_rows(store, samples, state))
     opened = None if state.open is None else _open_sample(store, samples, state.open, runs)
     return page(
@@ -210,7 +211,11 @@ def _whole_number(text: str, least: int, most: int) -> int:
 
 def _link(request: Request, **changes: str | int | None) -> str:
     """Return the address of the page with a part of its state changed; None removes it."""
-    state = [(name, value) for name, value in request.query_params.multi_items() if name not in changes and value]
+    state = [
+        (name, value)
+        for name, value in request.query_params.multi_items()
+        if name not in (*changes, "compare") and value
+    ]
     state += [(name, str(value)) for name, value in changes.items() if value is not None]
     return f"?{urlencode(state)}"
 

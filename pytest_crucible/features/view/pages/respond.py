@@ -58,8 +58,9 @@ Render = Callable[[Site, str], str]
 
 async def part_of_run(request: Request, render: Render, *, while_running: Render) -> Response:
     """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished."""
-    site, run = site_of(request), request.path_params["run"]
+    site = site_of(request)
     try:
+        run = await run_in_threadpool(site.find_run, request.path_params["run"])
         facts = await run_in_threadpool(site.store.run, run)
         if facts["status"] == "running":
             return HTMLResponse(await run_in_threadpool(while_running, site, run))

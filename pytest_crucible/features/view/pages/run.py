@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
-from pytest_crucible.features.view.own_process import compute_apart
-from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
+from pytest_crucible.features.view.results import render_explanations, render_results
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.runs import RunStore
 
 
@@ -46,24 +43,16 @@ def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
     ]
 
 
-def results_part(part: str) -> Callable[[Request], Awaitable[Response]]:
-    """Return the function that answers with a part of the results of a finished run, for its page."""
-
-    async def respond(request: Request) -> Response:
-        site = site_of(request)
-        run = await run_in_threadpool(site.store.find_run, request.path_params["run"])
-        finished = await run_in_threadpool(site.store.scalar, "SELECT finished FROM runs WHERE id = :run", run=run)
-        try:
-            # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
-            return HTMLResponse(await asyncio.wrap_future(results_of(site, run, part, finished)))
-        except CrucibleError as error:
-            # With status 200: browsers report others in their consoles, and the page shows the sentence.
-            return page(request, "failure.html.j2", error=error)
-
-    return respond
+async def results_part(request: Request) -> Response:
+    """Return verdicts and sections of a run that has ended, for its page."""
+    return await part_of_run(request, render_results, while_running=refuse_results)
 
 
-def results_of(site: Site, run: str, part: str, finished: str | None) -> Future[str]:
-    """Return a part of the results of a run, perhaps not computed yet. A run that is resumed finishes again."""
-    function = f"pytest_crucible.features.view.results:render_{part}"
-    return site.results.start((run, part, finished), lambda: compute_apart(function, site.store.where, run))
+async def explanations_part(request: Request) -> Response:
+    """Return what each verdict of a run that has ended is made of, for its page."""
+    return await part_of_run(request, render_explanations, while_running=refuse_results)
+
+
+def refuse_results(site: Site, run: str) -> str:
+    """Raise SpecError: the first half of a run says little about the rest."""
+    raise SpecError(f"run {run} has not ended: its page shows its progress, and its results when it has")

@@ -20,6 +20,7 @@ from pytest_crucible.measures.fields import field_names
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.printable import AN_ID, printable_cell
+from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import samples
 
@@ -34,20 +35,24 @@ def samples_page(request: Request, run: str) -> Response:
     """Return the frame of the list; the index is loaded meanwhile."""
     site = site_of(request)
     experiments = site.store.all_experiments(run)
+    if not experiments:
+        return page(request, "samples.html.j2", run_id=run, plans=[], problem="")
     number, state, problem = 1, ListState(), ""
     try:
         number = _experiment_number(request.query_params, experiments)
         state = _read_checked(site.store, request.query_params, experiments[number - 1])
     except SpecError as error:
         problem = str(error)
-    if experiments:
-        site.sample_indexes.request(_experiment(site.store, run, experiments, number))
+    site.sample_indexes.request(_experiment(site.store, run, experiments, number))
     plans = [plan for _, plan, _ in experiments]
-    metrics = [facts.name for facts in plans[number - 1].metrics if not facts.is_part] if plans else []
+    metrics = [facts.name for facts in plans[number - 1].metrics if not facts.is_part]
+    if state.metric not in ("", *metrics):
+        # A test function that scores by itself has metrics that the plan does not know.
+        metrics.append(state.metric)
     return page(
         request, "samples.html.j2", run_id=run, plans=plans, number=number, state=state, metrics=metrics,
-        metric=main_metric(plans[number - 1], metrics) if plans else None, problem=problem, status=400 if problem else 200,
-        has_fields=bool(plans) and _has_fields(site.store, plans[number - 1]),
+        metric=main_metric(plans[number - 1], dict.fromkeys(metrics)), problem=problem, status=400 if problem else 200,
+        has_fields=_has_fields(site.store, plans[number - 1]),
     )  # fmt: skip
 
 
@@ -62,7 +67,8 @@ def samples_rows(request: Request, run: str) -> Response:
     site, query = site_of(request), request.query_params
     try:
         number, listed = _load(request, run)
-        state = _resolve_state(listed, read_state(query))
+        chosen = read_state(query)
+        state = _resolve_state(listed, chosen)
         count = read_number("count", query, least=1, otherwise=100, most=MOST_ROWS)
         start = read_number("from", query, least=0, otherwise=0)
         around = read_number("around", query, least=0, otherwise=0) if "around" in query else None
@@ -75,7 +81,7 @@ def samples_rows(request: Request, run: str) -> Response:
     inside = positions[start : start + count].tolist()
     of = listed.of
     rows = list_rows(of.store, of.key, of.plan, listed.index, state, inside)
-    links = {row["position"]: site.addresses.sample(run, number, row["position"], **state.query()) for row in rows}
+    links = {row["position"]: site.addresses.sample(run, number, row["position"], **chosen.query()) for row in rows}
     return EscapedJson(
         {
             "total": len(positions), "size": listed.index.size, "from": start, "place": place, "metric": state.metric,
@@ -123,8 +129,8 @@ def _experiment(store: RunStore, run: str, experiments: Experiments, number: int
 
 
 def _experiment_number(query: Mapping[str, str], experiments: Experiments) -> int:
-    if not experiments and "experiment" not in query:
-        return 1
+    if not experiments:
+        raise SpecError("this run has no experiments yet: open its samples when one has begun")
     return read_number("experiment", query, least=1, otherwise=1, most=len(experiments))
 
 
@@ -155,9 +161,8 @@ def _resolve_state(listed: IndexedSamples, state: ListState) -> ListState:
 
 def _check_baseline(state: ListState, plan: Plan) -> None:
     if state.baseline > max(1, len(plan.arms) - 1):
-        raise SpecError(
-            f"baseline={state.baseline} of the address is not valid: there are {len(plan.arms) - 1} baselines"
-        )
+        there = f"the experiment has {quantity(len(plan.arms) - 1, 'baseline')}"
+        raise SpecError(f"baseline={state.baseline} of the address is not valid: {there}")
 
 
 def _place_of(position: int, positions: Any) -> int | None:

@@ -66,8 +66,16 @@ class _Slicer:
 
     def labels(self) -> Labels:
         """Return the slices of all samples, named in the order of their numbers or letters."""
-        names = sorted(self.codes, key=label_order)
+        names = [name for name in _cut_names(self.by) if name in self.codes] or sorted(self.codes, key=label_order)
         places = np.full(len(names) + 1, -1, dtype=np.int16)
         places[[self.codes[name] for name in names]] = np.arange(len(names))
         absent: Codes = np.full(self.start, -1, dtype=np.int16)
         return Labels(np.concatenate([absent, *(places[part] for part in self.parts)]), tuple(names))
+
+
+def _cut_names(by: By) -> Sequence[str]:
+    """Return the names of the ranges of a field that is cut, the lowest first; empty for other fields."""
+    if len(by.fields) > 1 or not by.fields[0].cuts:
+        return ()
+    name, cuts = by.fields[0].name, by.fields[0].cuts
+    return slice_samples(by, [None] * (1 + len(cuts)), [{name: value} for value in (cuts[0] - 1, *cuts)]).names

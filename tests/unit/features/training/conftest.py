@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from experiment_builders import store  # noqa: F401 - a fixture
 from tiny_base import write_tiny_base
 
 from pytest_crucible.backends.local import open_engine

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from chromium import chromium
+from dashboard_tabs import axe_violations, horizontal_overflow
 from live_runs import LiveRun, live_run
 from plan_builders import plan_of
 
@@ -88,6 +89,31 @@ def test_a_live_page_and_its_events_decide_nothing(watched):
     words = r"\b(met|missed|undecided|p-value|interval|significant|better|worse|proven)\b|\bp\s*[=<]|\[[-+0-9.]+, |95 %"
     assert not re.search(words, page.inner_text("main") + page.inner_text("header p"))
     assert page.locator("button").all_inner_texts() == ["Keys: ?"]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {"viewport": {"width": 1440, "height": 900}},
+        {"viewport": {"width": 360, "height": 800}, "color_scheme": "dark"},
+    ],
+)
+def test_a_live_page_with_a_notice_fits_and_axe_finds_nothing(watched, browser, kind):
+    context = browser.new_context(**kind)
+    context.add_cookies(watched.context.cookies())
+    page = context.new_page()
+    for position in range(5):
+        watched.live.add(position, scores={"right": True, "a_long_name_of_a_metric_that_does_not_fit": 0.5})
+        watched.live.tell("request.stop", at=position, seconds=1.0, error="429")
+    watched.live.commit()
+    page.goto(f"{watched.address}/runs/run1")
+    page.get_by_text("5 of 20", exact=True).wait_for()
+    enter(watched, "newer").commit()
+    page.locator(".notices").get_by_text("A newer run has begun").wait_for()
+
+    assert horizontal_overflow(page) == []
+    assert axe_violations(page) == []
+    context.close()
 
 
 def test_the_results_appear_when_the_run_ends(watched):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -19,9 +18,10 @@ from pytest_crucible.store.runs import RunStore
 YES_OR_NO = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)
 
 
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "runs.db"
+@pytest.fixture(params=["sqlite", "postgresql"])
+def path(request, tmp_path):
+    """A file, or a URL."""
+    return tmp_path / "runs.db" if request.param == "sqlite" else request.getfixturevalue("postgresql")
 
 
 def read(live: LiveRun, reader: ProgressReader | None = None) -> RunProgress:
@@ -142,6 +142,21 @@ def test_requests_tokens_and_limits_come_from_events_which_are_read_once(path):
     cells = dict(zip(table.heads, row.cells, strict=True))
     assert (cells["requests"], cells["tokens in"], cells["out"], cells["cost"]) == ("3", "10", "14", "$1.00")
     assert row.below == "1 failed (429 x 1); 1 retried; rate limit wait: p50 0 s, p95 1.80 s"
+
+
+def test_an_event_that_is_committed_after_one_with_a_higher_number_is_read(postgresql):
+    insert = """
+        INSERT INTO events (id, run, experiment, arm, sample, epoch, name, at, seconds)
+        VALUES (:id, 'run1', 't.py::t', 'v2', '', 0, 'request.stop', 1.0, 1.0)
+    """
+    with live_run(postgresql) as live:
+        reader = ProgressReader(live.run)
+        live.store.execute(insert, id=7)
+        read(live, reader)
+        live.store.execute(insert, id=6)
+        table = read(live, reader).experiments[0].usage
+
+    assert table.rows[0].cells[1] == "2"
 
 
 def test_spent_budgets_are_named(path):

@@ -107,6 +107,6 @@ def test_what_has_no_trend_is_a_sentence(client, address, sentence):
 
 
 def test_the_form_leads_to_the_trend_with_its_choices(client):
-    response = client.get("/trend?metric=a/b&last=&alpha=0.1&token=", follow_redirects=False)
+    response = client.get("/trend?metric=a/b&last=&alpha=0.1", follow_redirects=False)
 
     assert response.headers["location"] == "/trend/a%2Fb?alpha=0.1"
