@@ -44,7 +44,7 @@ export async function loadResults() {
   place.setAttribute("aria-busy", "true");
   try {
     place.replaceChildren(await fetchPart(place.dataset.results));
-    openAsAddressed(place.querySelectorAll("details:not(.reading)"));
+    openAsAddressed(place.querySelectorAll("details"));
     if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
     loadExplanations();
   } catch (error) {
