@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -150,3 +152,31 @@ def test_a_link_to_the_file_stays_a_link(tmp_path):
 
     assert link.is_symlink()
     assert len(cells(tmp_path / "labels.csv")) == 1
+
+
+LABELS_UNTIL_KILLED = """
+import sys
+from pathlib import Path
+from pytest_crucible.datasets.labels import ID_COLUMNS
+from pytest_crucible.features.view.label_file import LabelFile
+file = LabelFile(Path(sys.argv[1]))
+for number in range(10_000):
+    ids = dict(zip(ID_COLUMNS, ("r1", "test_it", f"q{number}", "", f"{number:032x}", "all", "4")))
+    file.record(ids, "anna", "good", "", before="")
+    print(number, flush=True)
+"""
+
+
+def test_a_program_that_is_killed_loses_no_label_that_it_confirmed(tmp_path):
+    path = tmp_path / "labels.csv"
+    with subprocess.Popen(
+        [sys.executable, "-c", LABELS_UNTIL_KILLED, str(path)], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        confirmed = [program.stdout.readline() for _ in range(20)]
+        program.kill()
+        confirmed += program.stdout.readlines()
+
+    samples = [row["sample"] for row in LabelFile(path).table().rows]
+    assert samples[: len(confirmed)] == [f"q{number}" for number in range(len(confirmed))]
+    assert len(samples) <= len(confirmed) + 1

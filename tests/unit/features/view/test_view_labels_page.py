@@ -6,6 +6,7 @@ import re
 
 import pytest
 from chromium import chromium
+from dashboard_tabs import axe_violations, horizontal_overflow
 from label_runs import RUN, store_labelled_run
 
 from pytest_crucible.datasets.labels import read_label_table
@@ -153,6 +154,15 @@ class TestKeys:
         assert (note, pressed, left) == ("too", "true", "7 of 8 left")
         assert messages == []
 
+    def test_axe_finds_nothing_and_the_page_fits_a_phone(self, store, tmp_path):
+        with chromium() as browser, served_dashboard(store, tmp_path / "labels.csv") as (address, token):
+            page = browser.new_context(bypass_csp=True, viewport={"width": 360, "height": 800}).new_page()
+            page.goto(f"{address}{PAGE}?token={token}")
+            page.wait_for_url(re.compile("at=1$"))
+
+            assert axe_violations(page) == []
+            assert horizontal_overflow(page) == []
+
     def test_an_error_keeps_what_was_typed(self, store, tmp_path):
         with chromium() as browser, served_dashboard(store, tmp_path / "labels.csv") as (address, token):
             page = browser.new_page()
@@ -164,4 +174,8 @@ class TestKeys:
             page.wait_for_selector("#error:not([hidden])")
 
             assert "is not a file of labels" in page.text_content("#error")
+            assert page.input_value("textarea") == "a long note"
+            page.context.clear_cookies()
+            page.click("button[value=poor]")
+            page.wait_for_function("document.querySelector('#error').textContent.startsWith('open the link')")
             assert page.input_value("textarea") == "a long note"
