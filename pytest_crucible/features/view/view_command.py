@@ -54,7 +54,7 @@ def view(
     try:
         from pytest_crucible.features.view.hosts import Hosts, is_loopback
         from pytest_crucible.features.view.open_browser import browser_page, has_screen
-        from pytest_crucible.features.view.server import end_process, open_socket, origins, serve
+        from pytest_crucible.features.view.server import end_process, open_socket, origins, serve, until_interrupted
         from pytest_crucible.features.view.site import Site, find_run
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
@@ -68,6 +68,7 @@ def view(
     with (
         open_for_reading(store, "view") as opened,
         open_socket(host, port) as listening,
+        until_interrupted(),
         contextlib.ExitStack() as stack,
     ):
         run = find_run(opened, run) if run else ""
