@@ -97,9 +97,25 @@ def test_a_label_that_was_changed_elsewhere_is_not_overwritten(tmp_path):
 def test_dashboards_that_write_at_once_lose_no_label(tmp_path):
     files = [LabelFile(tmp_path / "labels.csv") for _ in range(4)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda k: files[k % 4].record(ids(k), f"p{k % 3}", "good", "", before=""), range(40)))
+        list(pool.map(lambda k: files[k % 4].record(ids(k), f"p{k % 3}", "good", "", before=""), range(120)))
 
-    assert sorted(row["sample"] for row in files[0].table().rows) == sorted(ids(k)["sample"] for k in range(40))
+    assert sorted(row["sample"] for row in files[0].table().rows) == sorted(ids(k)["sample"] for k in range(120))
+
+
+def test_a_dashboard_that_writes_right_after_another_one_is_not_overwritten(tmp_path, monkeypatch):
+    file, other = LabelFile(tmp_path / "labels.csv"), LabelFile(tmp_path / "labels.csv")
+    replace = os.replace
+
+    def replace_and_lose_the_turn(draft, path):
+        replace(draft, path)
+        monkeypatch.undo()
+        other.record(ids(2), "ben", "good", "", before="")
+
+    monkeypatch.setattr(os, "replace", replace_and_lose_the_turn)
+    file.record(ids(1), "anna", "good", "", before="")
+    file.record(ids(3), "anna", "good", "", before="")
+
+    assert [row["sample"] for row in cells(tmp_path / "labels.csv")] == ["'=q1", "'=q2", "'=q3"]
 
 
 @pytest.mark.parametrize(
