@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
 import pytest
 from chromium import chromium
@@ -10,6 +11,7 @@ from dashboard_tabs import axe_violations, horizontal_overflow
 from label_runs import RUN, store_labelled_run
 
 from pytest_crucible.datasets.labels import read_label_table
+from pytest_crucible.store.runs import RunStore
 from tests.dashboard import dashboard_client, served_dashboard
 
 PAGE = f"/runs/{RUN}/labels"
@@ -116,6 +118,15 @@ def test_a_tab_that_is_behind_does_not_overwrite(client, tmp_path):
     assert response.status_code == 409
     assert response.json()["label"] == "good"
     assert read_label_table(tmp_path / "labels.csv").rows[0]["anna"] == "good"
+
+
+def test_a_run_that_was_removed_is_one_sentence(client, store):
+    client.get(f"{PAGE}/reply", params={"by": "anna"})
+    with closing(RunStore(str(store))) as opened:
+        opened.execute("DELETE FROM replies")
+
+    response = client.get(f"{PAGE}/reply", params={"by": "anna"})
+    assert (response.status_code, response.json()) == (422, {"error": f"run {RUN} was removed from this store"})
 
 
 def test_without_the_option_there_is_no_labels_page(store):
