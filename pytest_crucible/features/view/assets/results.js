@@ -35,6 +35,7 @@ async function loadExplanations() {
     placeExplanations(await fetchPart(place.dataset.explanations));
   } catch (error) {
     for (const status of place.querySelectorAll(".explanation > .status")) showFailure(status, error.message);
+    document.getElementById("facts").remove();
   }
 }
 
