@@ -128,13 +128,13 @@ def numbers_of(text: str) -> set[str]:
 def test_the_numbers_of_a_run_are_those_of_the_terminal_and_its_report(tabs, runs, store, tmp_path, crucible):
     report = tmp_path / "run.html"
     crucible("report", runs["run"], "-o", str(report))
-    shown = crucible("show", runs["run"])
+    verdicts = crucible("show", runs["run"])
     explained = "".join(crucible("why", runs["run"], subject) for subject in subjects_of(store, runs["run"]))
     tables = re.sub(r"<svg.*?</svg>|<[^>]*>", " ", report.read_text(encoding="utf-8"), flags=re.DOTALL)
 
     numbers = numbers_of(read_tables(tabs.open(PAGES["run"].format(**runs))))
 
-    assert numbers_of(shown + explained) - numbers == set()
+    assert numbers_of(verdicts + explained) - numbers == set()
     assert numbers - numbers_of(crucible("show", runs["run"], "-vv") + explained + tables) == set()
 
 
