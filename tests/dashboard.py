@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from starlette.testclient import TestClient
 
@@ -43,3 +46,17 @@ def served_dashboard(store: str | Path, labels: Path | None = None, port: int = 
         finally:
             server.should_exit = True
             thread.join()
+
+
+@contextlib.contextmanager
+def dashboard_process(
+    store: str | Path, *arguments: str, **options: Any
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start `crucible view` and yield its link and the process, which is killed unless it has ended."""
+    command = [sys.executable, "-m", "pytest_crucible", "view", f"--store={store}", "--port=0", *arguments]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes, **options) as process:
+        try:
+            yield process.stdout.readline().strip(), process
+        finally:
+            process.kill()

@@ -109,6 +109,7 @@ _CAUSES = {
     "could not translate": "cannot be reached: the host does not exist: check the URL",
     "failed to resolve": "cannot be reached: the host does not exist: check the URL",
     "authentication failed": "refuses this user and password: check the URL",
+    "permission denied": "refuses this user some of its tables: grant SELECT on all of them to read it, and all rights to write",
     "unable to open": "cannot be opened: check that its directory exists and can be written to",
 }
 

@@ -25,7 +25,6 @@ from urllib.parse import unquote
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store.database import Connection, Database, driver_errors, from_json
 from pytest_crucible.store.opening import (
-    BUSY_S,
     check_own,
     explain_errors,
     make_postgresql,
@@ -41,11 +40,18 @@ TICK_S = 0.05
 """Seconds, more than a tick of a file system's clock: a file that is changed twice within one has the same time."""
 ATTEMPTS = 5
 """Of opening a file: a writer may remove its log between the look for it and the opening."""
+BUSY_S = 5.0
+"""Seconds that a page waits for another process, which locks all of a file only where it has no log."""
+_RIGHTS = "check that you may read it, its folder, and the files -wal and -shm beside it"
 _HINT = "run pytest with an experiment first, or name a store with --store"
 
 
 class ChangedStoreError(StoreError):
     """A store that was changed while it was read without locks: reading it again gives what it has now."""
+
+
+READINGS = 3
+"""Of a store that changes meanwhile, before a reader gives up: beside a session that writes, SQLite's locks are taken."""
 
 
 def open_for_reading(location: str, reader: str) -> Database:
@@ -131,11 +137,17 @@ class ReadOnlyFile(Database):
 
     def _open_now(self) -> tuple[sqlite3.Connection, _State | None]:
         """Return a connection, and the state of a file that it reads without locks."""
-        for _ in range(ATTEMPTS - 1):
-            with contextlib.suppress(sqlite3.OperationalError):
+        attempts = 0
+        while True:
+            try:
                 return self._try_to_open()
+            except sqlite3.OperationalError as error:
+                attempts += 1
+                if not any(sign in str(error) for sign in ("unable to open", "readonly")):
+                    raise
+                if attempts == ATTEMPTS:
+                    raise StoreError(f"{self._location} cannot be read: {_RIGHTS}") from error
             time.sleep(TICK_S)
-        return self._try_to_open()
 
     def _try_to_open(self) -> tuple[sqlite3.Connection, _State | None]:
         path, state = self._look()
@@ -163,7 +175,7 @@ class ReadOnlyFile(Database):
         except FileNotFoundError:
             raise StoreError(f"{self._location} does not exist: {_HINT}") from None
         except OSError as error:
-            raise StoreError(f"{self._location} cannot be read: {error.strerror}: check who may read it") from error
+            raise StoreError(f"{self._location} cannot be read: {_RIGHTS}") from error
         if not path.is_file():
             raise StoreError(f"{self._location} is not a file: {_HINT}")
         return path, _State(status.st_ino, status.st_size, status.st_mtime_ns)

@@ -47,7 +47,7 @@ _NEAR = 0.5
 def find_run(store: RunStore, named: str) -> str:
     """Return the id of the one run that a name fits. Raises SpecError, with the nearest names."""
     if named.startswith(TAGGED):
-        return _find_tagged(store, named.removeprefix(TAGGED))
+        return _find_tagged(store, sanitize_text(named.removeprefix(TAGGED)))
     location, ids = store.location, newest_first(store)
     if not ids:
         raise SpecError(f"run store {location!r} has no runs yet: run an experiment first, or name another store")

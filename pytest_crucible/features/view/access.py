@@ -88,7 +88,13 @@ def _lead_on(request: Request) -> Response:
     if request.headers.get("sec-fetch-site", "none") == "none":
         return RedirectResponse(address, 303)
     # A browser sends a strict cookie with no redirect of a link in another page; it does with what this page leads to.
-    return HTMLResponse(f'<!DOCTYPE html><meta http-equiv="refresh" content="0; url={escape(address)}">')
+    return HTMLResponse(_LEAD.format(address=escape(address)))
+
+
+_LEAD = """<!DOCTYPE html>
+<html lang="en"><meta charset="utf-8"><title>crucible</title><link rel="icon" href="data:,">
+<meta http-equiv="refresh" content="0; url={address}"><p><a href="{address}">Open the dashboard</a></p></html>
+"""
 
 
 def _refuse_method(request: Request) -> Response | None:

@@ -1,4 +1,4 @@
-"""What is answered where a page cannot be shown: a page with one sentence, or the sentence alone for a script."""
+"""Responses to requests that fail: a page with one sentence, or the sentence alone for a script."""
 
 from __future__ import annotations
 
@@ -16,10 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError, SpecError, StoreError
 from pytest_crucible.report.printable import printable
-from pytest_crucible.store.reading import ChangedStoreError
-
-READINGS = 3
-"""Of a store that changes meanwhile: the second reading takes SQLite's locks, as a session writes."""
+from pytest_crucible.store.reading import READINGS, ChangedStoreError
 
 
 class Failures:

@@ -38,7 +38,7 @@ class Hosts:
             return False
         if is_loopback(name):
             return True
-        # Nobody can make an address resolve to another machine.
+        # An address cannot be made to resolve to another machine.
         return not is_loopback(self.listens_on) and (_address(name) is not None or name in self._names())
 
     def _names(self) -> set[str]:

@@ -90,18 +90,19 @@ def make_server(site: Site) -> uvicorn.Server:
 
 
 def serve(site: Site, listening: socket.socket) -> None:
-    """Serve a site on a socket until Ctrl-C, or until the process shall end."""
+    """Serve a site on a socket until KeyboardInterrupt."""
     server = make_server(site)
-    # What asyncio says of broken connections concerns nobody.
+    # Broken connections are an everyday matter.
     logging.getLogger("asyncio").setLevel(logging.CRITICAL)
     ended = threading.Event()
-    with _interruptible(), contextlib.suppress(KeyboardInterrupt):
-        threading.Thread(target=_run, args=[server, listening, ended], daemon=True).start()
+    threading.Thread(target=_run, args=[server, listening, ended], daemon=True).start()
+    try:
         # On Windows, Ctrl-C does not interrupt a wait without an end.
         while not ended.wait(1):
             pass
-    server.should_exit = True
-    ended.wait(STOP_S)
+    finally:
+        server.should_exit = True
+        ended.wait(STOP_S)
 
 
 def _run(server: uvicorn.Server, listening: socket.socket, ended: threading.Event) -> None:
@@ -117,18 +118,23 @@ STOP_S = 3
 
 
 @contextlib.contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let a signal to end be a Ctrl-C, and let a program in the background get it too, for which a shell switches it off."""
+def until_interrupted() -> Iterator[None]:
+    """End the context, without an error, with Ctrl-C or a signal to end.
+
+    A program in the background gets Ctrl-C too, for which a shell switches it off.
+    """
     before = {each: signal.signal(each, signal.default_int_handler) for each in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
+    except KeyboardInterrupt:
+        pass
     finally:
         for each, handler in before.items():
             signal.signal(each, handler)
 
 
 def end_process() -> None:
-    """End the process without waiting for pages that are still computed: nobody reads them, and they write nothing."""
+    """End the process without waiting for pages that are still computed: they write nothing."""
     if threading.active_count() > 1:
         sys.stdout.flush()
         os._exit(0)

@@ -363,7 +363,9 @@ except StoreError as error:
     print(error)
 """
 
-    assert "cannot be opened" in run_as_other_user(code, path.parent, IMPORTS.format(path=str(path)))
+    assert "cannot be read: check that you may read it" in run_as_other_user(
+        code, path.parent, IMPORTS.format(path=str(path))
+    )
 
 
 def test_a_role_that_may_only_select_reads_a_server_s_store(postgresql):
@@ -387,6 +389,23 @@ def test_a_role_that_may_only_select_reads_a_server_s_store(postgresql):
     with psycopg.connect(postgresql, autocommit=True) as server:
         server.execute("DROP OWNED BY reader")
         server.execute("DROP ROLE reader")
+
+
+def test_the_error_for_a_role_without_rights_names_what_to_grant(postgresql):
+    import psycopg
+
+    RunStore(postgresql).close()
+    with psycopg.connect(postgresql, autocommit=True) as server:
+        server.execute("CREATE ROLE stranger LOGIN")
+        server.execute("GRANT USAGE ON SCHEMA public TO stranger")
+    try:
+        assert "refuses this user some of its tables: grant SELECT on all of them" in refusal(
+            postgresql.replace("crucible@", "stranger@")
+        )
+    finally:
+        with psycopg.connect(postgresql, autocommit=True) as server:
+            server.execute("DROP OWNED BY stranger")
+            server.execute("DROP ROLE stranger")
 
 
 def test_a_user_who_could_write_does_not(postgresql):

@@ -21,7 +21,7 @@ function showFailure(where, sentence) {
   where.replaceChildren(failure);
 }
 
-const openings = () => [...place.querySelectorAll("details:not(.reading)")];
+const openings = () => [...place.querySelectorAll("details")];
 
 // The address has the numbers of the parts that are not as they are at first: open or folded.
 function writeOpened() {
@@ -54,6 +54,7 @@ async function loadExplanations() {
     placeExplanations(await fetchPart(place.dataset.explanations));
   } catch (error) {
     for (const status of place.querySelectorAll(".explanation > .status")) showFailure(status, error.message);
+    document.getElementById("facts").remove();
   }
 }
 
