@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from plan_builders import plan_of
-
 from pytest_crucible.datasets import identify
 from pytest_crucible.records import Lost, Observation, Outcome, Plan, Reply, Sample, Unit
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
+from tests.plan_builders import plan_of
 
 
 @dataclass(frozen=True)

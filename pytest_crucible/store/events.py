@@ -109,7 +109,7 @@ def lost_replies(store: RunStore, run: str) -> Sequence[tuple[str, str, str, str
         WHERE experiments.run = :run
         GROUP BY experiments.nodeid, arms.name, lost.reason, lost.detail ORDER BY number DESC LIMIT :most
     """
-    return list(store.rows(query, run=run, most=MOST_REASONS))  # type: ignore[arg-type]  # the columns of the query
+    return list(store.rows(query, run=run, most=MOST_REASONS))
 
 
 MOST_REASONS = 50

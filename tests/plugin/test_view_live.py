@@ -80,7 +80,7 @@ def session(suite: Any, *arguments: str) -> contextlib.AbstractContextManager[su
 def dashboard(suite: Any, port: str = "0") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Yield the process of a dashboard, and the link that it prints."""
     with process(suite, "pytest_crucible", "view", "latest", "--no-browser", "--port", port) as started:
-        yield started, next(found[0] for line in started.stdout if (found := re.search(r"http://\S+token=\S+", line)))
+        yield started, next(link[0] for line in started.stdout if (link := re.search(r"http://\S+token=\S+", line)))
 
 
 @pytest.mark.slow

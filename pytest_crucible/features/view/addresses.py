@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 from urllib.parse import quote, urlencode
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
     """Addresses on a server. Experiments are numbered from 1, in the order in which they were entered."""
+
+    is_static: ClassVar[bool] = False
+    """Pages are files: they have no script, and nothing answers a search."""
 
     def runs(self, **state: str | int) -> str:
         return "/" + _query(state)

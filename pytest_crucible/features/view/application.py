@@ -49,6 +49,8 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/samples/choices", of_run(samples.samples_choices)),
         Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
         Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
+        # A tag may have slashes.
+        Route("/runs/tag:{tag:path}", run.tagged_page),
         # The style of reports is that of the pages, which add their own.
         Mount("/assets/report", StaticFiles(directory=REPORT_ASSETS)),
         Mount("/assets", StaticFiles(directory=ASSETS)),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from starlette.datastructures import QueryParams
@@ -13,11 +13,11 @@ from pytest_crucible.features.view.changed_samples import ChangedSamples, find_c
 from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.plan.targets import ALTERNATIVES
-from pytest_crucible.records import Plan, Run
+from pytest_crucible.records import Run
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.measures import parse_amount
 from pytest_crucible.report.html import page_values
-from pytest_crucible.report.model import build_report, making_facts
+from pytest_crucible.report.model import build_report
 from pytest_crucible.report.sections import notes as further_notes
 from pytest_crucible.report.terminal import comparison_tests
 from pytest_crucible.runs.compare import StoredArm
@@ -103,17 +103,3 @@ def compare(site: Site, candidate: str, baseline: str, choices: Choices) -> Comp
 def _render(site: Site, run: Run, notes: Sequence[str]) -> str:
     tests = (*comparison_tests(run), *(note.text for note in further_notes(run, verbosity=1)))
     return site.render("compare_results.html.j2", notes=notes, tests=tests, **page_values(build_report(run), ()))
-
-
-def differing_facts(
-    ours: Mapping[str, Any], our_plans: Sequence[Plan], theirs: Mapping[str, Any], their_plans: Sequence[Plan]
-) -> Iterator[tuple[str, str, str]]:
-    """Yield what the replies of two runs depended on, as far as it differs: name, the candidate's and the baseline's value."""
-    both = [
-        dict(making_facts(plans, facts["git"], facts["environment"]))
-        for facts, plans in ((ours, our_plans), (theirs, their_plans))
-    ]
-    for name in dict.fromkeys((*both[0], *both[1])):
-        values = [facts.get(name, "-") for facts in both]
-        if values[0] != values[1]:
-            yield name, values[0], values[1]

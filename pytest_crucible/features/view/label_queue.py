@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+from array import array
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -115,16 +116,15 @@ class LabelQueue:
             SELECT position, text, text_id FROM replies
             WHERE arm = :arm AND epoch = 0 AND (text IS NOT NULL OR text_id IS NOT NULL)
         """
+        positions, digests = array("l"), bytearray()
         with self.store.connect() as connection, connection.stream(query, arm=arm) as cursor:
-            pairs = [
-                (position, bytes(reference) if text is None else text_id(text))
-                for part in iter(lambda: cursor.fetchmany(1_000), [])
-                for position, text, reference in part
-            ]
-        rows = np.zeros(len(pairs), dtype=ROW)
-        rows["arm"], rows["position"] = arm, [position for position, _ in pairs]
+            for position, text, reference in itertools.chain.from_iterable(iter(lambda: cursor.fetchmany(1_000), [])):
+                positions.append(position)
+                digests += bytes(reference) if text is None else text_id(text)
+        rows = np.zeros(len(positions), dtype=ROW)
+        rows["arm"], rows["position"] = arm, positions
         # In the order of its digits; as numbers of this machine, in which NumPy joins rows.
-        rows["hash"] = np.frombuffer(b"".join(digest for _, digest in pairs), dtype=">u8").reshape(-1, 2)
+        rows["hash"] = np.frombuffer(digests, dtype=">u8").reshape(-1, 2)
         return rows
 
     def _plan(self, row: Any) -> Plan:

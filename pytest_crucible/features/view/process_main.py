@@ -15,12 +15,13 @@ from pytest_crucible.store.reading import READINGS, ChangedStoreError
 
 
 def main() -> None:
-    """Write the sentence of an expected error (empty without one), and what the function returned."""
+    """Write the outcome of the call that standard input names."""
     function, store, arguments = json.load(sys.stdin)
-    sys.stdout.buffer.write(pickle.dumps(_call(function, store, arguments)))
+    sys.stdout.buffer.write(pickle.dumps(call_function(function, store, arguments)))
 
 
-def _call(function: str, store: str, arguments: list[Any]) -> tuple[str, Any]:
+def call_function(function: str, store: str, arguments: list[Any]) -> tuple[str, Any]:
+    """Return the sentence of an expected error (empty without one), and what a function returned of a site and arguments."""
     sentence = ""
     for _ in range(READINGS):
         try:

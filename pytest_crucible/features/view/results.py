@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Analysis, Measure, Plan, Run
@@ -17,6 +18,15 @@ from pytest_crucible.runs.reporters import chapters
 
 def render_results(site: Site, run: str) -> str:
     """Return verdicts, estimates, sections and methods of a run as HTML: what its report has."""
+    return _render_results(site, run)
+
+
+def render_everything(site: Site, run: str) -> str:
+    """Return the results of a run with what each verdict is made of in its place, for a page without a script."""
+    return _render_results(site, run, **_explain(site, run))
+
+
+def _render_results(site: Site, run: str, **explained: Any) -> str:
     loaded = worst_first(load_run(site.store, run))
     hook = program_plugins().hook
     numbers = {plan.nodeid: number for number, (_, plan, _) in enumerate(site.store.all_experiments(run), start=1)}
@@ -29,7 +39,7 @@ def render_results(site: Site, run: str) -> str:
         explains=bool(hook.pytest_crucible_verdict_views.get_hookimpls()),
         experiment_numbers=numbers,
         lists={key: state for analysis in loaded.experiments for key, state in _sample_lists(analysis)},
-        **values,
+        **{**values, **explained},
     )
 
 
@@ -56,16 +66,19 @@ def render_explanations(site: Site, run: str) -> str:
 
     Its fragility is computed by deciding it again with other answers, which takes longer than all else.
     """
+    return site.render("explanations.html.j2", **_explain(site, run))
+
+
+def _explain(site: Site, run: str) -> dict[str, Any]:
     loaded = worst_first(load_verdicts(site.store, run))
     hook = program_plugins().hook
     views = hook.pytest_crucible_verdict_views(store=site.store, run=loaded) or {}
     ids = verdict_ids(loaded)
-    return site.render(
-        "explanations.html.j2",
-        explanations={ids[key]: view for key, view in views.items()},
-        section=facts_section(add_verdict_facts(loaded, hook)),
-        many=len(loaded.experiments) > 1,
-    )
+    return {
+        "explanations": {ids[key]: view for key, view in views.items()},
+        "section": facts_section(add_verdict_facts(loaded, hook)),
+        "many": len(loaded.experiments) > 1,
+    }
 
 
 def verdict_ids(run: Run) -> dict[tuple[str, str], str]:

@@ -70,7 +70,7 @@ class Site:
     @cached_property
     def templates(self) -> Environment:
         environment = page_environment(TEMPLATES)
-        environment.globals.update(address=self.addresses, marks=MARKS)
+        environment.globals.update(address=self.addresses, marks=MARKS, labelling=self.labelling)
         return environment
 
     def render(self, template: str, **values: Any) -> str:

@@ -27,6 +27,9 @@ PORT = 8765
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
 @click.option("--port", type=click.IntRange(0, 65535), default=PORT, metavar="PORT", help="Port; 0: any free one.")
 @click.option("--no-browser", is_flag=True, help="Print the link, and open no browser.")
+@click.option(
+    "--export", type=click.Path(path_type=Path), metavar="DIR", help="Write one run's pages as files, and serve none."
+)
 @click.option("--labels", type=click.Path(path_type=Path), metavar="FILE", help="Label replies into this CSV file.")
 @click.option("--label-names", metavar="NAMES", help="Labels, for example 'yes no skip'.  [default: good poor skip]")
 @click.option("--labeler", default="", metavar="NAME", help="Whose labels; names a column.  [default: your login name]")
@@ -34,7 +37,14 @@ PORT = 8765
     "--label-first", type=click.Choice(["random", "disagreements"]), help="Which replies first.  [default: random]"
 )
 def view(
-    run: str, store: str, host: str, port: int, no_browser: bool, labels: Path | None, **of_labels: str | None
+    run: str,
+    store: str,
+    host: str,
+    port: int,
+    no_browser: bool,
+    export: Path | None,
+    labels: Path | None,
+    **of_labels: str | None,
 ) -> None:
     """Show runs in a browser: verdicts, samples, time lines, and the progress of a run that has not finished.
 
@@ -48,6 +58,11 @@ def view(
         from pytest_crucible.features.view.site import Site, find_run
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
+    if export is not None and labels is not None:
+        raise SpecError("--export serves no page, and --labels needs one: give one of them")
+    if export is not None:
+        _export(store, run, export)
+        return
     if not is_loopback(host):
         click.echo(_EXPOSED.format(host=host), err=True)
     with (
@@ -65,6 +80,15 @@ def view(
             stack.enter_context(browser_page(links[0]))
         serve(site, listening)
     end_process()
+
+
+def _export(store: str, run: str, folder: Path) -> None:
+    from pytest_crucible.features.view.export import export_run
+    from pytest_crucible.features.view.site import find_run
+
+    with open_for_reading(store, "view") as opened:
+        written = export_run(opened, find_run(opened, run), folder)
+    click.echo(f"wrote {written.files:,} files ({written.size / 1e6:,.1f} MB): open {folder / 'index.html'}")
 
 
 def _start_path(site: Site, run: str) -> str:

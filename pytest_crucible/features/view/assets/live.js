@@ -78,23 +78,20 @@ async function showResults() {
   announce("The run has ended, and this page has its results.");
 }
 
-// The address of a run is that of its page without what follows.
-const runAddress = (run) => `/runs/${run}`;
-
-function link(run) {
-  return element("a", { href: runAddress(run), textContent: `run ${run}` });
+function link({ run, address }) {
+  return element("a", { href: address, textContent: `run ${run}` });
 }
 
 // A page that is open when a killed run is resumed follows it; one that is opened later has a link.
-function followResumed(run) {
-  if (!run || run === before.resumed_by) return;
-  if ("status" in before && document.getElementById("live")) location.replace(runAddress(run));
-  else notify("resumed", link(run), " has resumed this run.");
+function followResumed(later) {
+  if (!later || later.run === before.resumed_by?.run) return;
+  if ("status" in before && document.getElementById("live")) location.replace(later.address);
+  else notify("resumed", link(later), " has resumed this run.");
 }
 
-function showNewest(run) {
-  if (newest !== undefined && run !== newest && run !== before.resumed_by) notify("newest", "A newer run has begun: ", link(run), ".");
-  newest = run;
+function showNewest(latest, resuming) {
+  if (newest && latest && ![newest.run, resuming?.run].includes(latest.run)) notify("newest", "A newer run has begun: ", link(latest), ".");
+  newest = latest;
 }
 
 function showLost(status) {
@@ -119,7 +116,7 @@ function show(state) {
   dismiss("problem");
   if ("newest" in state) {
     followResumed(state.resumed_by);
-    showNewest(state.newest);
+    showNewest(state.newest, state.resumed_by);
   }
   SHOW[state.status](state);
   before = state;

@@ -1,5 +1,6 @@
 // The verdicts and sections of a finished run: fetched into its page, and opened as its address says.
 import { registerKey } from "./keys.js";
+import { openAsAddressed } from "./opened.js";
 
 const place = document.getElementById("results");
 
@@ -21,26 +22,6 @@ function showFailure(where, sentence) {
   where.replaceChildren(failure);
 }
 
-const openings = () => [...place.querySelectorAll("details:not(.reading)")];
-
-// The address has the numbers of the parts that are not as they are at first: open or folded.
-function writeOpened() {
-  const changed = openings().flatMap((details, number) => (details.open === details.opensFirst ? [] : [number]));
-  const url = new URL(location);
-  if (changed.length) url.searchParams.set("open", changed.join("."));
-  else url.searchParams.delete("open");
-  history.replaceState(history.state, "", url);
-}
-
-function openAsAddressed() {
-  const changed = new Set((new URLSearchParams(location.search).get("open") ?? "").split("."));
-  openings().forEach((details, number) => {
-    details.opensFirst = details.open;
-    if (changed.has(String(number))) details.open = !details.open;
-    details.addEventListener("toggle", writeOpened);
-  });
-}
-
 function placeExplanations(part) {
   for (const explanation of part.querySelectorAll("[data-explains]")) {
     const details = document.getElementById(explanation.dataset.explains);
@@ -54,6 +35,7 @@ async function loadExplanations() {
     placeExplanations(await fetchPart(place.dataset.explanations));
   } catch (error) {
     for (const status of place.querySelectorAll(".explanation > .status")) showFailure(status, error.message);
+    document.getElementById("facts").remove();
   }
 }
 
@@ -62,7 +44,7 @@ export async function loadResults() {
   place.setAttribute("aria-busy", "true");
   try {
     place.replaceChildren(await fetchPart(place.dataset.results));
-    openAsAddressed();
+    openAsAddressed(place.querySelectorAll("details:not(.reading)"));
     if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
     loadExplanations();
   } catch (error) {

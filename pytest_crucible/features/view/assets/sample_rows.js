@@ -2,18 +2,18 @@
 
 const BLOCK = 100;
 const MOST_BLOCKS = 30;
-const STILL_MS = 40;
+const AHEAD = 40;
+const EVERY_MS = 60;
 
 export async function fetchJson(address, signal) {
   const response = await fetch(address, { signal });
+  if (response.ok) return response.json();
   const isJson = response.headers.get("content-type")?.startsWith("application/json");
-  const document = isJson ? await response.json() : {};
-  if (!response.ok) throw new Error(document.error ?? `the server answers ${response.status}: reload this page`);
-  return document;
+  throw new Error(isJson ? (await response.json()).error : await response.text());
 }
 
 export class SampleRows {
-  // `address(values)` returns that of rows; `arrived(first, last, answer)` hears of those that are there.
+  // `address(values)` returns that of rows; `arrived(first, last)` hears of those that are there.
   constructor(address, arrived, failed) {
     Object.assign(this, { address, arrived, failed, blocks: new Map(), requests: new Map() });
   }
@@ -34,14 +34,17 @@ export class SampleRows {
     return this.blocks.get(Math.floor(place / BLOCK))?.[place % BLOCK] ?? this.extra?.rows[place - this.extra.from];
   }
 
-  // Requests the rows that are in view once scrolling is still, and gives up those that are not any more.
+  // Requests the rows in view and some around them, but not each that scrolling passes.
   show(first, last) {
-    clearTimeout(this.waiting);
-    const blocks = [];
-    for (let block = Math.floor(first / BLOCK); block <= Math.floor(last / BLOCK); block += 1) blocks.push(block);
-    for (const [block, request] of this.requests) if (!blocks.includes(block)) { request.abort(); this.requests.delete(block); }
-    const lacking = blocks.filter((block) => !this.blocks.has(block) && !this.requests.has(block));
-    if (lacking.length) this.waiting = setTimeout(() => lacking.forEach((block) => this.load(block)), STILL_MS);
+    this.inView = [Math.max(0, first - AHEAD), Math.min(this.total - 1, last + AHEAD)].map((place) => Math.floor(place / BLOCK));
+    this.waiting ??= setTimeout(() => this.request(), EVERY_MS);
+  }
+
+  request() {
+    this.waiting = undefined;
+    const [first, last] = this.inView;
+    for (const [block, request] of this.requests) if (block < first || block > last) { request.abort(); this.requests.delete(block); }
+    for (let block = first; block <= last; block += 1) if (!this.blocks.has(block) && !this.requests.has(block)) this.load(block);
   }
 
   async load(block) {
@@ -51,7 +54,7 @@ export class SampleRows {
       const answer = await fetchJson(this.address({ from: block * BLOCK, count: BLOCK }), request.signal);
       this.blocks.set(block, answer.rows);
       if (this.blocks.size > MOST_BLOCKS) this.blocks.delete(this.blocks.keys().next().value);
-      this.arrived(block * BLOCK, block * BLOCK + answer.rows.length - 1, answer);
+      this.arrived(block * BLOCK, block * BLOCK + answer.rows.length - 1);
     } catch (error) {
       if (error.name !== "AbortError") this.failed(error);
     } finally {
@@ -61,6 +64,7 @@ export class SampleRows {
 
   abort() {
     clearTimeout(this.waiting);
+    this.waiting = undefined;
     for (const request of this.requests.values()) request.abort();
     this.requests.clear();
   }

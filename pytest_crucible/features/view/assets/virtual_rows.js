@@ -154,6 +154,8 @@ export class VirtualRows {
     const low = at + this.row - this.view;
     if (at < this.top || low > this.top) this.moveTo(at < this.top ? at : low); else this.render();
     this.focused.focus({ preventScroll: true });
+    // At a high zoom the region itself may be out of view.
+    this.focused.scrollIntoView({ block: "nearest", behavior: "instant" });
   }
 
   get page() { return Math.max(1, Math.floor(this.view / this.row) - 1); }

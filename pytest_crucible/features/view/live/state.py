@@ -94,7 +94,10 @@ class StateReader:
         status = connection.scalar("SELECT status FROM runs WHERE id = :run", run=run)
         if status is None:
             return {"status": "removed"}
-        state = {"newest": _newest_run(connection), "resumed_by": _resuming_run(connection, run)}
+        others = {"newest": _newest_run(connection), "resumed_by": _resuming_run(connection, run)}
+        state = {
+            name: other and {"run": other, "address": self._site.addresses.run(other)} for name, other in others.items()
+        }
         if status != "running":
             followed.progress = None
             return {**state, "status": "ended"}

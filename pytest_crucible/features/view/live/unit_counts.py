@@ -123,12 +123,13 @@ def _complete_end(connection: Connection, arm: int, first: int, size: int) -> in
     lost = (
         "SELECT position, COUNT(*) FROM lost WHERE arm = :arm AND metric = '' AND position >= :first GROUP BY position"
     )
-    units = Counter(dict(connection.execute(lost, arm=arm, first=first)))
+    units: Counter[int] = Counter(dict(connection.execute(lost, arm=arm, first=first)))
     replies = """
         SELECT position, COUNT(*) FROM replies WHERE arm = :arm AND position >= :first
         GROUP BY position ORDER BY position LIMIT :positions
     """
     end = first
+    part: dict[int, int]
     while part := dict(connection.execute(replies, arm=arm, first=end, positions=_POSITIONS)):
         units.update(part)
         start = end

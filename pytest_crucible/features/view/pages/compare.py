@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,12 +18,12 @@ from pytest_crucible.features.view.changed_samples import CHANGES, Change, Chang
 from pytest_crucible.features.view.compared_runs import (
     CHOICES,
     ComparedRuns,
-    differing_facts,
     find_side,
     read_choices,
     split_names,
     start_comparison,
 )
+from pytest_crucible.features.view.making import differing_facts, load_making
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import Sample
@@ -79,17 +80,17 @@ def _frame(request: Request, candidate: str, baseline: str) -> Response:
         # `latest` and tags may mean another run tomorrow: an address that is sent to somebody does not.
         query = f"?{request.url.query}" if request.url.query else ""
         return RedirectResponse(site.addresses.compare(*names) + query)
-    facts = [site.store.run(side.run) for side in sides]
-    plans = [[plan for _, plan, _ in site.store.experiments(side.run)] for side in sides]
+    makings = [load_making(site.store, side) for side in sides]
+    plans = [making.plans for making in makings]
     return page(
         request,
         "compare.html.j2",
         sides=sides,
         names=names,
-        facts=facts,
+        facts=[making.run for making in makings],
         arms=[list(dict.fromkeys(arm.name for plan in of_run for arm in plan.arms)) for of_run in plans],
         metrics=sorted({name for of_run in plans for plan in of_run for name in plan.facts}),
-        differing=list(differing_facts(facts[0], plans[0], facts[1], plans[1])),
+        differing=list(differing_facts(*makings)),
         chosen={name: request.query_params.get(name, "") for name in CHOICES},
         alternatives=ALTERNATIVES,
     )
@@ -186,17 +187,19 @@ def _list_state(request: Request, compared: ComparedRuns) -> ListState:
     query = request.query_params
     experiment = _whole_number(query.get("experiment", ""), 1, len(compared.experiments))
     samples = compared.experiments[experiment - 1]
-    metric, change = query.get("by") or samples.metric or "", query.get("change") or CHANGES[0]
+    metric = query.get("by") or samples.metric or ""
+    change = cast(Change, query.get("change") or CHANGES[0])
     if metric not in samples.changes:
         scored = ", ".join(samples.changes) or "another run"
         raise SpecError(f"metric {metric!r} was not scored in both arms: choose {scored}")
     if change not in CHANGES:
         raise SpecError(f"change={change!r} is not a change: choose {', '.join(CHANGES)}")
+    pages = math.ceil(len(samples.changes[metric][change].positions) / ROWS)
     return ListState(
         experiment=experiment,
         metric=metric,
-        change=cast(Change, change),
-        page=_whole_number(query.get("page", ""), 1, samples.planned),
+        change=change,
+        page=_whole_number(query.get("page", ""), 1, max(1, pages)),
         open=_whole_number(query["open"], 0, samples.planned - 1) if query.get("open") else None,
     )
 

@@ -12,15 +12,16 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from pytest_crucible.datasets.labels import ReplyKey
 from pytest_crucible.features.view.label_file import LabelConflict
 from pytest_crucible.features.view.label_queue import Turn
 from pytest_crucible.features.view.labelling import LONGEST_NOTE, Labelling, read_person, token_of
-from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.pages.respond import EscapedJson, page, site_of
+from pytest_crucible.features.view.plain_texts import prompt_text
+from pytest_crucible.features.view.sample.texts import shown_text
 from pytest_crucible.records.errors import CrucibleError, SpecError
-from pytest_crucible.report.printable import A_LINE, printable
 
 LARGEST_BODY = 64_000
 """Bytes: a note of the greatest length, escaped."""
@@ -36,9 +37,9 @@ def labels_page(request: Request, run: str) -> Response:
 def reply_document(request: Request, run: str) -> Response:
     """Return the reply at the place `at`, from 1, or the first without a label of the person `by`, as JSON."""
     try:
-        return JSONResponse(_reply(request, run))
+        return EscapedJson(_reply(request, run))
     except CrucibleError as error:
-        return JSONResponse({"error": str(error)}, 422)
+        return EscapedJson({"error": str(error)}, 422)
 
 
 def _reply(request: Request, run: str) -> dict[str, Any]:
@@ -58,14 +59,15 @@ def _reply(request: Request, run: str) -> dict[str, Any]:
 async def record_label(request: Request) -> Response:
     """Write a label and return the next place without one; an error is one sentence, and nothing is written."""
     try:
-        if (refusal := _refuse(request)) is not None:
-            return JSONResponse({"error": refusal}, 403)
+        if not _has_token(request):
+            sentence = "this page is of an earlier start of the dashboard: open the link that it printed last"
+            return EscapedJson({"error": sentence}, 403)
         body = await _read_body(request)
-        return JSONResponse(await run_in_threadpool(_record, request, body))
+        return EscapedJson(await run_in_threadpool(_record, request, body))
     except LabelConflict as error:
-        return JSONResponse({"error": str(error), "label": error.label}, 409)
+        return EscapedJson({"error": str(error), "label": error.label}, 409)
     except (CrucibleError, OSError) as error:
-        return JSONResponse({"error": f"nothing was written: {error}"}, 422)
+        return EscapedJson({"error": f"nothing was written: {error}"}, 422)
 
 
 def labelling_of(request: Request, run: str) -> Labelling:
@@ -76,13 +78,10 @@ def labelling_of(request: Request, run: str) -> Labelling:
     return labelling
 
 
-def _refuse(request: Request) -> str | None:
-    """Return why a request is not one of this page; None if it is."""
+def _has_token(request: Request) -> bool:
+    """Return whether a request is one of this page. Its cookie and origin were checked, as all are."""
     token = request.headers.get("x-crucible-token", "")
-    if not secrets.compare_digest(token.encode(), token_of(site_of(request).token).encode()):
-        return "this page is of an earlier start of the dashboard: open the link that it printed last"
-    own = f"{request.url.scheme}://{request.url.netloc}"
-    return None if request.headers.get("origin") == own else "labels are taken from the dashboard's own page only"
+    return secrets.compare_digest(token.encode(), token_of(site_of(request).token).encode())
 
 
 async def _read_body(request: Request) -> dict[str, Any]:
@@ -126,15 +125,13 @@ def _place(text: str, most: int) -> int:
 
 def _texts(turn: Turn) -> dict[str, str | None]:
     """Return what the person sees. Neither the arm, the variant nor the sample's id is in it, which would lead to scores."""
-    parts = {"prompt": turn.prompt, "sent": turn.sent, "expected": turn.expected, "reply": turn.text}
-    return {"id": _opaque_id(turn.key), **{name: None if part is None else _text(part) for name, part in parts.items()}}
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, list) and all(isinstance(part, dict) and {"role", "content"} <= part.keys() for part in value):
-        value = "\n\n".join(f"{part['role']}: {_text(part['content'])}" for part in value)
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=1)
-    return printable(text, A_LINE)
+    return {
+        "id": _opaque_id(turn.key),
+        "prompt": prompt_text(turn.prompt),
+        "sent": None if turn.sent is None else prompt_text(turn.sent),
+        "expected": None if turn.expected is None else shown_text(turn.expected),
+        "reply": shown_text(turn.text),
+    }
 
 
 def _opaque_id(key: ReplyKey) -> str:

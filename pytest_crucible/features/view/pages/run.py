@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
 from pytest_crucible.features.view.results import render_explanations, render_results
@@ -33,6 +33,12 @@ def run_page(request: Request, run: str) -> Response:
         request, "run.html.j2", run_id=run, facts=facts, unfinished=facts["status"] == "running",
         experiments=planned_experiments(store, run),
     )  # fmt: skip
+
+
+def tagged_page(request: Request) -> Response:
+    """Redirect to the page of the run that has a tag."""
+    site = site_of(request)
+    return RedirectResponse(site.addresses.run(site.find_run(f"tag:{request.path_params['tag']}")))
 
 
 def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from pytest_crucible.analyse.analysis import main_metric
-from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.pages.respond import EscapedJson, page, site_of
 from pytest_crucible.features.view.samples.indexes import IndexedSamples, StoredSamples
 from pytest_crucible.features.view.samples.rows import list_rows
 from pytest_crucible.features.view.samples.state import ListState, check_name, read_number, read_state
@@ -73,7 +73,7 @@ def samples_rows(request: Request, run: str) -> Response:
         start = read_number("from", query, least=0, otherwise=0)
         around = read_number("around", query, least=0, otherwise=0) if "around" in query else None
     except SpecError as error:
-        return JSONResponse({"error": str(error)}, 400)
+        return EscapedJson({"error": str(error)}, 400)
     positions = listed.positions(state)
     place = None if around is None else _place_of(around, positions)
     if place is not None:
@@ -82,7 +82,7 @@ def samples_rows(request: Request, run: str) -> Response:
     of = listed.of
     rows = list_rows(of.store, of.key, of.plan, listed.index, state, inside)
     links = {row["position"]: site.addresses.sample(run, number, row["position"], **chosen.query()) for row in rows}
-    return JSONResponse(
+    return EscapedJson(
         {
             "total": len(positions), "size": listed.index.size, "from": start, "place": place, "metric": state.metric,
             "isFinal": listed.index.is_final, "rows": [{**row, "href": links[row["position"]]} for row in rows],
@@ -95,10 +95,10 @@ def samples_choices(request: Request, run: str) -> Response:
     try:
         _, listed = _load(request, run)
     except SpecError as error:
-        return JSONResponse({"error": str(error)}, 400)
+        return EscapedJson({"error": str(error)}, 400)
     groups = listed.index.groups.names
     slices = listed.slices
-    return JSONResponse(
+    return EscapedJson(
         {
             "metric": listed.index.main,
             "metrics": _choices(listed.index.metrics),

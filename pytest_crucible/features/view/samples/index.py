@@ -12,6 +12,7 @@ import numpy.typing as npt
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.analyse.scores import Flags, Floats, mark_inapplicable, resolve, scores
 from pytest_crucible.features.view.samples.stored_columns import (
+    ArmUnits,
     MetricNames,
     load_label_ranks,
     load_scores,
@@ -21,7 +22,7 @@ from pytest_crucible.features.view.samples.stored_columns import (
 from pytest_crucible.records import ArmOutcomes, MetricFacts, Plan
 from pytest_crucible.runs.reporters import hide_instant
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.samples import expected_values, group_names, mean_latencies, outcome_states
+from pytest_crucible.store.samples import expected_values, group_names
 
 STATES = ("answered", "skipped", "failed", "lost", "pending")
 """The worst state of a sample's repeats in an arm. A sample of an unfinished run without any result is pending."""
@@ -90,17 +91,16 @@ def load_index(store: RunStore, run: str, key: int, plan: Plan) -> SampleIndex:
     groups = code_texts(group_names(store, plan.dataset_sha256))
     size, numbers = len(groups.codes), range(len(plan.arms))
     arms = [load_units(store, key, number, plan.draws(number)) for number in numbers]
-    loader = _Loader(store, key, plan, size, arms, is_final)
+    loader = _Loader(store, key, plan, size, [arm.outcomes for arm in arms], is_final)
     columns = dict(loader.columns(metric_names(store, key)))
     metrics = {name: column for name, (_, column) in columns.items()}
+    numeric = {name: column for name, column in metrics.items() if columns[name][0].kind != "text"}
     return SampleIndex(
         facts={name: facts for name, (facts, _) in columns.items()},
         metrics=metrics,
-        main=main_metric(plan, metrics),
-        states=tuple(_states(store, key, number, arms[number], size, is_final=is_final) for number in numbers),
-        latency_s=tuple(
-            np.asarray(hide_instant(mean_latencies(store, key, number, size)), dtype=np.float64) for number in numbers
-        ),
+        main=main_metric(plan, numeric or metrics),
+        states=tuple(_states(arm.outcomes, size, is_final=is_final) for arm in arms),
+        latency_s=tuple(_mean_latencies(arm, size) for arm in arms),
         groups=groups,
         is_final=is_final,
     )
@@ -117,17 +117,28 @@ def code_texts(texts: Iterable[str | None]) -> Labels:
     return Labels(places[coded], tuple(names))
 
 
-def _states(
-    store: RunStore, key: int, number: int, arm: ArmOutcomes, size: int, *, is_final: bool
-) -> npt.NDArray[np.uint8]:
-    codes = {state: code for code, state in enumerate(STATES)}
-    states = np.fromiter(map(codes.__getitem__, outcome_states(store, key, number, size)), dtype=np.uint8, count=size)
-    if not is_final:
-        has_result = np.zeros(size, dtype=bool)
-        has_result[np.asarray(arm.positions, dtype=np.intp)] = True
-        has_result[[lost.unit.position for lost in arm.lost if lost.metric is None]] = True
-        states[~has_result] = codes["pending"]
+def _states(outcomes: ArmOutcomes, size: int, *, is_final: bool) -> npt.NDArray[np.uint8]:
+    answered, skipped, failed, lost, pending = range(len(STATES))
+    states = np.full(size, lost if is_final else pending, dtype=np.uint8)
+    positions = np.asarray(outcomes.positions, dtype=np.intp)
+    of_units = np.where(outcomes.skipped, skipped, answered)
+    of_units[[failure is not None for failure in outcomes.failures]] = failed
+    # The worst of a sample's repeats is written last.
+    for state in (answered, skipped, failed):
+        states[positions[of_units == state]] = state
+    states[[each.unit.position for each in outcomes.lost if each.metric is None]] = lost
     return states
+
+
+def _mean_latencies(units: ArmUnits, size: int) -> Floats:
+    """Return the mean over the repeats; NaN without any."""
+    seconds = np.array(units.latency_s, dtype=np.float64)
+    is_timed = ~np.isnan(seconds)
+    positions, seconds = np.asarray(units.outcomes.positions, dtype=np.intp)[is_timed], seconds[is_timed]
+    with np.errstate(invalid="ignore"):
+        # 0 / 0 is NaN.
+        means = np.bincount(positions, seconds, size) / np.bincount(positions, minlength=size)
+    return np.asarray(hide_instant(means.tolist()), dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True)

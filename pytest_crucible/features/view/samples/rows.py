@@ -74,15 +74,12 @@ class _ScoreTexts:
 
     def _score(self, arm: int, position: int) -> str:
         """Return a score, or why there is none: what is unknown is not 0."""
-        if self.labels:
-            return self.labels[arm].get(position, "not applicable")
-        if self.metric not in self.index.metrics:
+        column = self.index.metrics[self.metric][arm] if self.metric in self.index.metrics else None
+        if column is not None and not math.isnan(column.values[position]):
+            return self.labels[arm].get(position, "") if self.labels else f"{column.values[position]:g}"
+        if column is None or STATES[self.index.states[arm][position]] != "answered":
             return ""
-        column = self.index.metrics[self.metric][arm]
-        if not math.isnan(column.values[position]):
-            return f"{column.values[position]:g}"
-        is_answered = STATES[self.index.states[arm][position]] == "answered"
-        return "" if not is_answered else "lost" if column.lost[position] else "not applicable"
+        return "lost" if column.lost[position] else "not applicable"
 
 
 def _labels(store: RunStore, key: int, arm: int, metric: str, positions: Sequence[int]) -> Mapping[int, str]:

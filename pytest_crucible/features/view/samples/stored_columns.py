@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -30,10 +31,17 @@ def metric_names(store: RunStore, experiment: int) -> MetricNames:
     return MetricNames(frozenset(name for name, _ in rows) - text, text)
 
 
-def load_units(store: RunStore, experiment: int, number: int, draws: Draws) -> ArmOutcomes:
-    """Return the outcomes of an arm on the original samples, without its scores."""
+class ArmUnits(NamedTuple):
+    """The outcomes of an arm on the original samples, without its scores, and the latency of each in seconds."""
+
+    outcomes: ArmOutcomes
+    latency_s: Sequence[float | None]
+
+
+def load_units(store: RunStore, experiment: int, number: int, draws: Draws) -> ArmUnits:
+    """Return the outcomes of an arm, read in one pass."""
     replies = f"""
-        SELECT replies.position, {place_of("replies", draws)}, replies.failure, replies.skipped
+        SELECT replies.position, {place_of("replies", draws)}, replies.failure, replies.skipped, replies.latency_s
         FROM replies JOIN arms ON arms.id = replies.arm WHERE {of_arm()}
     """
     lost = f"""
@@ -42,8 +50,8 @@ def load_units(store: RunStore, experiment: int, number: int, draws: Draws) -> A
     """
     of = {"experiment": experiment, "number": number}
     with store.connect() as connection:
-        positions, places, failures, skipped = read_columns(connection.execute(replies, **of), 4)
-        return ArmOutcomes(
+        positions, places, failures, skipped, latency_s = read_columns(connection.execute(replies, **of), 5)
+        outcomes = ArmOutcomes(
             positions=positions,
             repeats=places,
             failures=failures,
@@ -54,6 +62,7 @@ def load_units(store: RunStore, experiment: int, number: int, draws: Draws) -> A
                 for position, place, metric, reason in connection.execute(lost, **of)
             ],
         )
+    return ArmUnits(outcomes, latency_s)
 
 
 def load_scores(store: RunStore, experiment: int, number: int, draws: Draws, metric: str) -> ScoreColumns | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 from experiment_builders import store_run
 
 from pytest_crucible.cli import main
+from pytest_crucible.features.view.making import differing_facts, load_making
 from pytest_crucible.records import Sample
+from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.store.runs import RunStore
 from tests.dashboard import dashboard_client
 
@@ -111,7 +114,7 @@ def test_latest_and_the_beginning_of_an_id_lead_to_the_address_of_the_whole_ids(
         ("/compare/aaaa/bbbb/results?margin=0.1", "--margin, --alternative and --relevant apply to one metric"),
         ("/compare/aaaa/bbbb/results?alpha=nan", "alpha='nan' is not an error rate"),
         ("/compare/aaaa/bbbb/samples?open=40", "'40' is not a number from 0 to 39"),
-        ("/compare/aaaa/bbbb/samples?page=x", "'x' is not a number from 1 to 40"),
+        ("/compare/aaaa/bbbb/samples?page=x", "'x' is not a number from 1 to 1"),
         ("/compare/aaaa/bbbb/samples?by=nothing", "metric 'nothing' was not scored in both arms"),
     ],
 )  # fmt: skip
@@ -135,3 +138,23 @@ def test_the_form_leads_to_the_comparison_with_its_choices(client):
 
     assert response.headers["location"] == "/compare/aaaa/bbbb?metric=exact"
     assert client.get("/compare?candidate=aaaa").text.count('value="aaaa"') == 2
+
+
+def test_what_differs_in_the_making_of_both_arms_is_named(path):
+    store = RunStore(str(path))
+    ours, theirs = (load_making(store, StoredArm(run)) for run in ("aaaa", "bbbb"))
+    new = replace(ours.plans[0].arms[0], parameters={"temperature": 0.2}, settings={"model": HOSTILE})
+    changed = replace(ours.plans[0], arms=(new,), dataset_sha256="other")
+    manifest = {"packages": {f"p{k:02}": "1" for k in range(25)}, "settings": {"timeout": 3, "adapter": "x"}}
+
+    facts = list(differing_facts(replace(ours, plans=[changed], run={**ours.run, "manifest": manifest}), theirs))
+
+    by_name = {fact.name: (fact.ours, fact.theirs) for fact in facts}
+    assert by_name["arm"] == ("v2", "v1")
+    assert by_name["parameter temperature"] == ("0.2", "-")
+    assert by_name["model"] == (HOSTILE, "-")
+    assert by_name["setting timeout"] == ("3", "-")
+    assert "setting adapter" not in by_name
+    assert by_name["dataset of test_sums"][0].endswith("sha256 other")
+    assert by_name["further packages"] == ("5 packages more", "")
+    store.close()

@@ -80,12 +80,13 @@ def test_samples_of_an_unfinished_run_without_a_result_are_pending_not_lost(path
 
 
 def test_texts_of_a_metric_are_ranked_alike_in_all_arms(path):
-    first, second = [score(topic="law"), score(topic="art")], [score(topic="art"), score(topic="zoo")]
+    first, second = [score(topic="law", z=1.0), score(topic="art")], [score(topic="art"), score(topic="zoo")]
     store_samples(path, numbered_samples(2), {"v2": first, "v1": second})
 
     index = load(path)
 
     assert index.facts["topic"].kind == "text"
+    assert index.main == "z"
     assert [arm.values.tolist() for arm in index.metrics["topic"]] == [[2, 1], [1, 3]]
 
 

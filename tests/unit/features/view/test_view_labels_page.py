@@ -48,6 +48,7 @@ def test_a_reply_is_shown_without_arm_score_or_sample(client):
     assert reply["prompt"].startswith("What is")
     assert (reply["left"], reply["total"]) == (8, 8)
     assert "/samples" not in client.get(PAGE).text
+    assert f'href="{PAGE}">Labels</a>' in client.get(f"/runs/{RUN}").text
 
 
 def test_a_label_is_in_the_file_before_it_is_confirmed(client, tmp_path):

@@ -39,7 +39,8 @@ def path(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "runs.db"
     store = RunStore(str(path))
     enter_run(store, "aaaa1111")
-    add_tag(store, "aaaa1111", "main", at="2026-01-01")
+    for tag in ("main", "release/2.1"):
+        add_tag(store, "aaaa1111", tag, at="2026-01-01")
     enter_run(store, "bbbb2222", interrupted=True)
     enter_run(store, "cccc3333")
     enter_run(store, "dddd4444")
@@ -169,6 +170,10 @@ def test_an_interrupted_run_has_the_verdicts_that_show_prints(path, client, caps
     assert "Computing the results" in client.get("/runs/bbbb2222").text
     for state in ("met", "missed", "undecided"):
         assert (f" {state}" in printed) == (f" {state}" in text.partition("Differences")[0]), state
+
+
+def test_a_tag_with_slashes_leads_to_its_run(client):
+    assert client.get("/runs/tag:release/2.1").url.path == "/runs/aaaa1111"
 
 
 @pytest.mark.parametrize("named", ["aaaa", "tag:main"])

@@ -59,8 +59,11 @@ def test_keys_lead_from_verdict_to_verdict_and_open_why(page):
 
 
 def test_what_is_open_is_in_the_address(page):
+    from playwright.sync_api import expect
+
+    address = page.url
     page.locator("#verdict-2 summary").click()
-    page.wait_for_function("location.search === '?open=1'")
+    expect(page).to_have_url(f"{address}?open=1")
 
     page.reload()
     page.wait_for_selector("#section-facts")
@@ -68,7 +71,7 @@ def test_what_is_open_is_in_the_address(page):
     assert "fragility" in page.locator("#verdict-2").inner_text()
 
     page.locator("#verdict-2 summary").click()
-    page.wait_for_function("location.search === ''")
+    expect(page).to_have_url(address)
 
 
 @pytest.mark.parametrize("width", [320, 1440])

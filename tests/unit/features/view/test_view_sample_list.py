@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from pytest_crucible.features.view.samples import indexes
 from pytest_crucible.records import MetricFacts, Sample
 from tests.chromium import chromium
 from tests.dashboard import served_dashboard
-from tests.stored_samples import Answer, score, store_samples
+from tests.stored_samples import Answer, numbered_samples, score, store_samples
 
 SIZE = 3_000
 HOSTILE = "<img src=x onerror=document.title='broken'>\u202e"
@@ -41,8 +42,14 @@ def path(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def tab(path) -> Iterator[Any]:
-    with served_dashboard(path) as (address, token), chromium() as browser:
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def tab(path, browser) -> Iterator[Any]:
+    with served_dashboard(path) as (address, token):
         tab = browser.new_page(viewport={"width": 1280, "height": 800}, base_url=address)
         tab.messages = []
         tab.on("console", lambda message: tab.messages.append(message.text))
@@ -82,7 +89,8 @@ def address_has(tab: Any, part: str) -> None:
 
 
 def in_view(tab: Any) -> list[str]:
-    """Return the ids of the rows that a reader sees."""
+    """Return the ids of the rows that a reader sees, when they are there."""
+    tab.locator("#samples .row:not(:has(code))").first.wait_for(state="detached")
     return tab.evaluate(
         """() => {
             const { top, bottom } = document.getElementById("samples").getBoundingClientRect();
@@ -160,9 +168,8 @@ def test_an_order_begins_at_its_first_row(samples):
     samples.locator("[name=metric]").select_option("score")
     samples.get_by_label("order").select_option("best")
 
-    samples.locator(".row", has_text="question 2999").first.wait_for()
+    samples.locator("[role=columnheader][aria-sort=descending]", has_text="v2").wait_for()
     assert in_view(samples)[0] == "s2999"
-    assert samples.get_by_role("columnheader", name="v2", exact=True).get_attribute("aria-sort") == "descending"
 
 
 def test_a_search_is_typed_after_a_slash_and_left_by_escape(samples):
@@ -182,6 +189,21 @@ def test_rows_far_away_are_fetched_when_they_are_scrolled_to(samples):
 
     assert all(name.startswith(("s14", "s15")) for name in in_view(samples))
     assert samples.locator("#samples .row").count() < 60
+
+
+def test_rows_are_there_while_a_key_is_held_down(samples):
+    samples.keyboard.press("j")
+    samples.evaluate(
+        """async () => {
+            for (let step = 0; step < 150; step += 1) {
+                const event = new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true });
+                document.activeElement.dispatchEvent(event);
+                await new Promise((resolve) => setTimeout(resolve, 10));
+            }
+        }"""
+    )
+
+    assert samples.locator(".row:focus").evaluate("row => row.textContent").startswith("s150g0")
 
 
 def test_the_row_with_the_focus_stays_when_the_list_is_scrolled_away(samples):
@@ -296,3 +318,42 @@ class TestAMillionRows:
             first, last = self.drawn(region)
             assert first <= place <= last
             assert region.evaluate("document.activeElement.textContent") == str(place)
+
+
+@pytest.mark.slow
+def test_rows_of_an_unfinished_run_arrive_and_the_focus_stays(tmp_path, monkeypatch, browser):
+    monkeypatch.setattr(indexes, "REFRESH_S", 0.1)
+    monkeypatch.setattr(indexes, "_SHARE", 0)
+    samples = numbered_samples(3)
+    store_samples(tmp_path / "a.db", samples, {"v2": [score(m=True), None, None]}, status="running")
+
+    with served_dashboard(tmp_path / "a.db") as (address, token):
+        tab = browser.new_page(base_url=address)
+        tab.goto(f"/?token={token}")
+        open_list(tab)
+        tab.keyboard.press("j")
+        tab.keyboard.press("j")
+        assert "pending" in tab.locator(".row:focus").inner_text()
+
+        store_samples(tmp_path / "a.db", samples, {"v2": [score(m=True), score(m=False), None]}, status="interrupted")
+
+        tab.locator(".row:focus .score", has_text=re.compile("^0$")).wait_for()
+        tab.locator(".row", has_text="lost").wait_for()
+
+
+@pytest.mark.slow
+def test_the_worst_of_100_000_samples_by_keyboard(tmp_path, browser):
+    answers = [score(m=1.0)] * 100_000
+    answers[77_777] = score(m=0.25)
+    store_samples(tmp_path / "a.db", numbered_samples(100_000), {"v2": answers})
+
+    with served_dashboard(tmp_path / "a.db") as (address, token):
+        tab = browser.new_page(base_url=address)
+        tab.goto(f"/?token={token}")
+        open_list(tab, "?sort=worst")
+        tab.keyboard.press("j")
+        assert focused_row(tab) == "s77777"
+        tab.keyboard.press("End")
+        assert focused_row(tab) == "s99999"
+        tab.keyboard.press("k")
+        assert focused_row(tab) == "s99998"

@@ -114,19 +114,22 @@ def test_each_experiment_of_a_run_has_its_own_list(path):
 
 def test_groups_slices_and_text_metrics(path):
     samples = [Sample(id=str(k), input="?", group="ab"[k % 2], metadata={"topic": "x%_"[k]}) for k in range(3)]
-    labels = {"v2": [score(label=name) for name in ("no", "yes", "no")], "v1": [score(label="no")] * 3}
+    labels = {
+        "v2": [score(label=name) for name in ("no", "yes", "no")],
+        "v1": [score(label="no"), score(label="no"), LOST],
+    }
     store_samples(path, samples, labels, groups=2)
 
     with dashboard_client(path) as client:
         assert positions(client, "group=a") == [0, 2]
         assert positions(client, "by=topic&slice=%25") == [1]
-        assert positions(client, "show=equal") == [0, 2]
+        assert positions(client, "show=equal") == [0]
         assert positions(client, "sort=best") == [1, 0, 2]
         rows = rows_of(client)["rows"]
         choices = client.get("/runs/run/samples/choices").json()
 
-    assert [row["scores"] for row in rows] == [["no", "no"], ["yes", "no"], ["no", "no"]]
-    assert [row["gain"] for row in rows] == [0, None, 0]
+    assert [row["scores"] for row in rows] == [["no", "no"], ["yes", "no"], ["no", ""]]
+    assert [row["gain"] for row in rows] == [0, None, None]
     assert choices["groups"] == [{"value": name, "text": name} for name in "ab"]
     assert [(slicing["field"]["value"], len(slicing["slices"])) for slicing in choices["slices"]] == [("topic", 3)]
 

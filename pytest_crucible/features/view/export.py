@@ -1,0 +1,144 @@
+"""Writes one run's pages as files for a static server: all at once, or nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from markupsafe import Markup
+
+from pytest_crucible.features.view.application import ASSETS
+from pytest_crucible.features.view.export_samples import read_samples
+from pytest_crucible.features.view.pages.run import planned_experiments
+from pytest_crucible.features.view.requests_of_run import render_requests
+from pytest_crucible.features.view.results import render_everything
+from pytest_crucible.features.view.site import Site
+from pytest_crucible.features.view.static_addresses import SAMPLES_A_FILE, StaticAddresses
+from pytest_crucible.features.view.trainings_of_run import render_trainings
+from pytest_crucible.records import Plan
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.report.html import HERE as REPORT_ASSETS
+from pytest_crucible.store.runs import RunStore
+
+LIST = "export.json"
+"""Names the files of an export, which another export of this folder replaces."""
+STYLES = {"assets/report/page.css": REPORT_ASSETS / "page.css", "assets/view.css": ASSETS / "view.css"}
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedFiles:
+    """The files of an export, counted."""
+
+    files: int
+    size: int
+    """Bytes."""
+
+
+def export_run(store: RunStore, run: str, folder: Path) -> ExportedFiles:
+    """Write the pages of a run into a folder, which is replaced as a whole. Raises SpecError where it has other files."""
+    if store.run(run)["status"] == "running":
+        raise SpecError(f"run {run} has not finished: export it when it has, because files do not follow it")
+    # A folder behind a link is replaced, and not the link.
+    folder = Path(os.path.realpath(folder))
+    _check_folder(folder)
+    try:
+        return _export(store, run, folder)
+    except OSError as error:
+        raise SpecError(
+            f"--export {folder} cannot be written ({error.strerror or error}): name another folder"
+        ) from None
+
+
+def _export(store: RunStore, run: str, folder: Path) -> ExportedFiles:
+    draft = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}."))
+    try:
+        # mkdtemp makes it private.
+        draft.chmod(0o755)
+        names = sorted(_write_pages(store, run, draft))
+        _write(draft / LIST, json.dumps({"run": run, "files": names}, indent=1) + "\n")
+        written = ExportedFiles(len(names) + 1, sum((draft / name).stat().st_size for name in (*names, LIST)))
+        _replace(folder, draft)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    return written
+
+
+def _check_folder(folder: Path) -> None:
+    """Raise SpecError for a folder with a file that no export wrote."""
+    if folder.exists() and not folder.is_dir():
+        raise SpecError(f"--export {folder} is a file: name a new or an empty folder")
+    exported = _exported_names(folder)
+    files = (
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()
+    )
+    # The first one: the folder may be a home directory.
+    other = next((name for name in files if name not in exported), None)
+    if other is not None:
+        raise SpecError(f"--export {folder} has other files, such as {other!r:.120}: name a new or an empty folder")
+
+
+def _exported_names(folder: Path) -> set[str]:
+    try:
+        return {LIST, *json.loads((folder / LIST).read_text(encoding="utf-8"))["files"]}
+    except (OSError, ValueError, TypeError, KeyError):
+        return set()
+
+
+def _replace(folder: Path, draft: Path) -> None:
+    """Put the draft in the place of a folder, which is empty, an earlier export, or not there."""
+    old = draft.with_name(f"{draft.name}.old")
+    if folder.exists():
+        os.rename(folder, old)
+    os.rename(draft, folder)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _write_pages(store: RunStore, run: str, folder: Path) -> Iterator[str]:
+    """Write all files, and yield their names."""
+    for name, style in STYLES.items():
+        _write(folder / name, style.read_text(encoding="utf-8"))
+        yield name
+    site = Site(store, addresses=StaticAddresses())
+    facts = {
+        "run_id": run,
+        "facts": store.run(run),
+        "unfinished": False,
+        "experiments": planned_experiments(store, run),
+    }
+    parts = {"index": render_everything, "requests": render_requests, "training": render_trainings}
+    for name, render in parts.items():
+        page = site.render(f"export_{name}.html.j2", part=Markup(render(site, run)), **facts)
+        _write(folder / f"{name}.html", page)
+        yield f"{name}.html"
+    experiments = [
+        (number, key, plan, _parts(store, plan))
+        for number, (key, plan, _) in enumerate(store.all_experiments(run), start=1)
+    ]
+    _write(folder / "samples.html", site.render("export_samples.html.j2", listed=experiments, **facts))
+    yield "samples.html"
+    below = replace(site, addresses=StaticAddresses(root="../../"))
+    for number, key, plan, positions in experiments:
+        for part, places in enumerate(positions, start=1):
+            name = StaticAddresses().samples_file(number, part)
+            values = {"number": number, "plan": plan, "part": part, "parts": len(positions), "places": places}
+            page = below.templates.get_template("export_samples_file.html.j2")
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            page.stream(run_id=run, samples=read_samples(store, key, plan, places), **values).dump(str(path), "utf-8")
+            yield name
+
+
+def _parts(store: RunStore, plan: Plan) -> list[range]:
+    """Return the positions of the samples of each file."""
+    size = store.scalar("SELECT COUNT(*) FROM samples WHERE dataset = :dataset", dataset=plan.dataset_sha256)
+    return [range(start, min(start + SAMPLES_A_FILE, size)) for start in range(0, size, SAMPLES_A_FILE)]
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8", newline="\n")
