@@ -133,7 +133,7 @@ class ReadOnlyFile(Database):
                 # Pages of two times may have any error.
                 self._check_unchanged(before, error)
                 if getattr(error, "sqlite_errorname", "") in _UNSTABLE:
-                    raise self._changed() from error
+                    raise self._change_error() from error
                 raise
             self._check_unchanged(before, None)
 
@@ -187,9 +187,9 @@ class ReadOnlyFile(Database):
 
     def _check_unchanged(self, before: _State | None, cause: Exception | None) -> None:
         if before is not None and self._look()[1] != before:
-            raise self._changed() from cause
+            raise self._change_error() from cause
 
-    def _changed(self) -> ChangedStoreError:
+    def _change_error(self) -> ChangedStoreError:
         return ChangedStoreError(f"{self._location} was changed while it was read: read it again")
 
 
