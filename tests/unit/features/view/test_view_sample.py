@@ -14,6 +14,7 @@ from stored_replies import PAGE, RUN, store_replies
 from pytest_crucible.commands.show import conversation_lines
 from pytest_crucible.features.view.sample.texts import A_PART, shown_text, text_parts
 from pytest_crucible.records import Outcome, Reply, Sample, Unit
+from pytest_crucible.records.outcomes import ModelCall
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_conversations, load_sample
@@ -144,6 +145,16 @@ def test_a_run_without_tracing_says_that_its_calls_are_unknown(get):
     page = get(["a"], settings={"trace": "off"})
 
     assert f"run {RUN} was recorded with --crucible-trace=off: its calls are unknown" in page.text
+
+
+def test_where_the_prompt_was_not_recorded_the_input_of_the_sample_stands_above(get):
+    call = ModelCall(text="Hi. Why?", is_json=False, request=1, parameters=None, system="", reply=Reply(text="a"))
+    sample = Sample(id="q0", input="Why?")
+    outcome = Outcome(ANY, reply=Reply(text="a"), calls=[call], sample=sample)
+    page = page_text(get([outcome], sample=sample, settings={"trace": "off"}).text)
+
+    assert re.search(r"Prompt\s+user\s+Why\?.*Replies.*user\s+\(not recorded\)", page, re.DOTALL)
+    assert "Hi." not in page
 
 
 def test_an_unfinished_run_shows_what_is_there(get):
