@@ -1,4 +1,4 @@
-"""From the list of runs to the worst of 100,000 samples, its word difference, its time lines and back, by keyboard alone."""
+"""A tour by keyboard alone: from the list of runs to the worst of 100,000 samples, its word difference and time lines, and back."""
 
 from __future__ import annotations
 
