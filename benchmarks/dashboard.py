@@ -21,11 +21,13 @@ from benchmarks.history import fill_runs
 from benchmarks.suite import ROOT
 from pytest_crucible.records import Contrast, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.runs.evaluate import conclude
+from pytest_crucible.store import schema
 from pytest_crucible.store.runs import RunStore
 from tests.chromium import find_chromium
 from tests.dashboard_tabs import settle
 
-STORES = Path(tempfile.gettempdir()) / f"crucible-benchmark-stores-{os.getuid()}"
+# Stores of another format are no use.
+STORES = Path(tempfile.gettempdir()) / f"crucible-benchmark-stores-{os.getuid()}-format-{schema.FORMAT}"
 MEGABYTE = 1_000_000
 # Observed from the first script of a page on: the longest task, and the longest time from an input to the next frame.
 OBSERVE = """

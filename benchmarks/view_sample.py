@@ -1,6 +1,8 @@
 """Word differences of two replies of 1 MB on the page of a sample: the time until they are drawn, and how long the page hangs.
 
-python -m benchmarks.view_sample
+    python -m benchmarks.view_sample
+
+The first call builds the store, in a second.
 """
 
 from __future__ import annotations

@@ -27,7 +27,9 @@ def run_as_other_user(code: str, folder: Path, imports: str = "") -> str:
     """
     # It imports as root, because the other user may not be able to read this interpreter's libraries.
     become = f"os.setgroups([]); os.setgid({_UNPRIVILEGED}); os.setuid({_UNPRIVILEGED})"
-    program = f"import os, sys; sys.path[:] = {sys.path!r}; import pytest_crucible.store.opening\n{imports}\n{become}\n{code}"
+    program = (
+        f"import os, sys; sys.path[:] = {sys.path!r}; import pytest_crucible.store.opening\n{imports}\n{become}\n{code}"
+    )
     # Workers of one pytest share these parents: one would close them again while another's code still runs.
     with file_lock(Path(__file__), wait=str), _parents_open(folder):
         result = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -20,6 +20,7 @@ FLOORS = {
     "scikit-learn": (1, 5),  # CVE-2024-5206
     "h2": (4, 3),  # CVE-2025-57804
     "h11": (0, 16),  # CVE-2025-43859
+    "starlette": (0, 49, 1),  # CVE-2025-62727: the header Range of files
     "mkdocs-material": (9, 5, 32),  # script in a deep link of the search
 }
 

@@ -23,6 +23,8 @@ HEAVY = (
     "safetensors",
     "scipy",
     "sqlite3",
+    "starlette",
+    "uvicorn",
 )
 ROOT = Path(__file__).parent.parent
 FRONT_DOOR = {
@@ -261,6 +263,18 @@ def test_crucible_show_opens_a_stored_run_without_pytest(tmp_path):
     assert "right >= 0.5" in output
     assert "status: 0" in output
     assert not {"pytest", "_pytest", "xdist"} & {name.split(".")[0] for name in modules}
+
+
+def test_the_help_of_the_program_imports_nothing_of_the_dashboard_but_its_summary():
+    code = "import sys; from pytest_crucible.cli import main; main(['--help']); print('modules:', *sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    modules = run.stdout.rpartition("modules:")[2].split()
+
+    assert "view" in run.stdout
+    assert {name for name in modules if name.startswith("pytest_crucible.features.view.")} == {
+        "pytest_crucible.features.view.plugin"
+    }
+    assert not {"starlette", "uvicorn", "jinja2"} & set(modules)
 
 
 @pytest.mark.parametrize(("arguments", "seldom"), [("", True), ("['--help']", False)])

@@ -66,7 +66,7 @@ def test_the_worst_sample_is_found_compared_and_left_by_keyboard(tabs):
     tab_to(page, "select[name=sort]")
     page.keyboard.type("most lost")
     page.wait_for_url("**sort=most-lost**")
-    page.keyboard.press("Tab")
+    settle(page)
     tab_to(page, "[role=row]")
     worst = page.evaluate("document.activeElement.querySelector('code').textContent")
     page.keyboard.press("Enter")

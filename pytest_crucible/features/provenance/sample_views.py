@@ -27,10 +27,11 @@ def sample_views(
     replies = {(each.arm, each.unit) for each in conversations}
     for unit, timeline in experiment_timelines(store, run, experiment, plan, position):
         if (timeline.arm, unit) in replies:
-            yield _timeline_view(timeline)
+            yield timeline_view(timeline)
 
 
-def _timeline_view(timeline: Timeline) -> View:
+def timeline_view(timeline: Timeline) -> View:
+    """Return the picture and the table of a time line."""
     title = f"Time line: {heading(timeline, within_sample=True)}"
     unknown = unknown_text(timeline)
     steps = timeline.steps[:MOST_STEPS]

@@ -1,5 +1,6 @@
 // The verdicts and sections of a finished run: fetched into its page, and opened as its address says.
 import { registerKey } from "./keys.js";
+import { openAsAddressed } from "./opened.js";
 
 const place = document.getElementById("results");
 
@@ -19,26 +20,6 @@ function showFailure(where, sentence) {
   failure.setAttribute("role", "alert");
   failure.textContent = sentence;
   where.replaceChildren(failure);
-}
-
-const openings = () => [...place.querySelectorAll("details")];
-
-// The address has the numbers of the parts that are not as they are at first: open or folded.
-function writeOpened() {
-  const changed = openings().flatMap((details, number) => (details.open === details.opensFirst ? [] : [number]));
-  const url = new URL(location);
-  if (changed.length) url.searchParams.set("open", changed.join("."));
-  else url.searchParams.delete("open");
-  history.replaceState(history.state, "", url);
-}
-
-function openAsAddressed() {
-  const changed = new Set((new URLSearchParams(location.search).get("open") ?? "").split("."));
-  openings().forEach((details, number) => {
-    details.opensFirst = details.open;
-    if (changed.has(String(number))) details.open = !details.open;
-    details.addEventListener("toggle", writeOpened);
-  });
 }
 
 function placeExplanations(part) {
@@ -63,7 +44,7 @@ export async function loadResults() {
   place.setAttribute("aria-busy", "true");
   try {
     place.replaceChildren(await fetchPart(place.dataset.results));
-    openAsAddressed();
+    openAsAddressed(place.querySelectorAll("details:not(.reading)"));
     if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
     loadExplanations();
   } catch (error) {

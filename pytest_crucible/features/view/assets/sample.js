@@ -1,6 +1,7 @@
 // The page of one sample: its neighbours in the list, and two of its texts compared by word.
 import { Comparison } from "./difference.js";
 import { registerKey } from "./keys.js";
+import { openAsAddressed } from "./opened.js";
 import { element } from "./view.js";
 
 const comparison = document.querySelector("#comparison");
@@ -8,7 +9,7 @@ const neighbours = document.querySelector("#neighbours");
 const keys = { next: "j", prev: "k" };
 
 // What the address of this page says of the page itself; the rest is the state of the list.
-const OWN_STATE = ["variant", "draw", "compare"];
+const OWN_STATE = ["variant", "draw", "compare", "open"];
 
 if (comparison) {
   const words = new Comparison(comparison);
@@ -17,10 +18,12 @@ if (comparison) {
 registerKey("j", "next sample of the list", () => follow("next"));
 registerKey("k", "previous sample of the list", () => follow("prev"));
 registerKey("Escape", "back to the same place in the list", () => document.querySelector("#back").click());
-loadNeighbours();
+openAsAddressed(document.querySelectorAll("main details"));
+const neighboursLoaded = loadNeighbours();
 
 // A comparison that is open stays open on the next page.
-function follow(rel) {
+async function follow(rel) {
+  await neighboursLoaded;
   const link = neighbours.querySelector(`[rel=${rel}]`);
   if (!link) return;
   const address = new URL(link.href), open = new URL(location.href).searchParams.get("compare");

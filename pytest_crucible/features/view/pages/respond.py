@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
 from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
@@ -19,6 +20,13 @@ def site_of(request: Request) -> Site:
     """Return the site that a request is for."""
     site: Site = request.app.state.site
     return site
+
+
+class EscapedJson(JSONResponse):
+    """JSON in ASCII: half a surrogate pair, which a name of an old store may have, cannot be written as UTF-8."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

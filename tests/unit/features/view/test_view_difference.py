@@ -247,3 +247,11 @@ def test_two_megabytes_without_a_common_word_are_drawn_whole(tab):
     )
     assert tab.evaluate("document.querySelector('#difference').textContent.length") == sum(lengths)
     assert tab.locator("#difference > .part").count() > 100
+
+
+def test_what_was_opened_is_open_again_at_the_same_address(page):
+    page.locator("summary", has_text="metadata").or_(page.locator("summary", has_text="expected")).first.click()
+    page.wait_for_url("**open=0*")
+    page.reload()
+
+    assert page.locator("main details").first.get_attribute("open") is None
