@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks import view_live, view_sample
+from benchmarks import view_live, view_sample, view_samples
 from benchmarks.dashboard import (
     first_paint_s,
     many_runs,
@@ -31,7 +31,7 @@ SAMPLES, OBSERVATIONS = 100_000, 1_000_000
 def figures() -> list[Figure]:
     with open_browser() as browser:
         painted = pages_of_large_stores(browser) if browser else []
-    return [*painted, *view_sample.figures(), *view_live.figures(), size_of_assets()]
+    return [*painted, *view_samples.figures(), *view_sample.figures(), *view_live.figures(), size_of_assets()]
 
 
 def pages_of_large_stores(browser: Any) -> list[Figure]:

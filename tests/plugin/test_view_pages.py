@@ -33,17 +33,9 @@ PAGES = {
     "trend": "/trend/agrees",
 }
 """Every page, by what it shows."""
-WINDOWS = {
-    "phone": {"viewport": {"width": 360, "height": 640}},
-    "desktop": {"viewport": {"width": 1440, "height": 900}},
-    # A window of 1280 pixels at 400 % has 320 CSS pixels.
-    "zoomed": {"viewport": {"width": 320, "height": 256}, "device_scale_factor": 4},
-}
-KINDS = [
-    pytest.param({**window, "color_scheme": theme}, id=f"{name}-{theme}")
-    for name, window in WINDOWS.items()
-    for theme in ("light", "dark")
-]
+# 320 pixels are a window of 1280 at 400 %.
+WIDTHS = (320, 360, 1440)
+THEMES = ("light", "dark")
 
 pytestmark = pytest.mark.slow
 
@@ -96,20 +88,18 @@ def crucible(store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
     return run
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_no_page_scrolls_horizontally_or_complains(browser, served, runs, kind):
-    with open_tabs(browser, served, **kind) as tabs:
-        overflowing = [(name, horizontal_overflow(tabs.open(path.format(**runs)))) for name, path in PAGES.items()]
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_fits_each_window_in_each_theme_and_satisfies_axe(tabs, runs, name):
+    page = tabs.open(PAGES[name].format(**runs))
 
-    assert [page for page in overflowing if page[1]] == []
-
-
-@pytest.mark.parametrize("kind", [KINDS[0], KINDS[3]])
-def test_axe_finds_no_violation(browser, served, runs, kind):
-    with open_tabs(browser, served, **kind) as tabs:
-        violations = [(name, axe_violations(tabs.open(path.format(**runs)))) for name, path in PAGES.items()]
-
-    assert [page for page in violations if page[1]] == []
+    for theme in THEMES:
+        page.emulate_media(color_scheme=theme)
+        for width in WIDTHS:
+            page.set_viewport_size({"width": width, "height": 640})
+            assert horizontal_overflow(page) == [], (theme, width)
+        assert axe_violations(page) == [], theme
+    page.set_viewport_size({"width": WIDTHS[0], "height": 640})
+    assert axe_violations(page) == [], "narrow"
 
 
 def test_no_link_leads_nowhere(tabs, runs):
@@ -138,13 +128,13 @@ def numbers_of(text: str) -> set[str]:
 def test_the_numbers_of_a_run_are_those_of_the_terminal_and_its_report(tabs, runs, store, tmp_path, crucible):
     report = tmp_path / "run.html"
     crucible("report", runs["run"], "-o", str(report))
-    shown = crucible("show", runs["run"])
+    verdicts = crucible("show", runs["run"])
     explained = "".join(crucible("why", runs["run"], subject) for subject in subjects_of(store, runs["run"]))
     tables = re.sub(r"<svg.*?</svg>|<[^>]*>", " ", report.read_text(encoding="utf-8"), flags=re.DOTALL)
 
     numbers = numbers_of(read_tables(tabs.open(PAGES["run"].format(**runs))))
 
-    assert numbers_of(shown + explained) - numbers == set()
+    assert numbers_of(verdicts + explained) - numbers == set()
     assert numbers - numbers_of(crucible("show", runs["run"], "-vv") + explained + tables) == set()
 
 
@@ -159,6 +149,12 @@ def test_the_numbers_of_a_comparison_are_those_of_compare(tabs, runs, crucible):
 
 def test_the_numbers_of_a_trend_are_those_of_trend(tabs, runs, crucible):
     assert numbers_of(read_tables(tabs.open(PAGES["trend"]))) == numbers_of(crucible("trend", "agrees"))
+
+
+def test_the_numbers_of_requests_are_those_of_show(tabs, runs, crucible):
+    page = tabs.open(PAGES["requests"].format(**runs))
+
+    assert numbers_of(read_tables(page)) - numbers_of(crucible("show", runs["run"], "-vv")) == set()
 
 
 def subjects_of(store: Path, run: str) -> list[str]:
