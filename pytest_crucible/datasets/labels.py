@@ -143,8 +143,8 @@ def read_label_table(path: Path) -> LabelTable:
     rows, keys = [], set[ReplyKey]()
     for line, cells in lines:
         row = dict(zip(columns, map(unguard_cell, cells), strict=False))
-        if (wrong := _wrong_row(row, len(cells), len(columns), keys)) is not None:
-            raise SpecError(f"line {line} of {path} {wrong}: restore the line, or name another file")
+        if (problem := _find_problem(row, len(cells), len(columns), keys)) is not None:
+            raise SpecError(f"line {line} of {path} {problem}: restore the line, or name another file")
         keys.add(key_of(row))
         rows.append(row)
     return LabelTable(columns, rows)
@@ -155,7 +155,7 @@ def key_of(row: Mapping[str, str]) -> ReplyKey:
     return ReplyKey(*(row[name] for name in KEY_COLUMNS))
 
 
-def _wrong_row(row: Mapping[str, str], cells: int, columns: int, keys: Container[ReplyKey]) -> str | None:
+def _find_problem(row: Mapping[str, str], cells: int, columns: int, keys: Container[ReplyKey]) -> str | None:
     if cells != columns:
         return f"has {cells} cells under {columns} columns"
     if not re.fullmatch("[1-9][0-9]{0,11}", row[STRATUM_SIZE]):

@@ -94,4 +94,4 @@ def scored_metrics(store: RunStore) -> Sequence[tuple[str, str, int]]:
             AND observations.position = (SELECT MIN(position) FROM observations AS first WHERE first.arm = arms.id)
         GROUP BY observations.metric, experiments.nodeid ORDER BY observations.metric, experiments.nodeid
     """
-    return list(store.rows(query))  # type: ignore[arg-type]  # the columns of the query
+    return list(store.rows(query))

@@ -38,7 +38,7 @@ from pytest_crucible.store.schema import FORMAT
 
 TICK_S = 0.05
 """Seconds, more than a tick of a file system's clock: a file that is changed twice within one has the same time."""
-ATTEMPTS = 5
+ATTEMPTS = 10
 """Of opening a file: a writer may remove its log between the look for it and the opening."""
 BUSY_S = 5.0
 """Seconds that a page waits for another process, which locks all of a file only where it has no log."""
@@ -132,6 +132,8 @@ class ReadOnlyFile(Database):
             except Exception as error:
                 # Pages of two times may have any error.
                 self._check_unchanged(before, error)
+                if getattr(error, "sqlite_errorname", "") in _UNSTABLE:
+                    raise self._change_error() from error
                 raise
             self._check_unchanged(before, None)
 
@@ -160,12 +162,15 @@ class ReadOnlyFile(Database):
         uri = f"{path.as_uri()}?mode=ro&{settings}"
         raw = sqlite3.connect(uri, timeout=BUSY_S, isolation_level=None, check_same_thread=False, uri=True)
         try:
-            # SQLite opens the log and its index now.
-            raw.execute("PRAGMA schema_version").fetchone()
+            # Within microseconds of its opening: where a writer has removed its log meanwhile, SQLite leaves an empty one.
+            if _is_whole(path) == is_whole:
+                raw.execute("PRAGMA schema_version").fetchone()
+                return raw, state if is_whole else None
         except BaseException:
             raw.close()
             raise
-        return raw, state if is_whole else None
+        raw.close()
+        return self._try_to_open()
 
     def _look(self) -> tuple[Path, _State]:
         """Return the file, behind links, and its state. Raises StoreError."""
@@ -182,7 +187,14 @@ class ReadOnlyFile(Database):
 
     def _check_unchanged(self, before: _State | None, cause: Exception | None) -> None:
         if before is not None and self._look()[1] != before:
-            raise ChangedStoreError(f"{self._location} was changed while it was read: read it again") from cause
+            raise self._change_error() from cause
+
+    def _change_error(self) -> ChangedStoreError:
+        return ChangedStoreError(f"{self._location} was changed while it was read: read it again")
+
+
+# What a reader meets that may not set up the index again, when writers come and go: https://sqlite.org/rescode.html
+_UNSTABLE = ("SQLITE_READONLY_CANTINIT", "SQLITE_READONLY_CANTLOCK", "SQLITE_READONLY_RECOVERY")
 
 
 def _is_whole(path: Path) -> bool:

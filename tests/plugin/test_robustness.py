@@ -102,7 +102,7 @@ def export_rows(crucible, what):
 @pytest.mark.parametrize(
     ("prompt", "is_named"), [('f"Is claim {sample.id} true?"', True), ('"Well: " + sample.input', False)]
 )
-def test_a_test_that_does_not_send_the_text_of_twins_is_told_so(robust, run, prompt, is_named):
+def test_variants_whose_text_the_test_does_not_send_are_named(robust, run, prompt, is_named):
     target = 'quality_target("exact_match.drop[homoglyph] <= 0.05", "exact_match.drop[whitespace_noise] <= 0.05")'
     write(robust, '"homoglyph", "whitespace_noise"', target, prompt=prompt)
 

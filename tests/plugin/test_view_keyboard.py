@@ -75,6 +75,7 @@ def test_the_worst_sample_is_found_compared_and_left_by_keyboard(tabs):
     page.keyboard.press("d")
     page.locator("#difference[data-state=done]").wait_for()
     assert page.locator("#difference ins").inner_text() == "no"
+    page.get_by_role("heading", name="Time line").last.wait_for()
     assert page.get_by_role("heading", name="Time line").count() == 2
     page.keyboard.press("Escape")
     page.wait_for_url("**/samples?**")

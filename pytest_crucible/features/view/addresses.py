@@ -46,9 +46,9 @@ class Addresses:
     def sample(self, run: str, experiment: int, position: int, **state: str | int) -> str:
         return f"/runs/{run}/samples/{experiment}/{position}" + _query(state)
 
-    def sample_text(self, run: str, experiment: int, position: int) -> str:
-        """Return the address of the texts of a sample, which are chosen by `?of=KEY`."""
-        return f"/runs/{run}/samples/{experiment}/{position}/text"
+    def sample_part(self, run: str, experiment: int, position: int, part: str) -> str:
+        """Return the address of what a sample's page fetches: its `views`, or one `text`, which is chosen by `?of=KEY`."""
+        return f"/runs/{run}/samples/{experiment}/{position}/{part}"
 
     def requests(self, run: str, part: str = "") -> str:
         """Return the address of the page, or of its part `counts`, which it fetches."""

@@ -49,6 +49,7 @@ def make_application(site: Site) -> Starlette:
         Route("/runs/{run}/samples/choices", of_run(samples.samples_choices)),
         Route("/runs/{run}/samples/{experiment}/{position}", of_run(sample.sample_page)),
         Route("/runs/{run}/samples/{experiment}/{position}/text", of_run(sample.text_page)),
+        Route("/runs/{run}/samples/{experiment}/{position}/views", of_run(sample.views_part)),
         # A tag may have slashes.
         Route("/runs/tag:{tag:path}", run.tagged_page),
         # The style of reports is that of the pages, which add their own.

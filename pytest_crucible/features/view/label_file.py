@@ -91,8 +91,7 @@ class LabelFile:
             raise SpecError(
                 f"{self.path} is gone: put it back, or start crucible view again, which begins a new one"
             ) from None
-        # A replaced file has another inode, one that was edited in place another time or size.
-        return facts.st_ino, facts.st_mtime_ns, facts.st_size
+        return _version_of(facts)
 
     @contextlib.contextmanager
     def _locked_file(self) -> Iterator[None]:
@@ -128,12 +127,19 @@ class LabelFile:
                 file.write(mark + text.getvalue().encode("utf-8", "backslashreplace"))
                 file.flush()
                 os.fsync(file.fileno())
+                # Before it has its name: from then on others may replace it.
+                version = _version_of(os.fstat(file.fileno()))
             os.replace(draft, self.path)
         except BaseException:
             os.unlink(draft)
             raise
-        self._read = (self._version(), table)
+        self._read = (version, table)
         sync_folder(self.path.parent)
+
+
+def _version_of(facts: os.stat_result) -> object:
+    # A replaced file has another inode, one that was edited in place another time or size.
+    return facts.st_ino, facts.st_mtime_ns, facts.st_size
 
 
 def sync_folder(folder: Path) -> None:

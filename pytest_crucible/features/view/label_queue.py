@@ -19,6 +19,7 @@ import numpy.typing as npt
 from pytest_crucible.datasets.labels import KEY_COLUMNS, STRATUM, STRATUM_SIZE, ReplyKey
 from pytest_crucible.features.view.disagreements import find_disagreements
 from pytest_crucible.records import Plan
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_sample, load_twins
@@ -66,12 +67,15 @@ class LabelQueue:
         return {name: int((self._rows["stratum"] == k).sum()) for k, name in enumerate(STRATA[self.first])}
 
     def turn(self, place: int) -> Turn:
-        """Return the reply at a place, counted from 0."""
+        """Return the reply at a place, counted from 0. Raises SpecError if it was removed since."""
         row = self._rows[place]
         plan, position, twin = self._plan(row), int(row["position"]), int(row["twin"])
+        query = f"SELECT {stored_text('replies')} FROM replies WHERE arm = :arm AND position = :position AND epoch = 0"
+        text = self.store.scalar(query, arm=int(row["arm"]), position=position)
+        if text is None:
+            raise SpecError(f"run {self.run} was removed from this store")
         sample = load_sample(self.store, plan.dataset_sha256, position)
         variant = load_twins(self.store, plan.variants[twin - 1].sha256, position)[position] if twin else {}
-        query = f"SELECT {stored_text('replies')} FROM replies WHERE arm = :arm AND position = :position AND epoch = 0"
         key = self._key(row)
         return Turn(
             ids=self._ids(key, row),
@@ -79,7 +83,7 @@ class LabelQueue:
             prompt=sample["input"],
             sent=variant.get("input"),
             expected=(variant or sample)["expected"],
-            text=str(self.store.scalar(query, arm=int(row["arm"]), position=position)),
+            text=text,
         )
 
     def next_place(self, place: int, labelled: Collection[ReplyKey]) -> int | None:
@@ -128,7 +132,7 @@ class LabelQueue:
         return rows
 
     def _plan(self, row: Any) -> Plan:
-        return self._experiments[row["experiment"]][1]
+        return self._experiments[int(row["experiment"])][1]
 
     def _key(self, row: Any) -> ReplyKey:
         plan = self._plan(row)

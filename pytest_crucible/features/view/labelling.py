@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_crucible.datasets.labels import ID_COLUMNS, NOTE, SKIP, STRATUM, ReplyKey, key_of
+from pytest_crucible.datasets.labels import ID_COLUMNS, NOTE, SKIP, STRATUM, LabelTable, ReplyKey, key_of
 from pytest_crucible.features.view.label_file import LabelFile
 from pytest_crucible.features.view.label_queue import First, LabelQueue
 from pytest_crucible.records.errors import SpecError
@@ -53,7 +53,7 @@ def open_labelling(
     *,
     label_names: str = LABEL_NAMES,
     labeler: str = "",
-    label_first: First = "random",
+    label_first: First | None = None,
 ) -> Labelling:
     """Return the labels page of a run, whose file it begins or continues. Raises SpecError."""
     if store.run(run)["status"] == "running":
@@ -63,18 +63,24 @@ def open_labelling(
     names = read_names(label_names)
     person = read_person(labeler) if labeler else _login_name()
     file = LabelFile(path)
-    for row in file.table().rows:
-        is_of_run, is_random = row["run"] == run, row[STRATUM] == "all"
-        if not is_of_run or is_random != (label_first == "random"):
-            begun = (
-                f"labels of run {row['run']}"
-                if not is_of_run
-                else f"labels begun with --label-first {_other(label_first)}"
-            )
-            raise SpecError(
-                f"{path} has {begun}: name another file, so that estimates know what its labels are a part of"
-            )
-    return Labelling(run, LabelQueue(store, run, label_first), file, names, person)
+    first = _choose_first(path, file.table(), run, label_first)
+    return Labelling(run, LabelQueue(store, run, first), file, names, person)
+
+
+def _choose_first(path: Path, table: LabelTable, run: str, chosen: First | None) -> First:
+    """Return which replies come first: as in the file, if it has labels. Raises SpecError for labels of another choice or run.
+
+    An estimate has to know what its labels are a part of.
+    """
+    others = {row["run"] for row in table.rows} - {run}
+    if others:
+        raise SpecError(f"{path} has labels of run {min(others)}: name another file for those of run {run}")
+    if not table.rows:
+        return chosen or "random"
+    begun: First = "random" if table.rows[0][STRATUM] == "all" else "disagreements"
+    if chosen not in (None, begun):
+        raise SpecError(f"{path} was begun with --label-first {begun}: continue it with that, or name another file")
+    return begun
 
 
 def read_names(text: str) -> tuple[str, ...]:
@@ -109,7 +115,3 @@ def _login_name() -> str:
 def token_of(site_token: str) -> str:
     """Return the token that a page sends with a label. The cookie has another one, which scripts cannot read."""
     return hmac.new(site_token.encode(), b"labels", hashlib.sha256).hexdigest()
-
-
-def _other(first: First) -> First:
-    return "disagreements" if first == "random" else "random"

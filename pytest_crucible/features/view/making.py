@@ -1,4 +1,4 @@
-"""What the replies of two compared arms depended on, as far as it differs: models, prompts, samples, settings, packages."""
+"""The making of two compared arms, as far as it differs: models, prompts, samples, settings and packages."""
 
 from __future__ import annotations
 

@@ -196,13 +196,15 @@ def cohen_kappa(
     size = len(categories)
     # The square table of both raters' categories, as shares of the units.
     cells = codes[0] * size + codes[1]
-    shares, squares = np.bincount(cells, minlength=size * size).reshape(size, size) / n, None
+    shares: Array = np.bincount(cells, minlength=size * size).reshape(size, size) / n
+    squares: Array | None = None
     name = "cohen kappa" if weights == "none" else f"cohen kappa, {weights} weights"
     if sample_weights is not None:
         each = check_sample_weights(sample_weights, n)
-        shares, squares = (np.bincount(cells, part, size * size).reshape(size, size) for part in (each, each**2))
+        shares = np.bincount(cells, each, size * size).reshape(size, size)
+        squares = np.bincount(cells, each**2, size * size).reshape(size, size)
         # As many units as equal weights would need for the same variance of a mean (Kish 1965).
-        n = max(2, int(1 / squares.sum()))
+        n = max(2, int(1 / float(each @ each)))
     return _kappa(name, (shares, squares), agreement_weights(size, weights), n, level, transform)
 
 

@@ -21,8 +21,9 @@ function showError(sentence) {
 async function answer(request) {
   try {
     const response = await request;
-    const document = await response.json().catch(() => ({ error: `the server answered with status ${response.status}` }));
-    return response.ok ? document : { error: `${response.status}`, ...document };
+    const text = await response.text();
+    // What guards the dashboard refuses by a sentence alone, for example after a new start.
+    return response.headers.get("content-type") === "application/json" ? JSON.parse(text) : { error: text };
   } catch {
     return { error: "the dashboard does not answer: start it again; your note is still here" };
   }

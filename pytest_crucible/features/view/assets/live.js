@@ -72,7 +72,12 @@ async function showResults() {
   live.dataset.ended = "yes";
   const { loadResults } = await import("./results.js");
   document.getElementById("results").replaceChildren(element("p", { className: "status" }, "The run has ended: computing its results"));
-  await Promise.all([refresh(), loadResults()]);
+  await Promise.allSettled([refresh(), loadResults()]);
+  // If the server was gone, they are loaded when it is back.
+  if (document.querySelector("#results > .failure")) {
+    delete live.dataset.ended;
+    return;
+  }
   if (live.contains(document.activeElement)) document.getElementById("main").focus({ preventScroll: true });
   live.remove();
   announce("The run has ended, and this page has its results.");

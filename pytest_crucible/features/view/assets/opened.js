@@ -14,8 +14,8 @@ export function openAsAddressed(elements) {
   const parts = [...elements];
   const changed = new Set((new URLSearchParams(location.search).get("open") ?? "").split("."));
   parts.forEach((details, number) => {
-    details.opensFirst = details.open;
-    if (changed.has(String(number))) details.open = !details.open;
-    details.addEventListener("toggle", () => writeOpened(parts));
+    details.opensFirst ??= details.open;
+    details.open = details.opensFirst !== changed.has(String(number));
+    details.ontoggle = () => writeOpened(parts);
   });
 }

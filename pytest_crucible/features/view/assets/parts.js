@@ -1,42 +1,31 @@
 // Parts of a page that are fetched: at first, and again where a link of a part changes the state in the address.
+import { element } from "./view.js";
 
 const parts = () => document.querySelectorAll("[data-part]");
 const loaded = new EventTarget();
+const GONE = "the server does not answer: is `crucible view` still running? Reload the page to try again";
+let latest = 0;
 
 // Calls `action(part)` each time that a part has its content.
 export function onPart(action) {
-  loaded.addEventListener("part", (event) => action(event.detail));
+  loaded.addEventListener("part", ({ detail }) => action(detail));
 }
-
-function fail(part, sentence) {
-  const message = document.createElement("p");
-  message.className = "failure";
-  message.setAttribute("role", "alert");
-  message.textContent = sentence;
-  part.replaceChildren(message);
-}
-
-let latest = 0;
 
 async function loadPart(part) {
   part.setAttribute("aria-busy", "true");
   const turn = part.turn = ++latest;
-  try {
-    const response = await fetch(part.dataset.part + location.search);
-    const html = await response.text();
-    // A later state of the address has been asked for meanwhile.
-    if (part.turn !== turn) return;
-    if (!response.ok) throw new Error(html);
-    // The server wrote it from escaped text, under a policy that allows no script in it.
-    part.innerHTML = html;
-  } catch {
-    fail(part, "the server does not answer: is `crucible view` still running? Reload the page to try again");
-  }
+  const response = await fetch(part.dataset.part + location.search).catch(() => null);
+  const html = await response?.text().catch(() => null);
+  // A later state of the address has been requested meanwhile.
+  if (part.turn !== turn) return;
+  // The server wrote it from escaped text, under a policy that allows no script in it.
+  if (response?.ok) part.innerHTML = html;
+  else part.replaceChildren(element("p", { className: "failure", role: "alert", textContent: html || GONE }));
   part.setAttribute("aria-busy", "false");
   loaded.dispatchEvent(new CustomEvent("part", { detail: part }));
 }
 
-// The element that had the focus is replaced: the one with its id gets it, else the one that the state opens.
+// The element that had the focus is replaced: the one with its id gets it, or what the state opens.
 async function reload(part, focusId) {
   await loadPart(part);
   const next = part.querySelector("[data-focus]") ?? document.getElementById(focusId);
@@ -52,5 +41,5 @@ function followState(event) {
 }
 
 document.addEventListener("click", followState);
-window.addEventListener("popstate", () => parts().forEach((part) => loadPart(part)));
-parts().forEach((part) => loadPart(part));
+window.addEventListener("popstate", () => parts().forEach(loadPart));
+parts().forEach(loadPart);

@@ -1,6 +1,7 @@
 // The verdicts and sections of a finished run: fetched into its page, and opened as its address says.
 import { registerKey } from "./keys.js";
 import { openAsAddressed } from "./opened.js";
+import { element } from "./view.js";
 
 const place = document.getElementById("results");
 
@@ -15,11 +16,7 @@ async function fetchPart(address) {
 }
 
 function showFailure(where, sentence) {
-  const failure = document.createElement("p");
-  failure.className = "failure";
-  failure.setAttribute("role", "alert");
-  failure.textContent = sentence;
-  where.replaceChildren(failure);
+  where.replaceChildren(element("p", { className: "failure", role: "alert", textContent: sentence }));
 }
 
 function placeExplanations(part) {
@@ -27,7 +24,11 @@ function placeExplanations(part) {
     const details = document.getElementById(explanation.dataset.explains);
     details?.querySelector(".status")?.replaceWith(...explanation.children);
   }
-  document.getElementById("facts").replaceWith(...part.querySelectorAll("section"));
+  const sections = [...part.querySelectorAll("section")];
+  for (const { id, firstElementChild } of sections) {
+    place.querySelector("nav").append(element("a", { href: `#${id}`, textContent: firstElementChild.textContent }));
+  }
+  document.getElementById("facts").replaceWith(...sections);
 }
 
 async function loadExplanations() {
@@ -44,7 +45,7 @@ export async function loadResults() {
   place.setAttribute("aria-busy", "true");
   try {
     place.replaceChildren(await fetchPart(place.dataset.results));
-    openAsAddressed(place.querySelectorAll("details:not(.reading)"));
+    openAsAddressed(place.querySelectorAll("details"));
     if (location.hash) document.getElementById(location.hash.slice(1))?.scrollIntoView();
     loadExplanations();
   } catch (error) {

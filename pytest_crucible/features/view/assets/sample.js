@@ -2,6 +2,7 @@
 import { Comparison } from "./difference.js";
 import { registerKey } from "./keys.js";
 import { openAsAddressed } from "./opened.js";
+import { onPart } from "./parts.js";
 import { element } from "./view.js";
 
 const comparison = document.querySelector("#comparison");
@@ -18,7 +19,9 @@ if (comparison) {
 registerKey("j", "next sample of the list", () => follow("next"));
 registerKey("k", "previous sample of the list", () => follow("prev"));
 registerKey("Escape", "back to the same place in the list", () => document.querySelector("#back").click());
-openAsAddressed(document.querySelectorAll("main details"));
+const openParts = () => openAsAddressed(document.querySelectorAll("main details"));
+onPart(openParts);
+if (!document.querySelector("[data-part]")) openParts();
 const neighboursLoaded = loadNeighbours();
 
 // A comparison that is open stays open on the next page.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -43,10 +43,15 @@ def tagged_page(request: Request) -> Response:
 
 def planned_experiments(store: RunStore, run: str) -> list[PlannedExperiment]:
     """Return the experiments of a run without analysing them."""
-    return [
-        PlannedExperiment(plan, sorted(Counter(verdict["state"] for verdict in store.verdicts(key).values()).items()))
-        for key, plan, _ in store.experiments(run)
-    ]
+    query = """
+        SELECT verdicts.experiment, verdicts.state, COUNT(*)
+        FROM verdicts JOIN experiments ON experiments.id = verdicts.experiment
+        WHERE experiments.run = :run GROUP BY verdicts.experiment, verdicts.state ORDER BY verdicts.state
+    """
+    states: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
+    for key, state, count in store.rows(query, run=run):
+        states[key].append((state, count))
+    return [PlannedExperiment(plan, states[key]) for key, plan, _ in store.experiments(run)]
 
 
 async def results_part(request: Request) -> Response:

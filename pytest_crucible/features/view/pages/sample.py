@@ -39,11 +39,14 @@ def sample_page(request: Request, run: str) -> Response:
         arms=replies.arms(),
         list_state=_list_state(request),
         unknown_calls=unknown_calls(store, run),
-        views=sample_views(run, replies),
         commands=list(_commands(store.location, run, sample_id)),
         parts=text_parts,
-        many=False,
     )
+
+
+def views_part(request: Request, run: str) -> Response:
+    """Return what features say of the replies that the address chooses, such as their time lines."""
+    return page(request, "sample_views.html.j2", views=sample_views(run, find_sample(request, run)), many=False)
 
 
 def sample_views(run: str, replies: SampleReplies) -> list[View]:

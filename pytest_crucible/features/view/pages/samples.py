@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
+from anyio import from_thread
 from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.analyse.analysis import main_metric
 from pytest_crucible.features.view.pages.respond import EscapedJson, page, site_of
+from pytest_crucible.features.view.samples.index import Codes
 from pytest_crucible.features.view.samples.indexes import IndexedSamples, StoredSamples
 from pytest_crucible.features.view.samples.rows import list_rows
+from pytest_crucible.features.view.samples.search import AbandonedError
 from pytest_crucible.features.view.samples.state import ListState, check_name, read_number, read_state
 from pytest_crucible.features.view.samples.stored_columns import metric_names
 from pytest_crucible.measures.fields import field_names
@@ -64,30 +67,39 @@ def _has_fields(store: RunStore, plan: Plan) -> bool:
 
 def samples_rows(request: Request, run: str) -> Response:
     """Return rows of a list as JSON: `count` from the place `from`, or around the sample at the position `around`."""
-    site, query = site_of(request), request.query_params
+    query = request.query_params
     try:
         number, listed = _load(request, run)
         chosen = read_state(query)
-        state = _resolve_state(listed, chosen)
-        count = read_number("count", query, least=1, otherwise=100, most=MOST_ROWS)
-        start = read_number("from", query, least=0, otherwise=0)
-        around = read_number("around", query, least=0, otherwise=0) if "around" in query else None
+        state = replace(_resolve_state(listed, chosen), is_abandoned=partial(from_thread.run, request.is_disconnected))
+        positions = listed.positions(state)
+        start, count, place = _read_window(query, positions)
     except SpecError as error:
         return EscapedJson({"error": str(error)}, 400)
-    positions = listed.positions(state)
-    place = None if around is None else _place_of(around, positions)
-    if place is not None:
-        start = max(0, min(place - count // 2, len(positions) - count))
-    inside = positions[start : start + count].tolist()
-    of = listed.of
-    rows = list_rows(of.store, of.key, of.plan, listed.index, state, inside)
-    links = {row["position"]: site.addresses.sample(run, number, row["position"], **chosen.query()) for row in rows}
+    except AbandonedError:
+        return Response(status_code=204)
+    rows = list_rows(listed, state, positions[start : start + count].tolist())
+    for row in rows:
+        row["href"] = site_of(request).addresses.sample(run, number, row["position"], **chosen.query())
     return EscapedJson(
         {
             "total": len(positions), "size": listed.index.size, "from": start, "place": place, "metric": state.metric,
-            "isFinal": listed.index.is_final, "rows": [{**row, "href": links[row["position"]]} for row in rows],
+            "isFinal": listed.index.is_final, "rows": rows,
         }
     )  # fmt: skip
+
+
+def _read_window(query: Mapping[str, str], positions: Codes) -> tuple[int, int, int | None]:
+    """Return the first place and the number of the requested rows, and the place of the sample that they are around."""
+    count = read_number("count", query, least=1, otherwise=100, most=MOST_ROWS)
+    start = read_number("from", query, least=0, otherwise=0)
+    if "around" not in query:
+        return start, count, None
+    places = np.flatnonzero(positions == read_number("around", query, least=0, otherwise=0))
+    if not len(places):
+        return start, count, None
+    place = int(places[0])
+    return max(0, min(place - count // 2, len(positions) - count)), count, place
 
 
 def samples_choices(request: Request, run: str) -> Response:
@@ -163,9 +175,3 @@ def _check_baseline(state: ListState, plan: Plan) -> None:
     if state.baseline > max(1, len(plan.arms) - 1):
         there = f"the experiment has {quantity(len(plan.arms) - 1, 'baseline')}"
         raise SpecError(f"baseline={state.baseline} of the address is not valid: {there}")
-
-
-def _place_of(position: int, positions: Any) -> int | None:
-    """Return the place of a sample in a list; None if it is not there."""
-    places = np.flatnonzero(positions == position)
-    return int(places[0]) if len(places) else None

@@ -56,11 +56,14 @@ class IndexedSamples:
 
     def _select(self, state: ListState) -> Codes:
         filters = [self.slices[state.by].flag(state.slice)] if state.by else []
-        filters += [self._search(state.search)] if state.search else []
+        filters += (
+            [self._search(ListState(search=state.search, is_abandoned=state.is_abandoned))] if state.search else []
+        )
         return select_samples(self.index, state, *filters).astype(np.int32)
 
-    def _find(self, text: str) -> Flags:
-        return find_samples(self.of.store, self.of.key, self.of.plan, text, self.index.size)
+    def _find(self, state: ListState) -> Flags:
+        of, size = self.of, self.index.size
+        return find_samples(of.store, of.key, of.plan, state.search, size, state.is_abandoned)
 
     @cached_property
     def slices(self) -> Mapping[str, Labels]:

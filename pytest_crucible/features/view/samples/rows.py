@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pytest_crucible.features.view.samples.index import STATES, SampleIndex
+from pytest_crucible.features.view.samples.indexes import IndexedSamples
 from pytest_crucible.features.view.samples.select import gains, shown_arms
 from pytest_crucible.features.view.samples.state import ListState
 from pytest_crucible.records import Plan, Sample
@@ -23,11 +24,10 @@ _PART = 25
 """Samples whose texts are in memory together: a reply may have megabytes, and a row shows its beginning."""
 
 
-def list_rows(
-    store: RunStore, key: int, plan: Plan, index: SampleIndex, state: ListState, positions: Sequence[int]
-) -> list[dict[str, Any]]:
+def list_rows(listed: IndexedSamples, state: ListState, positions: Sequence[int]) -> list[dict[str, Any]]:
     """Return the rows of the samples at some positions, in that order."""
-    facts = _ScoreTexts(store, key, index, state, positions)
+    store, key, plan = listed.of.store, listed.of.key, listed.of.plan
+    facts = _ScoreTexts(store, key, listed.index, state, positions)
     return [
         {"position": position, **texts, **facts.of_sample(position)}
         for position, texts in zip(positions, _sample_texts(store, key, plan, positions), strict=True)

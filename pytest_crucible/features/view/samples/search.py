@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import Any
 
@@ -17,16 +17,38 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.texts import stored_text
 
 
-def find_samples(store: RunStore, experiment: int, plan: Plan, text: str, size: int) -> Flags:
+class AbandonedError(Exception):
+    """Nothing waits for the result of a search any more: its text was changed meanwhile."""
+
+
+_CHECK_EVERY = 20_000
+"""Candidates after which a search looks whether it is still waited for."""
+
+
+def find_samples(
+    store: RunStore,
+    experiment: int,
+    plan: Plan,
+    text: str,
+    size: int,
+    is_abandoned: Callable[[], bool] = lambda: False,
+) -> Flags:
     """Return which samples have a text in their id, their prompt or a reply, whatever its case.
 
-    The database leaves out most of the others by the longest part of the text that it compares as Python does.
+    The database leaves out most of the others by the longest part of the text that it compares as Python does. Raises
+    AbandonedError.
     """
     needle, pattern = text.lower(), _pattern(text)
     matches = np.zeros(size, dtype=bool)
-    for position, *texts in _candidates(store, experiment, plan, pattern):
-        if not matches[position] and any(needle in each.lower() for each in texts):
-            matches[position] = True
+    for rows in _queries(store, experiment, plan, pattern):
+        # The first row of a query may take most of its time.
+        for number, (position, *texts) in enumerate(rows):
+            if number % _CHECK_EVERY == 0 and is_abandoned():
+                raise AbandonedError
+            if not matches[position] and any(needle in each.lower() for each in texts):
+                matches[position] = True
+        if is_abandoned():
+            raise AbandonedError
     return matches
 
 
@@ -41,21 +63,25 @@ def _pattern(text: str) -> str:
     return f"%{max(runs, key=len, default='').lower()}%"
 
 
-def _candidates(store: RunStore, experiment: int, plan: Plan, pattern: str) -> Iterator[tuple[Any, ...]]:
-    """Yield positions with texts that may match."""
-    samples = """
-        SELECT position, sample_id, input FROM samples WHERE dataset = :dataset
-            AND (LOWER(sample_id) LIKE :pattern OR LOWER(CAST(input AS TEXT)) LIKE :pattern)
-    """
-    for position, name, input in store.rows(samples, dataset=plan.dataset_sha256, pattern=pattern):
-        yield position, name, *_strings(from_json(input))
+def _queries(store: RunStore, experiment: int, plan: Plan, pattern: str) -> Iterator[Iterator[tuple[Any, ...]]]:
+    """Yield the results of each query: positions with texts that may match."""
+    yield _samples_like(store, plan.dataset_sha256, pattern)
     replies = f"""
         SELECT replies.position, {stored_text("replies")} AS reply
         FROM replies JOIN arms ON arms.id = replies.arm
         WHERE {of_arm()} AND LOWER({stored_text("replies")}) LIKE :pattern
     """
     for number in range(len(plan.arms)):
-        yield from store.rows(replies, experiment=experiment, number=number, pattern=pattern)
+        yield store.rows(replies, experiment=experiment, number=number, pattern=pattern)
+
+
+def _samples_like(store: RunStore, dataset: str, pattern: str) -> Iterator[tuple[Any, ...]]:
+    query = """
+        SELECT position, sample_id, input FROM samples WHERE dataset = :dataset
+            AND (LOWER(sample_id) LIKE :pattern OR LOWER(CAST(input AS TEXT)) LIKE :pattern)
+    """
+    for position, name, input in store.rows(query, dataset=dataset, pattern=pattern):
+        yield position, name, *_strings(from_json(input))
 
 
 def _strings(value: Any) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, fields
 
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.store.texts import sanitize_text
@@ -31,10 +31,12 @@ class ListState:
     slice: str = ""
     """The value of the field."""
     search: str = ""
+    is_abandoned: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
+    """Returns whether nothing waits for the list any more; it is no part of the state."""
 
     def query(self) -> dict[str, str | int]:
         """Return what an address says: only what is chosen."""
-        chosen = {field.name: getattr(self, field.name) for field in fields(self)}
+        chosen = {each.name: getattr(self, each.name) for each in fields(self) if each.compare}
         return {name: value for name, value in chosen.items() if value != getattr(ListState(), name)}
 
 

@@ -16,6 +16,7 @@ from label_runs import RUN, store_labelled_run
 
 from pytest_crucible.features.view import export, static_addresses
 from pytest_crucible.features.view.export import export_run
+from pytest_crucible.features.view.label_queue import LabelQueue
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.run_store import open_for_reading
 from pytest_crucible.store.runs import RunStore
@@ -147,6 +148,24 @@ def test_what_cannot_be_exported_is_one_sentence(store, tmp_path):
         writable.end_run(RUN, finished="2026-01-02", status="running")
     with pytest.raises(SpecError, match="has not finished: export it when it has"):
         export_run(store, RUN, tmp_path / "pages")
+
+
+def test_a_run_in_postgresql_is_exported_and_labelled_alike(postgresql_store, tmp_path):
+    arms = [k % 3 > 0 for k in range(25)], [k % 2 > 0 for k in range(25)]
+    keys, pages = [], []
+    for number, where in enumerate((str(tmp_path / "runs.db"), postgresql_store)):
+        store_labelled_run(where, *arms)
+        with open_for_reading(where, "view") as store:
+            export_run(store, RUN, tmp_path / f"pages{number}")
+            queues = [LabelQueue(store, RUN, first) for first in ("random", "disagreements")]
+            keys.append([queue.turn(place).key for queue in queues for place in range(len(queue))])
+        # The environment names the store.
+        pages.append(
+            {name: page for name, page in contents(tmp_path / f"pages{number}").items() if name != "index.html"}
+        )
+
+    assert pages[0] == pages[1]
+    assert keys[0] == keys[1]
 
 
 @pytest.mark.usefixtures("small_files")

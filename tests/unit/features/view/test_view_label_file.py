@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import subprocess
+import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -95,9 +97,25 @@ def test_a_label_that_was_changed_elsewhere_is_not_overwritten(tmp_path):
 def test_dashboards_that_write_at_once_lose_no_label(tmp_path):
     files = [LabelFile(tmp_path / "labels.csv") for _ in range(4)]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda k: files[k % 4].record(ids(k), f"p{k % 3}", "good", "", before=""), range(40)))
+        list(pool.map(lambda k: files[k % 4].record(ids(k), f"p{k % 3}", "good", "", before=""), range(120)))
 
-    assert sorted(row["sample"] for row in files[0].table().rows) == sorted(ids(k)["sample"] for k in range(40))
+    assert sorted(row["sample"] for row in files[0].table().rows) == sorted(ids(k)["sample"] for k in range(120))
+
+
+def test_a_dashboard_that_writes_right_after_another_one_is_not_overwritten(tmp_path, monkeypatch):
+    file, other = LabelFile(tmp_path / "labels.csv"), LabelFile(tmp_path / "labels.csv")
+    replace = os.replace
+
+    def replace_and_lose_the_turn(draft, path):
+        replace(draft, path)
+        monkeypatch.undo()
+        other.record(ids(2), "ben", "good", "", before="")
+
+    monkeypatch.setattr(os, "replace", replace_and_lose_the_turn)
+    file.record(ids(1), "anna", "good", "", before="")
+    file.record(ids(3), "anna", "good", "", before="")
+
+    assert [row["sample"] for row in cells(tmp_path / "labels.csv")] == ["'=q1", "'=q2", "'=q3"]
 
 
 @pytest.mark.parametrize(
@@ -150,3 +168,31 @@ def test_a_link_to_the_file_stays_a_link(tmp_path):
 
     assert link.is_symlink()
     assert len(cells(tmp_path / "labels.csv")) == 1
+
+
+LABELS_UNTIL_KILLED = """
+import sys
+from pathlib import Path
+from pytest_crucible.datasets.labels import ID_COLUMNS
+from pytest_crucible.features.view.label_file import LabelFile
+file = LabelFile(Path(sys.argv[1]))
+for number in range(10_000):
+    ids = dict(zip(ID_COLUMNS, ("r1", "test_it", f"q{number}", "", f"{number:032x}", "all", "4")))
+    file.record(ids, "anna", "good", "", before="")
+    print(number, flush=True)
+"""
+
+
+def test_a_program_that_is_killed_loses_no_label_that_it_confirmed(tmp_path):
+    path = tmp_path / "labels.csv"
+    with subprocess.Popen(
+        [sys.executable, "-c", LABELS_UNTIL_KILLED, str(path)], stdout=subprocess.PIPE, text=True
+    ) as program:
+        assert program.stdout is not None
+        confirmed = [program.stdout.readline() for _ in range(20)]
+        program.kill()
+        confirmed += program.stdout.readlines()
+
+    samples = [row["sample"] for row in LabelFile(path).table().rows]
+    assert samples[: len(confirmed)] == [f"q{number}" for number in range(len(confirmed))]
+    assert len(samples) <= len(confirmed) + 1

@@ -70,14 +70,28 @@ def test_a_run_that_has_not_finished_is_not_labelled(store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("run", "stratum", "sentence"), [("other", "all", "labels of run other"), (RUN, "agree", "--label-first disagree")]
+    ("run", "stratum", "sentence"),
+    [
+        ("other", "all", f"has labels of run other: name another file for those of run {RUN}"),
+        (RUN, "agree", "was begun with --label-first disagreements: continue it with that"),
+    ],
 )
 def test_labels_of_another_run_or_another_choice_are_not_mixed(store, tmp_path, run, stratum, sentence):
     path = tmp_path / "labels.csv"
     path.write_text(f"run,experiment,sample,variant,reply_sha256,stratum,stratum_size\n{run},t,q,,x,{stratum},4\n")
 
     with pytest.raises(SpecError, match=sentence):
-        open_labelling(store, RUN, path)
+        open_labelling(store, RUN, path, label_first="random")
+
+
+def test_a_file_is_continued_as_it_was_begun(store, tmp_path):
+    begun = open_labelling(store, RUN, tmp_path / "labels.csv", labeler="anna", label_first="disagreements")
+    begun.file.record(begun.queue.turn(0).ids, "anna", "good", "", before="")
+
+    continued = open_labelling(store, RUN, tmp_path / "labels.csv", labeler="anna")
+
+    assert continued.queue.strata == {"agree": 72, "disagree": 8}
+    assert continued.queue.next_place(0, continued.labelled_by("anna")) == 1
 
 
 def test_names_of_labels_and_people_are_checked():

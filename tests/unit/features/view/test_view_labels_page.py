@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 
 import pytest
 from chromium import chromium
+from dashboard_tabs import axe_violations, horizontal_overflow
 from label_runs import RUN, store_labelled_run
 
 from pytest_crucible.datasets.labels import read_label_table
+from pytest_crucible.store.runs import RunStore
 from tests.dashboard import dashboard_client, served_dashboard
 
 PAGE = f"/runs/{RUN}/labels"
@@ -117,6 +120,15 @@ def test_a_tab_that_is_behind_does_not_overwrite(client, tmp_path):
     assert read_label_table(tmp_path / "labels.csv").rows[0]["anna"] == "good"
 
 
+def test_a_run_that_was_removed_is_one_sentence(client, store):
+    client.get(f"{PAGE}/reply", params={"by": "anna"})
+    with closing(RunStore(str(store))) as opened:
+        opened.execute("DELETE FROM replies")
+
+    response = client.get(f"{PAGE}/reply", params={"by": "anna"})
+    assert (response.status_code, response.json()) == (422, {"error": f"run {RUN} was removed from this store"})
+
+
 def test_without_the_option_there_is_no_labels_page(store):
     with dashboard_client(store) as client:
         assert client.get(f"{PAGE}/reply").status_code == 422
@@ -153,6 +165,15 @@ class TestKeys:
         assert (note, pressed, left) == ("too", "true", "7 of 8 left")
         assert messages == []
 
+    def test_axe_finds_nothing_and_the_page_fits_a_phone(self, store, tmp_path):
+        with chromium() as browser, served_dashboard(store, tmp_path / "labels.csv") as (address, token):
+            page = browser.new_context(bypass_csp=True, viewport={"width": 360, "height": 800}).new_page()
+            page.goto(f"{address}{PAGE}?token={token}")
+            page.wait_for_url(re.compile("at=1$"))
+
+            assert axe_violations(page) == []
+            assert horizontal_overflow(page) == []
+
     def test_an_error_keeps_what_was_typed(self, store, tmp_path):
         with chromium() as browser, served_dashboard(store, tmp_path / "labels.csv") as (address, token):
             page = browser.new_page()
@@ -164,4 +185,8 @@ class TestKeys:
             page.wait_for_selector("#error:not([hidden])")
 
             assert "is not a file of labels" in page.text_content("#error")
+            assert page.input_value("textarea") == "a long note"
+            page.context.clear_cookies()
+            page.click("button[value=poor]")
+            page.wait_for_function("document.querySelector('#error').textContent.startsWith('open the link')")
             assert page.input_value("textarea") == "a long note"

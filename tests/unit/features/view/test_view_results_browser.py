@@ -21,6 +21,8 @@ def site(tmp_path_factory):
     path = tmp_path_factory.mktemp("store") / "runs.db"
     store = RunStore(str(path))
     enter_run(store, "aaaa")
+    enter_run(store, "broken")
+    store.execute("UPDATE runs SET alpha = 'broken' WHERE id = 'broken'")
     store.close()
     with served_dashboard(path) as served:
         yield served
@@ -43,6 +45,7 @@ def test_the_results_follow_the_frame_without_a_message_in_the_console(page):
     assert page.locator("#results").get_attribute("aria-busy") == "false"
     assert page.locator("#verdicts tbody .ruling").count() == 2
     assert page.locator("#results .failure").count() == 0
+    assert page.get_by_role("link", name="Fragility").get_attribute("href") == "#section-facts"
     assert page.messages == []
 
 
@@ -80,3 +83,11 @@ def test_nothing_scrolls_sideways(page, width):
     page.locator("#verdict-1 summary").click()
 
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_an_analysis_that_raises_is_a_sentence_below_the_frame(page, site):
+    page.goto(f"{site[0]}/runs/broken")
+
+    assert "cannot be computed" in page.get_by_role("alert").inner_text()
+    assert page.get_by_role("heading", level=1).inner_text() == "Run broken"
+    assert page.messages == []

@@ -173,13 +173,21 @@ def test_an_id_that_cannot_be_copied_has_no_command(get):
 def test_the_time_line_comes_from_provenance_and_is_absent_without_it(get):
     plugins = program_plugins()
     provenance = plugins.get_plugin("crucible-provenance")
-    assert "Time line: v1" in get(["a"]).text
+    assert "Time line: v1" in get(["a"], path=f"{PAGE}/views").text
 
     plugins.unregister(provenance)
     try:
-        page = get(["a"], path=PAGE)
+        part = get(["a"], path=f"{PAGE}/views")
     finally:
         plugins.register(provenance, "crucible-provenance")
 
-    assert page.status_code == 200
-    assert "Time line" not in page.text
+    assert part.status_code == 200
+    assert part.text.strip() == ""
+
+
+def test_the_page_names_the_address_of_its_time_lines_where_there_are_replies(get):
+    assert f'data-part="{PAGE}/views"' in get(["a"]).text
+
+
+def test_a_sample_without_a_reply_has_no_time_line(get):
+    assert "data-part" not in get([], finished=False).text

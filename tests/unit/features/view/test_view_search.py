@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_crucible.features.view.samples import slices
-from pytest_crucible.features.view.samples.search import find_samples
+from pytest_crucible.features.view.samples.search import AbandonedError, find_samples
 from pytest_crucible.features.view.samples.slices import load_slices
 from pytest_crucible.plan.targets import parse_target
 from pytest_crucible.records import Sample
@@ -66,6 +66,17 @@ def test_long_replies_and_all_repeats_are_searched(tmp_path):
     store_samples(tmp_path / "a.db", [Sample(id=str(k), input="?") for k in range(2)], {"v2": repeats}, repeats=2)
 
     assert find(tmp_path / "a.db", "needle") == [0]
+
+
+def test_a_search_that_nothing_waits_for_ends(tmp_path):
+    samples = [Sample(id=str(k), input="?") for k in range(3)]
+    store_samples(tmp_path / "a.db", samples, {"v2": [Answer()] * 3})
+
+    with contextlib.closing(RunStore(str(tmp_path / "a.db"))) as store:
+        key, plan, _ = store.all_experiments("run")[0]
+        for text in ("reply", "absent"):
+            with pytest.raises(AbandonedError):
+                find_samples(store, key, plan, text, 3, lambda: True)
 
 
 def load(path):

@@ -177,6 +177,7 @@ def test_a_server_ends_its_streams_when_it_stops(path, live):
     with contextlib.ExitStack() as streams:
         with served_dashboard(path) as (address, token):
             responses = [streams.enter_context(open_stream(address, token)) for _ in range(3)]
+            assert all(response.readline().startswith(b"id: ") for response in responses)
 
         # It waits for its responses: without an end of them, for ever.
         assert all(b"0 of 10" in response.read() for response in responses)
