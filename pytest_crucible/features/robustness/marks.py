@@ -188,8 +188,8 @@ def _rows(item: pytest.Item, name: str) -> list[dict[str, str]]:
     file, person = split_person(name)
     path, columns = _find(item, file), {"sample": "sample", "variant": "variant", KEPT: person or KEPT}
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            reader = csv.DictReader(file)
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
             missing = [column for column in columns.values() if column not in (reader.fieldnames or ())]
             if missing:
                 raise SpecError(

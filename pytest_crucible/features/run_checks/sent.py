@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -79,7 +79,7 @@ def sent_settings(columns: ArmColumns) -> dict[str, Kinds]:
 
 def _model_settings(arm: Arm) -> list[dict[str, Any]]:
     """Return what each model of an arm is sent beside the arm's own settings: of an ensemble, its members' tables."""
-    members = arm.member_settings.values() or [{}]
+    members: Iterable[Mapping[str, Any]] = arm.member_settings.values() or [{}]
     return [{name: value for name, value in member.items() if name not in WEIGHTS} for member in members]
 
 
