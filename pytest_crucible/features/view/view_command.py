@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -44,7 +44,7 @@ def view(
     no_browser: bool,
     export: Path | None,
     labels: Path | None,
-    **of_labels: str | None,
+    **of_labels: Any,
 ) -> None:
     """Show runs in a browser: verdicts, samples, time lines, and the progress of a run that has not finished.
 
@@ -97,9 +97,7 @@ def _start_path(site: Site, run: str) -> str:
     return site.addresses.run(run) if run else site.addresses.runs()
 
 
-def _open_labelling(
-    store: RunStore, run: str, file: Path | None, options: Mapping[str, str | None]
-) -> Labelling | None:
+def _open_labelling(store: RunStore, run: str, file: Path | None, options: Mapping[str, Any]) -> Labelling | None:
     """Return the labels page of a run; None without --labels, whose options are then errors."""
     chosen = {name: value for name, value in options.items() if value}
     if file is None:
