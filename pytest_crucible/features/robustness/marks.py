@@ -185,15 +185,15 @@ def read_kept(
 
 
 def _rows(item: pytest.Item, name: str) -> list[dict[str, str]]:
-    file, person = split_person(name)
-    path, columns = _find(item, file), {"sample": "sample", "variant": "variant", KEPT: person or KEPT}
+    table, person = split_person(name)
+    path, columns = _find(item, table), {"sample": "sample", "variant": "variant", KEPT: person or KEPT}
     try:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             reader = csv.DictReader(stream)
             missing = [column for column in columns.values() if column not in (reader.fieldnames or ())]
             if missing:
                 raise SpecError(
-                    f"{file} has no column {missing[0]!r}: write it with crucible export --what variants -o {file}, "
+                    f"{table} has no column {missing[0]!r}: write it with crucible export --what variants -o {table}, "
                     "and fill in the column 'kept'"
                 )
             return [{name: unguard_cell(row[column] or "") for name, column in columns.items()} for row in reader]

@@ -44,7 +44,7 @@ def view(
     no_browser: bool,
     export: Path | None,
     labels: Path | None,
-    **of_labels: str | None,
+    **of_labels: Any,
 ) -> None:
     """Show runs in a browser: verdicts, samples, time lines, and the progress of a run that has not finished.
 
