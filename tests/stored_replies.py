@@ -57,7 +57,7 @@ def store_replies(
     with closing(RunStore(str(path))) as store:
         store.begin_run(RUN, started="2026-01-01T00:00:00+00:00", **facts)
         key = store.add_experiment(RUN, plan, own)
-        writer = store.writer()
+        writer = store.writer(stores_texts=manifest.get("settings") != {"trace": "off"})
         for number, (name, replies) in enumerate(zip(names, arms, strict=True)):
             arm = store.add_arm(key, number, name, name)
             for position in range(len(own)):
@@ -80,5 +80,5 @@ def _add_reply(writer: Any, arm: int, unit: Unit, reply: str | Outcome) -> None:
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
-    names = ("reply", "failure", "skipped", "lost", "detail", "started")
+    names = ("reply", "failure", "skipped", "lost", "detail", "started", "calls", "sample")
     return {name: getattr(outcome, name) for name in names}

@@ -112,24 +112,30 @@ def _write_pages(store: RunStore, run: str, folder: Path) -> Iterator[str]:
     }
     parts = {"index": render_everything, "requests": render_requests, "training": render_trainings}
     for name, render in parts.items():
-        page = site.render(f"export_{name}.html.j2", part=Markup(render(site, run)), **facts)
-        _write(folder / f"{name}.html", page)
+        text = site.render(f"export_{name}.html.j2", part=Markup(render(site, run)), **facts)
+        _write(folder / f"{name}.html", text)
         yield f"{name}.html"
+    yield from _write_samples(site, run, folder)
+
+
+def _write_samples(site: Site, run: str, folder: Path) -> Iterator[str]:
     experiments = [
-        (number, key, plan, _parts(store, plan))
-        for number, (key, plan, _) in enumerate(store.all_experiments(run), start=1)
+        (number, key, plan, _parts(site.store, plan))
+        for number, (key, plan, _) in enumerate(site.store.all_experiments(run), start=1)
     ]
-    _write(folder / "samples.html", site.render("export_samples.html.j2", listed=experiments, **facts))
+    _write(folder / "samples.html", site.render("export_samples.html.j2", run_id=run, listed=experiments))
     yield "samples.html"
-    below = replace(site, addresses=StaticAddresses(root="../../"))
-    for number, key, plan, positions in experiments:
-        for part, places in enumerate(positions, start=1):
+    template = replace(site, addresses=StaticAddresses(root="../../")).templates.get_template(
+        "export_samples_file.html.j2"
+    )
+    for number, key, plan, parts in experiments:
+        for part, places in enumerate(parts, start=1):
             name = StaticAddresses().samples_file(number, part)
-            values = {"number": number, "plan": plan, "part": part, "parts": len(positions), "places": places}
-            page = below.templates.get_template("export_samples_file.html.j2")
-            path = folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            page.stream(run_id=run, samples=read_samples(store, key, plan, places), **values).dump(str(path), "utf-8")
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            values = {"number": number, "plan": plan, "part": part, "parts": len(parts), "places": places}
+            samples = read_samples(site.store, key, plan, places)
+            # Written as it is rendered: a thousand replies may have megabytes each.
+            template.stream(run_id=run, samples=samples, **values).dump(str(folder / name), "utf-8")
             yield name
 
 

@@ -81,8 +81,7 @@ def _describe(site: Site, error: Exception) -> tuple[int, str]:
     """Return a status, and a sentence without a path of this machine."""
     if isinstance(error, HTTPException):
         return error.status_code, _WORDS.get(error.detail, error.detail)
-    location = site.store.location
-    sentence = str(error).replace(f"run store {location!r}", "this store").replace(location, "this store")
+    sentence = site.sentence(error)
     if isinstance(error, StoreError):
         return 503, sentence
     if isinstance(error, SpecError):

@@ -57,6 +57,11 @@ class Site:
         self._shown.add(run)
         return run
 
+    def sentence(self, error: Exception) -> str:
+        """Return the sentence of an error, without a path of this machine."""
+        location = self.store.location
+        return str(error).replace(f"run store {location!r}", "this store").replace(location, "this store")
+
     @cached_property
     def results(self) -> ComputedOnce:
         """The results of finished runs: 100 kB each, and 2 MB of one with hundreds of verdicts."""
@@ -71,6 +76,7 @@ class Site:
     def templates(self) -> Environment:
         environment = page_environment(TEMPLATES)
         environment.globals.update(address=self.addresses, marks=MARKS, labelling=self.labelling)
+        environment.filters["sentence"] = self.sentence
         return environment
 
     def render(self, template: str, **values: Any) -> str:

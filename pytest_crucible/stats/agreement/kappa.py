@@ -201,8 +201,10 @@ def cohen_kappa(
     name = "cohen kappa" if weights == "none" else f"cohen kappa, {weights} weights"
     if sample_weights is not None:
         each = check_sample_weights(sample_weights, n)
-        shares = np.bincount(cells, each, size * size).reshape(size, size)
-        squares = np.bincount(cells, each**2, size * size).reshape(size, size)
+        shares, squares = (
+            np.asarray(np.bincount(cells, part, size * size), dtype=np.float64).reshape(size, size)
+            for part in (each, each**2)
+        )
         # As many units as equal weights would need for the same variance of a mean (Kish 1965).
         n = max(2, int(1 / float(each @ each)))
     return _kappa(name, (shares, squares), agreement_weights(size, weights), n, level, transform)

@@ -9,8 +9,10 @@ async function fetchPart(address) {
   const response = await fetch(address);
   const text = await response.text();
   if (!response.ok) throw new Error(text);
-  // Rendered from escaped text, as pages are, and a page's policy lets no script in it run.
-  const part = document.createRange().createContextualFragment(text);
+  const template = document.createElement("template");
+  // Rendered from escaped text, as pages are; no script in a template runs, and the page's policy allows none.
+  template.innerHTML = text;
+  const part = template.content;
   if (part.firstElementChild?.matches(".failure")) throw new Error(part.textContent.trim());
   return part;
 }

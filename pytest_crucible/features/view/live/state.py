@@ -66,7 +66,11 @@ class StateReader:
         except StoreError as error:
             # What was counted may be a mixture of two times.
             self._version, self._followed = None, {}
-            return {} if isinstance(error, ChangedStoreError) else {run: {"problem": str(error)} for run in runs}
+            return (
+                {}
+                if isinstance(error, ChangedStoreError)
+                else {run: {"problem": self._site.sentence(error)} for run in runs}
+            )
         return {run: followed.state for run, followed in self._followed.items() if followed.state}
 
     def _update_all(self) -> None:

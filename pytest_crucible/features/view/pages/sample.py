@@ -15,7 +15,6 @@ from pytest_crucible.features.view.sample.texts import shown_text, text_parts
 from pytest_crucible.features.view.samples.state import read_state
 from pytest_crucible.records import View, experiment_name
 from pytest_crucible.records.errors import SpecError
-from pytest_crucible.records.settings import DEFAULT_STORE
 from pytest_crucible.report.printable import printable
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.stats.number_format import quantity
@@ -39,7 +38,7 @@ def sample_page(request: Request, run: str) -> Response:
         arms=replies.arms(),
         list_state=_list_state(request),
         unknown_calls=unknown_calls(store, run),
-        commands=list(_commands(store.location, run, sample_id)),
+        commands=list(_commands(run, sample_id)),
         parts=text_parts,
     )
 
@@ -112,9 +111,8 @@ def _number(text: str) -> int | None:
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
-def _commands(location: str, run: str, sample: str) -> Iterator[str]:
+def _commands(run: str, sample: str) -> Iterator[str]:
     """Yield the commands that show the same in a terminal; none for an id that cannot be copied as it is."""
     if printable(sample) == sample and "\n" not in sample:
-        where = "" if location == DEFAULT_STORE else f" --store {shlex.quote(location)}"
-        yield f"crucible show {run} --sample {shlex.quote(sample)}{where}"
-        yield f"crucible trace {run} {shlex.quote(sample)}{where}"
+        yield f"crucible show {run} --sample {shlex.quote(sample)}"
+        yield f"crucible trace {run} {shlex.quote(sample)}"

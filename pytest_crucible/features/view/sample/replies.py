@@ -9,7 +9,14 @@ from typing import Any
 
 from pytest_crucible.features.view.sample.texts import compared_reply, prompt_key, reply_key
 from pytest_crucible.records import Conversation, Plan
-from pytest_crucible.report.conversations import Block, Turn, conversation_turns, prompt_blocks, score_text
+from pytest_crucible.report.conversations import (
+    NOT_RECORDED,
+    Block,
+    Turn,
+    conversation_turns,
+    prompt_blocks,
+    score_text,
+)
 from pytest_crucible.stats.number_format import quantity, seconds
 from pytest_crucible.store.reply_facts import ReplyFacts, load_reply_facts
 from pytest_crucible.store.runs import RunStore
@@ -155,12 +162,13 @@ class SampleReplies:
         return [c for c in self.conversations if self.twin_of(c) == self.variant and c.unit.repeat == self.draw]
 
     def shared_prompt(self) -> tuple[Block, ...]:
-        """Return what all arms were sent first; empty if that is not the same."""
+        """Return what all arms were sent first; empty if that is not the same, or not recorded."""
         prompts = {
             conversation.arm: _first_messages(self._turns(conversation)) for conversation in self.select_conversations()
         }
         first, *others = prompts.values() or [()]
-        return first if all(prompt == first for prompt in others) else ()
+        is_recorded = all(block.value != NOT_RECORDED for block in first)
+        return first if is_recorded and all(prompt == first for prompt in others) else ()
 
     def prompt(self) -> tuple[Block, ...]:
         """Return what all arms were sent first, or the input of the sample where they were sent different messages."""

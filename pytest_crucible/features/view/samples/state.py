@@ -50,7 +50,10 @@ def read_state(query: Mapping[str, str]) -> ListState:
         sort=_choose("sort", query, SORTS),
         baseline=read_number("baseline", query, least=1, otherwise=1),
         search=sanitize_text(search),
-        **{name: sanitize_text(query.get(name, "")) for name in ("metric", "group", "by", "slice")},
+        metric=sanitize_text(query.get("metric", "")),
+        group=sanitize_text(query.get("group", "")),
+        by=sanitize_text(query.get("by", "")),
+        slice=sanitize_text(query.get("slice", "")),
     )
 
 

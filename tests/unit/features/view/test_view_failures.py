@@ -78,6 +78,7 @@ def test_a_store_that_breaks_is_described_and_works_again(client, path, tmp_path
     path.rename(tmp_path / "away")
 
     response = client.get("/")
+    part = client.get("/runs/3f2a1c9d8e7b/results")
     path.write_bytes(b"something else " * 100)
     corrupt = client.get("/")
     path.unlink()
@@ -88,7 +89,8 @@ def test_a_store_that_breaks_is_described_and_works_again(client, path, tmp_path
         "this store does not exist: run pytest with an experiment first, or name a store with --store"
     )
     assert corrupt.text.startswith("this store is not a run store (another kind of file, or corrupt)")
-    assert str(tmp_path) not in response.text + corrupt.text
+    assert "this store does not exist" in part.text
+    assert str(tmp_path) not in response.text + corrupt.text + part.text
     assert client.get("/").status_code == 200
 
 

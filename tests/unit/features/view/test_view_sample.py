@@ -14,6 +14,7 @@ from stored_replies import PAGE, RUN, store_replies
 from pytest_crucible.commands.show import conversation_lines
 from pytest_crucible.features.view.sample.texts import A_PART, shown_text, text_parts
 from pytest_crucible.records import Outcome, Reply, Sample, Unit
+from pytest_crucible.records.outcomes import ModelCall
 from pytest_crucible.runs.plugins import program_plugins
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import load_conversations, load_sample
@@ -146,6 +147,16 @@ def test_a_run_without_tracing_says_that_its_calls_are_unknown(get):
     assert f"run {RUN} was recorded with --crucible-trace=off: its calls are unknown" in page.text
 
 
+def test_where_the_prompt_was_not_recorded_the_input_of_the_sample_stands_above(get):
+    call = ModelCall(text="Hi. Why?", is_json=False, request=1, parameters=None, system="", reply=Reply(text="a"))
+    sample = Sample(id="q0", input="Why?")
+    outcome = Outcome(ANY, reply=Reply(text="a"), calls=[call], sample=sample)
+    page = page_text(get([outcome], sample=sample, settings={"trace": "off"}).text)
+
+    assert re.search(r"Prompt\s+user\s+Why\?.*Replies.*user\s+\(not recorded\)", page, re.DOTALL)
+    assert "Hi." not in page
+
+
 def test_an_unfinished_run_shows_what_is_there(get):
     page = page_text(get(["a"], [], finished=False).text)
 
@@ -160,10 +171,11 @@ def test_a_sample_without_a_reply_has_its_prompt(get):
     assert "No arm has replied yet." in page.text
 
 
-def test_commands_that_show_the_same_in_a_terminal_can_be_copied(get, tmp_path):
+def test_commands_that_show_the_same_in_a_terminal_can_be_copied_and_name_no_path(get, tmp_path):
     page = html.unescape(get(["a"], sample=Sample(id="it's", input="?")).text)
 
-    assert f"crucible trace {RUN} 'it'\"'\"'s' --store {tmp_path / 'runs.db'}" in page
+    assert f"crucible trace {RUN} 'it'\"'\"'s'" in page
+    assert str(tmp_path) not in page
 
 
 def test_an_id_that_cannot_be_copied_has_no_command(get):
