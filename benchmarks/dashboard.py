@@ -128,9 +128,15 @@ class Dashboard:
         """`http://127.0.0.1:PORT`."""
         return self.link.split("?")[0].rstrip("/")
 
+    def server_memory_mb(self) -> float:
+        """Return the most resident memory of the server alone."""
+        return _status_mb(self.process.pid, "VmHWM")
+
     def watch_memory(self, ends: threading.Event) -> None:
         while not ends.wait(0.02):
-            self.most_memory_mb = max(self.most_memory_mb, sum(map(_resident_mb, _family(self.process.pid))))
+            self.most_memory_mb = max(
+                self.most_memory_mb, sum(_status_mb(process, "VmRSS") for process in _family(self.process.pid))
+            )
 
 
 def _family(process: int) -> list[int]:
@@ -142,10 +148,10 @@ def _family(process: int) -> list[int]:
     return []
 
 
-def _resident_mb(process: int) -> float:
+def _status_mb(process: int, name: str) -> float:
     with contextlib.suppress(OSError, StopIteration):
         lines = Path(f"/proc/{process}/status").read_text().splitlines()
-        return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1e3
+        return next(int(line.split()[1]) for line in lines if line.startswith(name)) / 1e3
     return 0.0
 
 
