@@ -13,7 +13,7 @@ const MOVING_MS = 250;
 const REFRESH_MS = 3_000;
 const WORDS = { "1": "\u25b2 better", "-1": "\u25bc worse", "0": "equal" };
 
-// -- the state, in the form and in the address
+// -- the state in form and address
 
 function usualValues() {
   return { metric: form.elements.metric.dataset.main, baseline: "1", experiment: grid.dataset.experiment };
@@ -166,7 +166,7 @@ async function refresh() {
   if (answer.isFinal) clearInterval(refreshing);
 }
 
-// -- choices that only the server knows
+// -- choices of the server
 
 function optionOf({ value, text }, by) {
   const option = element("option", { value, textContent: by === undefined ? text : `${by.text} = ${text}` });
