@@ -13,13 +13,16 @@ const MOVING_MS = 250;
 const REFRESH_MS = 3_000;
 const WORDS = { "1": "\u25b2 better", "-1": "\u25bc worse", "0": "equal" };
 
-// -- the state, in the form and in the address
+// -- the state in form and address
+
+function usualValues() {
+  return { metric: form.elements.metric.dataset.main, baseline: "1", experiment: grid.dataset.experiment };
+}
 
 function chosen() {
   const values = new URLSearchParams();
   if (grid.dataset.experiment !== "1") values.set("experiment", grid.dataset.experiment);
-  const { main } = form.elements.metric.dataset;
-  const usual = { metric: main, baseline: "1", experiment: grid.dataset.experiment };
+  const usual = usualValues();
   for (const [name, value] of new FormData(form)) if (value && value !== usual[name]) values.set(name, value);
   const slice = document.getElementById("slice")?.selectedOptions[0];
   if (slice?.dataset.by) for (const [name, value] of [["by", slice.dataset.by], ["slice", slice.value]]) values.set(name, value);
@@ -28,8 +31,7 @@ function chosen() {
 
 function restoreForm() {
   const values = new URLSearchParams(location.search);
-  const { main } = form.elements.metric.dataset;
-  const usual = { metric: main, baseline: "1", experiment: grid.dataset.experiment };
+  const usual = usualValues();
   for (const field of form.elements) if (field.name) field.value = values.get(field.name) ?? usual[field.name] ?? "";
   restoreSlice(values);
 }
@@ -164,7 +166,7 @@ async function refresh() {
   if (answer.isFinal) clearInterval(refreshing);
 }
 
-// -- choices that only the server knows
+// -- choices of the server
 
 function optionOf({ value, text }, by) {
   const option = element("option", { value, textContent: by === undefined ? text : `${by.text} = ${text}` });
@@ -173,7 +175,7 @@ function optionOf({ value, text }, by) {
 }
 
 function replaceOptions(select, options) {
-  const { value } = select;
+  const value = select.value || select.dataset.main;
   select.replaceChildren(...options);
   if ([...select.options].some((option) => option.value === value)) select.value = value;
 }
@@ -183,6 +185,7 @@ async function loadChoices() {
   const { metric, group } = form.elements;
   metric.dataset.main = answer.metric ?? "";
   replaceOptions(metric, answer.metrics.map((one) => optionOf(one)));
+  if (!metric.length) metric.add(new Option("no metric", ""));
   if (group && answer.groups) replaceOptions(group, [group.options[0], ...answer.groups.map((one) => optionOf(one))]);
   if (group && !answer.groups) group.replaceWith(element("input", { name: "group", type: "search", value: group.value }));
   const slice = document.getElementById("slice");

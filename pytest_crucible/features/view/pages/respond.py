@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from pytest_crucible.features.view.computed_once import ComputedOnce
 from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError
@@ -56,8 +57,13 @@ Render = Callable[[Site, str], str]
 """Returns a part of a run's page as HTML."""
 
 
-async def part_of_run(request: Request, render: Render, *, while_running: Render) -> Response:
-    """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished."""
+async def part_of_run(
+    request: Request, render: Render, *, while_running: Render, parts: ComputedOnce | None = None
+) -> Response:
+    """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished.
+
+    It waits for those that are computed with it: the site's results, if not for other `parts`.
+    """
     site = site_of(request)
     try:
         run = await run_in_threadpool(site.find_run, request.path_params["run"])
@@ -67,7 +73,7 @@ async def part_of_run(request: Request, render: Render, *, while_running: Render
         function = f"{render.__module__}:{render.__name__}"
         # A run that is resumed finishes again.
         key = (function, run, facts["finished"])
-        part = site.results.start(key, lambda: compute_apart(function, site.store.where, run))
+        part = (parts or site.results).start(key, lambda: compute_apart(function, site.store.where, run))
         # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
         return HTMLResponse(await asyncio.wrap_future(part))
     except CrucibleError as error:
