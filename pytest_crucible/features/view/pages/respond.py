@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from pytest_crucible.features.view.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.redaction import redact
 
 
 def site_of(request: Request) -> Site:
@@ -27,6 +28,11 @@ class EscapedJson(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def document(request: Request, content: Any, status: int = 200) -> EscapedJson:
+    """Return JSON without keys."""
+    return EscapedJson(redact(content, site_of(request).hide), status)
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
