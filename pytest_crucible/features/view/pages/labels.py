@@ -67,7 +67,9 @@ async def record_label(request: Request) -> Response:
     except LabelConflict as error:
         return document(request, {"error": str(error), "label": error.label}, 409)
     except (CrucibleError, OSError) as error:
-        return document(request, {"error": f"nothing was written: {error}"}, 422)
+        # An error of the system has the file's path in it.
+        reason = getattr(error, "strerror", None) or error
+        return document(request, {"error": f"nothing was written: {reason}"}, 422)
 
 
 def labelling_of(request: Request, run: str) -> Labelling:
