@@ -68,6 +68,15 @@ def axis(values: Sequence[float], *, most: int = 6) -> Axis:
     return Axis(ticks[0], ticks[-1], ticks)
 
 
+def axis_from_zero(values: Sequence[float], *, most: int = 6) -> Axis:
+    """Return a scale from 0 that covers what is not negative, such as lengths of time, which may all be 0.
+
+    >>> axis_from_zero([0.0, 0.0]).ticks
+    (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+    """
+    return axis([0.0, max(values, default=0.0) or 1.0], most=most)
+
+
 def label(tick: float) -> str:
     """Return a tick as it is written at its axis."""
     return f"{tick:g}".replace("-", "\u2212")
@@ -101,7 +110,7 @@ def distribution(name: str, arms: Sequence[tuple[str, Sequence[float]]]) -> str:
     across = axis(np.concatenate(finite).tolist())
     edges = np.linspace(across.low, across.high, BINS + 1)
     shares = [np.histogram(values, edges)[0] / max(1, len(values)) for values in finite]
-    up = axis([0.0, *(float(share.max()) for share in shares)], most=4)
+    up = axis_from_zero([float(share.max()) for share in shares], most=4)
     x, y = _scales(across, up)
     outlines = [
         element("path", d=_steps(edges, share, x, y), class_=f"arm arm{k} outline")
@@ -130,7 +139,7 @@ def waiting(arms: Sequence[tuple[str, Sequence[float]]]) -> str:
     finite = [(k, values) for k, values in finite if len(values)]
     if not finite:
         return ""
-    across, up = axis([0.0, *(float(values[-1]) for _, values in finite)]), axis([0.0, 1.0])
+    across, up = axis_from_zero([float(values[-1]) for _, values in finite]), axis([0.0, 1.0])
     x, y = _scales(across, up)
     shares = np.linspace(0.0, 1.0, 101)
     lines = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xml.etree import ElementTree
 
 from pytest_crucible.records.views import Span, TimeBars
-from pytest_crucible.report.pictures import Axis, axis, element, label, svg_text
+from pytest_crucible.report.pictures import Axis, axis_from_zero, element, label, svg_text
 from pytest_crucible.stats.number_format import seconds
 
 # Pixels: of the whole, of the names of lanes, of one lane, and of the narrowest bar.
@@ -17,7 +17,7 @@ def draw_time_bars(bars: TimeBars) -> str:
     """Return an SVG element of the first lanes; all of them are in tables."""
     names = list(dict.fromkeys(span.lane for span in bars.spans))[:_MOST_LANES]
     spans = [span for span in bars.spans if span.lane in names]
-    scale = axis([0.0, *(span.end for span in spans)])
+    scale = axis_from_zero([span.end for span in spans])
     height = len(names) * _LANE
     inside = [element("title", bars.title)]
     for tick in scale.ticks:

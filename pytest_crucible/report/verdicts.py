@@ -416,7 +416,8 @@ def typeset(text: str) -> str:
 
 def _columns(texts: Sequence[str]) -> list[tuple[str, str, str]]:
     parts = [text.partition(".") for text in texts]
-    before = max((len(whole) for whole, _, _ in parts), default=0)
+    # An end at infinity, which has no point, moves no number away from its neighbour.
+    before = max((len(whole) for whole, _, _ in parts if not whole.endswith("inf")), default=0)
     after = max((len(decimals) for _, _, decimals in parts), default=0)
     return [
         (

@@ -30,7 +30,7 @@ LONGEST_ADDRESS = 8_192
 """Bytes: more than a page's state takes with a search of a thousand characters."""
 WRITABLE = "/labels"
 """The end of the only addresses that take POST. Their page has a token of its own."""
-LINK = "open the link that `crucible view` printed"
+LINK = 'open the link that "crucible view" printed'
 
 
 class Access:

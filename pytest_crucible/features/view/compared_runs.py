@@ -82,7 +82,7 @@ def start_comparison(site: Site, candidate: str, baseline: str, choices: Choices
         finished.append(facts["finished"])
         if facts["status"] == "running":
             raise SpecError(
-                f"run {facts['id']} has not finished: this page compares it when it has, and `crucible compare` what it has so far"
+                f'run {facts["id"]} has not finished: this page compares it when it has, and "crucible compare" what it has so far'
             )
     read_question(site.store, candidate, baseline, choices)
     function = "pytest_crucible.features.view.compared_runs:compare"

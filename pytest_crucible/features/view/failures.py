@@ -89,7 +89,7 @@ def _describe(site: Site, error: Exception) -> tuple[int, str]:
     if isinstance(error, CrucibleError):
         return 500, sentence
     _report(error)
-    return 500, "this page cannot be shown, because of an error in it: the terminal of `crucible view` says where"
+    return 500, 'this page cannot be shown, because of an error in it: the terminal of "crucible view" says where'
 
 
 _WORDS = {

@@ -93,5 +93,11 @@ def test_bars_lie_on_the_lanes_of_their_names_and_are_as_long_as_they_took():
     assert "request 1, 2.00 s" in svg
 
 
+def test_the_scale_of_bars_without_length_begins_at_zero():
+    svg = draw_time_bars(TimeBars(title="Time line", spans=(Span(lane="reply", label="cached", start=0.0, end=0.0),)))
+
+    assert re.findall(r'class="tick">([^<]*)<', svg)[0] == "0 s"
+
+
 def test_a_picture_of_no_bar_is_empty():
     assert "<rect" not in draw_time_bars(TimeBars(title="Time line", spans=()))

@@ -71,6 +71,12 @@ def test_decimal_points_stand_under_each_other(numbers):
     assert len({(text.index("."), len(text)) for text, _ in cells}) == 1
 
 
+def test_an_infinite_end_moves_no_other_end_away_from_its_comma():
+    (_, first), _ = align_estimates(["0.5 [0.25, 0.75]", "8.0 [7.5, inf]"])
+
+    assert first == "[0.25, 0.75]"
+
+
 def test_cells_are_aligned_by_their_content():
     rows = (Row(experiment="a::b", cells=("x", "-0.5 [no interval]", "1,234", "met"), state="met"),)
     layout = laid_out(

@@ -102,7 +102,7 @@ function showNewest(latest, resuming) {
 function showLost(status) {
   if (status === 200) return;
   lostSince ??= new Date();
-  if (status === 403) notify("lost", "The dashboard was started again: open the link that it printed in this browser, and this page goes on.");
+  if (status === 403) notify("lost", "The dashboard was started again: open its new link in this browser, and this page goes on.");
   else notify("lost", `The dashboard does not answer since ${localTime(lostSince)}: this page goes on when it does.`);
 }
 

@@ -3,7 +3,7 @@ import { element } from "./view.js";
 
 const parts = () => document.querySelectorAll("[data-part]");
 const loaded = new EventTarget();
-const GONE = "the server does not answer: is `crucible view` still running? Reload the page to try again";
+const GONE = 'the server does not answer: does "crucible view" still run? Reload to try again';
 let latest = 0;
 
 // Calls `action(part)` each time that a part has its content.

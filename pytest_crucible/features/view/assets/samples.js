@@ -109,7 +109,7 @@ function arrive(first, last) {
 }
 
 function fail(error) {
-  problem.textContent = error instanceof TypeError ? "The server does not answer: is `crucible view` still running?" : error.message;
+  problem.textContent = error instanceof TypeError ? 'The server does not answer: does "crucible view" still run?' : error.message;
   problem.hidden = false;
 }
 

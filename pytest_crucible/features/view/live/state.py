@@ -98,7 +98,7 @@ class StateReader:
         status = connection.scalar("SELECT status FROM runs WHERE id = :run", run=run)
         if status is None:
             return {"status": "removed"}
-        others = {"newest": _newest_run(connection), "resumed_by": _resuming_run(connection, run)}
+        others = {"newest": _newest_run(connection), "resumed_by": resuming_run(connection, run)}
         state = {
             name: other and {"run": other, "address": self._site.addresses.run(other)} for name, other in others.items()
         }
@@ -161,7 +161,7 @@ def _newest_run(connection: Connection) -> str:
     return str(connection.scalar("SELECT run FROM experiments GROUP BY run ORDER BY MIN(id) DESC LIMIT 1") or "")
 
 
-def _resuming_run(connection: Connection, run: str) -> str | None:
+def resuming_run(connection: Connection, run: str) -> str | None:
     """Return the first later run with --crucible-resume that has an arm of this one; None without one."""
     resumes = json_part("runs.manifest", "settings", "resume", is_sqlite=connection.is_sqlite)
     query = f"""

@@ -66,6 +66,10 @@ async def compare_page(request: Request) -> Response:
         comparison = await run_in_threadpool(start_comparison, site, candidate, baseline, choices)
         # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
         compared = await asyncio.wrap_future(comparison)
+    except CrucibleError as error:
+        # The results say it.
+        return HTMLResponse("") if part == "samples" else page(request, "failure.html.j2", error=error)
+    try:
         return await run_in_threadpool(PARTS[part], request, (candidate, baseline), compared)
     except CrucibleError as error:
         # With status 200: browsers report others in their consoles, and the page shows the sentence.

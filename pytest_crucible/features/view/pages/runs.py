@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.commands.runs import RUN_HEADS, run_cells
+from pytest_crucible.features.view.live.state import resuming_run
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.records import RunSummary
 from pytest_crucible.report.html import MARKS
@@ -34,11 +35,12 @@ class ListedRun:
 
 
 def list_page(request: Request) -> Response:
-    """Return the list of runs, the newest first and running ones on top."""
+    """Return the list of runs, the newest first, on top those that are unfinished and that no other goes on with."""
     store, query = site_of(request).store, request.query_params
     every = list_runs(store)
     chosen = {name: query.get(name, "") for name in FILTERS}
-    matching = sorted(_filter(every, chosen), key=lambda run: run.status != "running")
+    on_top = _live_runs(store, every)
+    matching = sorted(_filter(every, chosen), key=lambda run: run.id not in on_top)
     first = (_page_number(query.get("page", "")) - 1) * ON_A_PAGE
     return page(
         request,
@@ -54,6 +56,11 @@ def list_page(request: Request) -> Response:
         comparing=query.get("compare", "").split(".")[:2],
         choices=_choices(every),
     )
+
+
+def _live_runs(store: RunStore, runs: Sequence[RunSummary]) -> set[str]:
+    with store.connect() as connection:
+        return {run.id for run in runs if run.status == "running" and not resuming_run(connection, run.id)}
 
 
 def _filter(runs: Sequence[RunSummary], chosen: Mapping[str, str]) -> list[RunSummary]:

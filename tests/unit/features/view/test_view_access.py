@@ -47,7 +47,7 @@ def test_without_the_cookie_every_address_is_refused(stranger, address):
 
         assert response.status_code == 403
         assert response.text == (
-            "open the link that `crucible view` printed: it has the token without which nothing is shown"
+            'open the link that "crucible view" printed: it has the token without which nothing is shown'
         )
 
 

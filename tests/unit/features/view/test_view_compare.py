@@ -128,6 +128,11 @@ def test_what_cannot_be_compared_is_a_sentence(client, address, sentence):
     assert "interval" not in response.text
 
 
+def test_what_cannot_be_compared_is_said_once(client):
+    assert client.get("/compare/aaaa/cccc/samples").text == ""
+    assert client.get("/compare/aaaa/dddd/samples").text == ""
+
+
 def test_texts_of_a_store_are_inert(client):
     text = client.get("/compare/aaaa/bbbb/samples?open=3&change=better").text
 

@@ -7,6 +7,8 @@ import re
 import pytest
 from chromium import chromium
 from experiment_builders import store_run
+from live_runs import LiveRun
+from plan_builders import plan_of
 
 from pytest_crucible.cli import main
 from pytest_crucible.records import Sample, Verdict
@@ -64,6 +66,25 @@ def test_a_running_one_says_when_its_last_reply_was_there(client):
 
     assert text.count("last reply") == 1
     assert "last reply 2026-01-01 00:00:00" in text
+
+
+def test_whether_an_unfinished_one_still_runs_is_not_claimed(client):
+    assert ">unfinished</span>" in client.get("/").text
+    assert ">running<" not in client.get("/").text
+
+
+def test_a_run_that_another_goes_on_with_is_not_on_top(tmp_path):
+    store = RunStore(str(tmp_path / "runs.db"))
+    LiveRun(store, plan_of("v2"), "killed", fingerprint="f")
+    LiveRun(store, plan_of("v2"), "resuming", fingerprint="f", resumes=True).end()
+    store.close()
+    with dashboard_client(tmp_path / "runs.db") as client:
+        assert listed_runs(client.get("/").text) == ["resuming", "killed"]
+
+
+def test_all_runs_are_counted_and_parts_of_them_located(client):
+    assert ">5 runs</p>" in client.get("/").text
+    assert ">1 run that fits (5 in the store)</p>" in client.get("/?tag=main").text
 
 
 @pytest.mark.parametrize(
