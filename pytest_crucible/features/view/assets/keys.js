@@ -39,6 +39,21 @@ function dispatchKey(event) {
   row.action(event);
 }
 
+// Registers j and k, which move by one: `step(1)` to the next and `step(-1)` to the previous `name`.
+export function registerSteps(name, step) {
+  registerKey("j", `next ${name}`, () => step(1));
+  registerKey("k", `previous ${name}`, () => step(-1));
+}
+
+// Moves the focus among the links of a table's rows, from the row that has it or else from that of `open`. Returns the link.
+export function focusRow(links, by, open) {
+  const focused = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
+  const from = focused < 0 ? links.indexOf(open) : focused;
+  const next = links[from < 0 ? 0 : Math.max(0, Math.min(links.length - 1, from + by))];
+  next?.focus();
+  return next;
+}
+
 function keyRow([key, { description }]) {
   return element("div", {}, element("dt", {}, element("kbd", { textContent: NAMES[key] ?? key })), element("dd", { textContent: description }));
 }

@@ -61,38 +61,17 @@ export function findWords(text) {
 
 // Numbers the words of several texts: equal words have equal numbers, from 0. Returns the numbers of each text, and how many there are.
 export function numberWords(texts) {
-  const total = texts.reduce((sum, { count }) => sum + count, 0);
-  const size = 2 ** Math.ceil(Math.log2(2 * total + 2));
-  const table = { slots: new Int32Array(size).fill(-1), mask: size - 1, seed: (Math.random() * 0x7fffffff) | 1, firsts: [] };
-  const numbered = texts.map((words) => numbersOf(words, table));
-  return { numbered, different: table.firsts.length };
+  const table = new Map();
+  return { numbered: texts.map((words) => numbersOf(words, table)), different: table.size };
 }
 
-function numbersOf(words, table) {
-  const numbers = new Int32Array(words.count);
-  for (let place = 0; place < words.count; place += 1) numbers[place] = numberOf(words, place, table);
-  return numbers;
-}
-
-// With a random seed no text can be written so that all of its words have one hash.
-function hashOf({ text, starts, ends }, place, seed) {
-  let hash = seed;
-  for (let at = starts[place]; at < ends[place]; at += 1) hash = Math.imul(hash ^ text.charCodeAt(at), 0x01000193);
-  return hash ^ (hash >>> 15);
-}
-
-function numberOf(words, place, { slots, mask, seed, firsts }) {
-  let slot = hashOf(words, place, seed) & mask;
-  while (slots[slot] >= 0 && !isEqual(firsts[slots[slot]], words, place)) slot = (slot + 1) & mask;
-  if (slots[slot] < 0) slots[slot] = firsts.push({ words, place }) - 1;
-  return slots[slot];
-}
-
-function isEqual({ words, place }, others, other) {
-  const start = words.starts[place], length = words.ends[place] - start, from = others.starts[other];
-  if (others.ends[other] - from !== length) return false;
-  for (let at = 0; at < length; at += 1) {
-    if (words.text.charCodeAt(start + at) !== others.text.charCodeAt(from + at)) return false;
+function numbersOf({ text, count, starts, ends }, table) {
+  const numbers = new Int32Array(count);
+  for (let place = 0; place < count; place += 1) {
+    const word = text.slice(starts[place], ends[place]);
+    const number = table.get(word) ?? table.size;
+    if (number === table.size) table.set(word, number);
+    numbers[place] = number;
   }
-  return true;
+  return numbers;
 }
