@@ -110,9 +110,14 @@ def _write_pages(store: RunStore, run: str, folder: Path) -> Iterator[str]:
         "unfinished": False,
         "experiments": planned_experiments(store, run),
     }
-    parts = {"index": render_everything, "requests": render_requests, "training": render_trainings}
-    for name, render in parts.items():
-        text = site.render(f"export_{name}.html.j2", part=Markup(render(site, run)), **facts)
+    # The page of the run is the first one.
+    parts = {
+        "index": ("run", render_everything),
+        "requests": ("requests", render_requests),
+        "training": ("training", render_trainings),
+    }
+    for name, (template, render) in parts.items():
+        text = site.render(f"{template}.html.j2", part=Markup(render(site, run)), **facts)
         _write(folder / f"{name}.html", text)
         yield f"{name}.html"
     yield from _write_samples(site, run, folder)

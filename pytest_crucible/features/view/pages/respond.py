@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -34,6 +34,15 @@ def page(request: Request, template: str, *, status: int = 200, **values: Any) -
     return HTMLResponse(site_of(request).render(template, **values), status)
 
 
+async def part(request: Request, show: Callable[..., Awaitable[Response]], *values: Any) -> Response:
+    """Return the part of a page that `show(request, *values)` returns; a sentence where it raises an expected error."""
+    try:
+        return await show(request, *values)
+    except CrucibleError as error:
+        # With status 200: browsers report others in their consoles, and the page shows the sentence.
+        return page(request, "failure.html.j2", error=error)
+
+
 def of_run(show: Callable[[Request, str], Response]) -> Callable[[Request], Response]:
     """Return the function of a page below `/runs/{run}`, from one that takes the id of the run.
 
@@ -58,18 +67,18 @@ Render = Callable[[Site, str], str]
 
 async def part_of_run(request: Request, render: Render, *, while_running: Render) -> Response:
     """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished."""
+    return await part(request, _part_of_run, render, while_running)
+
+
+async def _part_of_run(request: Request, render: Render, while_running: Render) -> Response:
     site = site_of(request)
-    try:
-        run = await run_in_threadpool(site.find_run, request.path_params["run"])
-        facts = await run_in_threadpool(site.store.run, run)
-        if facts["status"] == "running":
-            return HTMLResponse(await run_in_threadpool(while_running, site, run))
-        function = f"{render.__module__}:{render.__name__}"
-        # A run that is resumed finishes again.
-        key = (function, run, facts["finished"])
-        part = site.results.start(key, lambda: compute_apart(function, site.store.where, run))
-        # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
-        return HTMLResponse(await asyncio.wrap_future(part))
-    except CrucibleError as error:
-        # With status 200: browsers report others in their consoles, and the page shows the sentence.
-        return page(request, "failure.html.j2", error=error)
+    run = await run_in_threadpool(site.find_run, request.path_params["run"])
+    facts = await run_in_threadpool(site.store.run, run)
+    if facts["status"] == "running":
+        return HTMLResponse(await run_in_threadpool(while_running, site, run))
+    function = f"{render.__module__}:{render.__name__}"
+    # A run that is resumed finishes again.
+    key = (function, run, facts["finished"])
+    computed = site.results.start(key, lambda: compute_apart(function, site.store.where, run))
+    # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
+    return HTMLResponse(await asyncio.wrap_future(computed))

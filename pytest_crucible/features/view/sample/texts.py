@@ -8,6 +8,7 @@ from typing import Any
 
 from pytest_crucible.records import Conversation
 from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.report.conversations import prompt_blocks
 from pytest_crucible.report.printable import LONGEST_ESCAPE, printable
 
 # Characters of a text on the page; the run store has all. A reply of 1 MB is whole.
@@ -21,6 +22,13 @@ def shown_text(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
     cut = printable(text[:MOST], MOST * LONGEST_ESCAPE)
     return cut if len(text) <= MOST else f"{cut}... ({len(text) - MOST:,} characters more)"
+
+
+def prompt_text(sent: Any) -> str:
+    """Return a prompt as one text; the role stands before each message where it is not one text."""
+    if not isinstance(sent, list):
+        return shown_text(sent)
+    return "\n\n".join(f"{shown_text(block.name)}: {shown_text(block.value)}" for block in prompt_blocks(sent))
 
 
 def text_parts(value: Any) -> Iterator[str]:
