@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
-from pytest_crucible.features.view.computed_once import ComputedOnce
-from pytest_crucible.features.view.hosts import Hosts
+from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.samples.indexes import SampleIndexes
+from pytest_crucible.features.view.server.hosts import Hosts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.html import MARKS, page_environment
 from pytest_crucible.store.runs import UnknownRunError
@@ -20,7 +20,7 @@ from pytest_crucible.store.runs import UnknownRunError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from pytest_crucible.features.view.labelling import Labelling
+    from pytest_crucible.features.view.labels.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"

@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.run_store import open_for_reading
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.view.labelling import Labelling
+    from pytest_crucible.features.view.labels.labelling import Labelling
     from pytest_crucible.features.view.site import Site
     from pytest_crucible.store.runs import RunStore
 
@@ -52,9 +52,15 @@ def view(
     Ctrl-C, and only reads the store.
     """
     try:
-        from pytest_crucible.features.view.hosts import Hosts, is_loopback
-        from pytest_crucible.features.view.open_browser import browser_page, has_screen
-        from pytest_crucible.features.view.server import end_process, open_socket, origins, serve, until_interrupted
+        from pytest_crucible.features.view.server.hosts import Hosts, is_loopback
+        from pytest_crucible.features.view.server.open_browser import browser_page, has_screen
+        from pytest_crucible.features.view.server.server import (
+            end_process,
+            open_socket,
+            origins,
+            serve,
+            until_interrupted,
+        )
         from pytest_crucible.features.view.site import Site, find_run
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
@@ -83,7 +89,7 @@ def view(
 
 
 def _export(store: str, run: str, folder: Path) -> None:
-    from pytest_crucible.features.view.export import export_run
+    from pytest_crucible.features.view.export.export import export_run
     from pytest_crucible.features.view.site import find_run
 
     with open_for_reading(store, "view") as opened:
@@ -104,7 +110,7 @@ def _open_labelling(store: RunStore, run: str, file: Path | None, options: Mappi
         if chosen:
             raise SpecError(f"--{next(iter(chosen)).replace('_', '-')} needs --labels FILE")
         return None
-    from pytest_crucible.features.view.labelling import open_labelling
+    from pytest_crucible.features.view.labels.labelling import open_labelling
 
     return open_labelling(store, store.find_run(run), file, **chosen)
 

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from pytest_crucible.features.view.addresses import parse_number
-from pytest_crucible.features.view.changed_samples import CHANGES, Change, ChangedSamples
-from pytest_crucible.features.view.compared_runs import (
+from pytest_crucible.features.view.compare.changed_samples import CHANGES, Change, ChangedSamples
+from pytest_crucible.features.view.compare.compared_runs import (
     CHOICES,
     ComparedRuns,
     find_side,
@@ -24,7 +24,7 @@ from pytest_crucible.features.view.compared_runs import (
     split_names,
     start_comparison,
 )
-from pytest_crucible.features.view.making import differing_facts, load_making
+from pytest_crucible.features.view.compare.making import differing_facts, load_making
 from pytest_crucible.features.view.pages.respond import page, part, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import Sample

@@ -13,13 +13,13 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pytest_crucible.features.view.application import ASSETS
-from pytest_crucible.features.view.export_samples import read_samples
+from pytest_crucible.features.view.export.export_samples import read_samples
+from pytest_crucible.features.view.export.static_addresses import SAMPLES_A_FILE, StaticAddresses
 from pytest_crucible.features.view.pages.run import planned_experiments
-from pytest_crucible.features.view.requests_of_run import render_requests
-from pytest_crucible.features.view.results import render_everything
+from pytest_crucible.features.view.run.requests_of_run import render_requests
+from pytest_crucible.features.view.run.results import render_everything
+from pytest_crucible.features.view.run.trainings_of_run import render_trainings
 from pytest_crucible.features.view.site import Site
-from pytest_crucible.features.view.static_addresses import SAMPLES_A_FILE, StaticAddresses
-from pytest_crucible.features.view.trainings_of_run import render_trainings
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
