@@ -52,23 +52,33 @@ def view(
     Ctrl-C, and only reads the store.
     """
     try:
-        from pytest_crucible.features.view.server.hosts import Hosts, is_loopback
-        from pytest_crucible.features.view.server.open_browser import browser_page, has_screen
-        from pytest_crucible.features.view.server.server import (
-            end_process,
-            open_socket,
-            origins,
-            serve,
-            until_interrupted,
-        )
-        from pytest_crucible.features.view.site import Site, find_run
+        # What needs all of the extra.
+        import pytest_crucible.features.view.server.server  # noqa: F401
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
-    if export is not None and labels is not None:
-        raise SpecError("--export serves no page, and --labels needs one: give one of them")
-    if export is not None:
+    if export is None:
+        _serve(store, run, host, port, labels, of_labels, opens_browser=not no_browser)
+    elif labels is None:
         _export(store, run, export)
-        return
+    else:
+        raise SpecError("--export serves no page, and --labels needs one: give one of them")
+
+
+def _serve(
+    store: str,
+    run: str,
+    host: str,
+    port: int,
+    labels: Path | None,
+    of_labels: Mapping[str, Any],
+    *,
+    opens_browser: bool,
+) -> None:
+    from pytest_crucible.features.view.server.hosts import Hosts, is_loopback
+    from pytest_crucible.features.view.server.open_browser import browser_page, has_screen
+    from pytest_crucible.features.view.server.server import end_process, open_socket, origins, serve, until_interrupted
+    from pytest_crucible.features.view.site import Site, find_run
+
     if not is_loopback(host):
         click.echo(_EXPOSED.format(host=host), err=True)
     with (
@@ -82,7 +92,7 @@ def view(
         path = _start_path(site, run)
         links = [f"{origin}{path}?token={site.token}" for origin in origins(listening)]
         click.echo("\n".join(links))
-        if not no_browser and has_screen():
+        if opens_browser and has_screen():
             stack.enter_context(browser_page(links[0]))
         serve(site, listening)
     end_process()

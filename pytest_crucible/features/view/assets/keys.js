@@ -1,5 +1,5 @@
 // Keys of a page, and the dialog that lists them.
-import { element } from "./view.js";
+import { clamp, element } from "./view.js";
 
 const actions = new Map();
 const NAMES = { Escape: "Esc", ArrowDown: "\u2193", ArrowUp: "\u2191" };
@@ -49,7 +49,7 @@ export function registerSteps(name, step) {
 export function focusRow(links, by, open) {
   const focused = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
   const from = focused < 0 ? links.indexOf(open) : focused;
-  const next = links[from < 0 ? 0 : Math.max(0, Math.min(links.length - 1, from + by))];
+  const next = links[from < 0 ? 0 : clamp(from + by, links.length - 1)];
   next?.focus();
   return next;
 }

@@ -43,8 +43,7 @@ function restoreSlice() {
 }
 
 function addressOf(values) {
-  const text = values.toString();
-  return location.pathname + (text ? `?${text}` : "");
+  return location.pathname + (values.size ? `?${values}` : "");
 }
 
 // The address has the sample with the focus, so that Esc on its page, and the back button, return to it.

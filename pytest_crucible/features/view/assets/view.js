@@ -9,6 +9,10 @@ export function element(tag, properties = {}, ...inside) {
   return made;
 }
 
+export function clamp(value, most) {
+  return Math.max(0, Math.min(value, most));
+}
+
 export function failure(sentence) {
   return element("p", { className: "failure", role: "alert", textContent: sentence });
 }
