@@ -1,1 +1,1 @@
-"""What serves a dashboard: the socket, who may connect, and the answers to requests that fail."""
+"""The server of a dashboard: its socket, who may connect, and the answers to requests that fail."""
