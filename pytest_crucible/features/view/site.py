@@ -41,6 +41,8 @@ class Site:
     """Runs that a page was shown of."""
     worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="results"))
     """Computes one after another: two large runs at once would need twice the memory."""
+    explainer: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="explain"))
+    """The fragility of a verdict may take minutes, for which the results of other runs do not wait."""
     sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
     """The samples of experiments, for their lists."""
     labelling: Labelling | None = None
@@ -66,6 +68,11 @@ class Site:
     def results(self) -> ComputedOnce:
         """The results of finished runs: 100 kB each, and 2 MB of one with hundreds of verdicts."""
         return ComputedOnce(self.worker, most=100)
+
+    @cached_property
+    def explanations(self) -> ComputedOnce:
+        """What the verdicts of finished runs are made of."""
+        return ComputedOnce(self.explainer, most=100)
 
     @cached_property
     def comparisons(self) -> ComputedOnce:

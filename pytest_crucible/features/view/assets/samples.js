@@ -13,7 +13,7 @@ const MOVING_MS = 250;
 const REFRESH_MS = 3_000;
 const WORDS = { "1": "\u25b2 better", "-1": "\u25bc worse", "0": "equal" };
 
-// -- the state, in the form and in the address
+// -- the state in form and address
 
 // The address leaves out what has its usual value.
 function usualValues() {
@@ -165,7 +165,7 @@ async function refresh() {
   if (answer.isFinal) clearInterval(refreshing);
 }
 
-// -- choices that only the server knows
+// -- choices of the server
 
 function optionOf({ value, text }, by) {
   const option = element("option", { value, textContent: by === undefined ? text : `${by.text} = ${text}` });
@@ -174,7 +174,7 @@ function optionOf({ value, text }, by) {
 }
 
 function replaceOptions(select, options) {
-  const { value } = select;
+  const value = select.value || select.dataset.main;
   select.replaceChildren(...options);
   if ([...select.options].some((option) => option.value === value)) select.value = value;
 }
@@ -184,6 +184,7 @@ async function loadChoices() {
   const { metric, group } = form.elements;
   metric.dataset.main = answer.metric ?? "";
   replaceOptions(metric, answer.metrics.map((one) => optionOf(one)));
+  if (!metric.length) metric.add(new Option("no metric", ""));
   if (group && answer.groups) replaceOptions(group, [group.options[0], ...answer.groups.map((one) => optionOf(one))]);
   if (group && !answer.groups) group.replaceWith(element("input", { name: "group", type: "search", value: group.value }));
   const slice = document.getElementById("slice");

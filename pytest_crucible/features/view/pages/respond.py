@@ -11,6 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
+from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.compute.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError
@@ -65,12 +66,17 @@ Render = Callable[[Site, str], str]
 """Returns a part of a run's page as HTML."""
 
 
-async def part_of_run(request: Request, render: Render, *, while_running: Render) -> Response:
-    """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished."""
-    return await part(request, _part_of_run, render, while_running)
+async def part_of_run(
+    request: Request, render: Render, *, while_running: Render, parts: ComputedOnce | None = None
+) -> Response:
+    """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished.
+
+    It waits for those that are computed with it: the site's results, if not for other `parts`.
+    """
+    return await part(request, _part_of_run, render, while_running, parts or site_of(request).results)
 
 
-async def _part_of_run(request: Request, render: Render, while_running: Render) -> Response:
+async def _part_of_run(request: Request, render: Render, while_running: Render, parts: ComputedOnce) -> Response:
     site = site_of(request)
     run = await run_in_threadpool(site.find_run, request.path_params["run"])
     facts = await run_in_threadpool(site.store.run, run)
@@ -79,6 +85,6 @@ async def _part_of_run(request: Request, render: Render, while_running: Render) 
     function = f"{render.__module__}:{render.__name__}"
     # A run that is resumed finishes again.
     key = (function, run, facts["finished"])
-    computed = site.results.start(key, lambda: compute_apart(function, site.store.where, run))
+    computed = parts.start(key, lambda: compute_apart(function, site.store.where, run))
     # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
     return HTMLResponse(await asyncio.wrap_future(computed))

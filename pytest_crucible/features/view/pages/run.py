@@ -61,7 +61,8 @@ async def results_part(request: Request) -> Response:
 
 async def explanations_part(request: Request) -> Response:
     """Return what each verdict of a run that has ended is made of, for its page."""
-    return await part_of_run(request, render_explanations, while_running=refuse_results)
+    explanations = site_of(request).explanations
+    return await part_of_run(request, render_explanations, while_running=refuse_results, parts=explanations)
 
 
 def refuse_results(site: Site, run: str) -> str:
