@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,6 +15,8 @@ from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.samples.indexes import SampleIndexes
 from pytest_crucible.features.view.server.hosts import Hosts
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.report.html import MARKS, page_environment
 from pytest_crucible.store.runs import UnknownRunError
 
@@ -80,8 +83,14 @@ class Site:
         return ComputedOnce(self.worker, most=10)
 
     @cached_property
+    def hide(self) -> Callable[[str], str]:
+        """The function that hides keys in a text: those of this process and of the store's URL, and what looks like one."""
+        of_store = hider(secrets_in(self.store.where))
+        return lambda text: of_store(self.store.hide(text))
+
+    @cached_property
     def templates(self) -> Environment:
-        environment = page_environment(TEMPLATES)
+        environment = page_environment(TEMPLATES, self.hide)
         environment.globals.update(address=self.addresses, marks=MARKS, labelling=self.labelling)
         environment.filters["sentence"] = self.sentence
         return environment

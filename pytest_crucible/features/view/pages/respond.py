@@ -15,6 +15,7 @@ from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.compute.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.redaction import redact
 
 
 def site_of(request: Request) -> Site:
@@ -28,6 +29,11 @@ class EscapedJson(JSONResponse):
 
     def render(self, content: Any) -> bytes:
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def document(request: Request, content: Any, status: int = 200) -> EscapedJson:
+    """Return JSON without keys."""
+    return EscapedJson(redact(content, site_of(request).hide), status)
 
 
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -40,7 +41,7 @@ def sample_page(request: Request, run: str) -> Response:
         list_state=_list_state(request),
         unknown_calls=unknown_calls(store, run),
         commands=list(_commands(run, sample_id)),
-        parts=text_parts,
+        parts=partial(text_parts, hide=site_of(request).hide),
     )
 
 
@@ -69,7 +70,7 @@ def text_page(request: Request, run: str) -> Response:
     value = find_sample(request, run).text(request.query_params.get("of", ""))
     if value is None:
         raise SpecError("this sample has no such text: choose one on its page")
-    return PlainTextResponse(shown_text(value))
+    return PlainTextResponse(shown_text(value, site_of(request).hide))
 
 
 def find_sample(request: Request, run: str) -> SampleReplies:

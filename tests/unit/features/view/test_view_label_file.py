@@ -196,3 +196,29 @@ def test_a_program_that_is_killed_loses_no_label_that_it_confirmed(tmp_path):
     samples = [row["sample"] for row in LabelFile(path).table().rows]
     assert samples[: len(confirmed)] == [f"q{number}" for number in range(len(confirmed))]
     assert len(samples) <= len(confirmed) + 1
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path, make):
+    path = tmp_path / "labels.csv"
+    make(path)
+    with pytest.raises(SpecError, match="is not a file that can be written: name another one"):
+        LabelFile(path)
+    os.rename(path, tmp_path / "odd")
+
+    labels = LabelFile(path)
+    path.unlink()
+    os.rename(tmp_path / "odd", path)
+    with pytest.raises(SpecError, match="is not a file"):
+        labels.record(ids(1), "anna", "good", "", before="")
+
+
+def test_a_file_that_became_read_only_stays_as_it_is(tmp_path, monkeypatch):
+    """An administrator may write it all the same, which is why its rights are looked up."""
+    labels = LabelFile(tmp_path / "labels.csv")
+    before = labels.path.read_bytes()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != labels.path)
+
+    with pytest.raises(PermissionError, match="read-only"):
+        labels.record(ids(1), "anna", "good", "", before="")
+    assert labels.path.read_bytes() == before
