@@ -99,7 +99,7 @@ def _serve(
 
 
 def _export(store: str, run: str, folder: Path) -> None:
-    from pytest_crucible.features.view.export.export import export_run
+    from pytest_crucible.features.view.export.run_files import export_run
     from pytest_crucible.features.view.site import find_run
 
     with open_for_reading(store, "view") as opened:
