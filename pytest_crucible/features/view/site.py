@@ -74,7 +74,7 @@ class Site:
 
     @cached_property
     def explanations(self) -> ComputedOnce:
-        """What the verdicts of finished runs are made of."""
+        """The explanations of the verdicts of finished runs."""
         return ComputedOnce(self.explainer, most=100)
 
     @cached_property
