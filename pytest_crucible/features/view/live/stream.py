@@ -12,6 +12,7 @@ from pytest_crucible.features.view.live.state import ALL
 from pytest_crucible.features.view.live.watcher import Watcher
 from pytest_crucible.features.view.pages.respond import site_of
 from pytest_crucible.records.redaction import redact
+from pytest_crucible.store.texts import sanitize_text
 
 _TYPE = "text/event-stream"
 
@@ -21,7 +22,9 @@ async def events(request: Request) -> Response:
     if request.method == "HEAD":
         return Response(media_type=_TYPE)
     watcher: Watcher = request.app.state.watcher
-    lines = _lines(watcher, request.path_params.get("run", ALL), site_of(request).hide)
+    # PostgreSQL refuses NUL, and one query is for all pages.
+    run = sanitize_text(request.path_params.get("run", ALL))
+    lines = _lines(watcher, run, site_of(request).hide)
     return StreamingResponse(lines, media_type=_TYPE)
 
 

@@ -72,7 +72,7 @@ def test_no_exported_file_has_a_key(store, tmp_path):
     assert [key for text in texts for key in KEYS if key in text] == []
 
 
-def test_the_password_of_the_store_is_hidden_whoever_gave_it(store):
+def test_the_password_of_the_store_is_hidden(store):
     with open_for_reading(str(store), "view") as opened:
         opened.where = "postgresql://anna:pass-word-1@host/runs"
 

@@ -132,6 +132,6 @@ def is_running(number: int) -> bool:
         os.kill(number, 0)
     except ProcessLookupError:
         return False
-    # A process that nobody has waited for has ended, too.
+    # A zombie has ended, too.
     status = Path(f"/proc/{number}/stat")
     return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
