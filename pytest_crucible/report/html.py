@@ -291,7 +291,10 @@ class Scene:
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     """Return the report as a self-contained page. `chapters` are read while it is made."""
-    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, explorer, script = (
+        (HERE / name).read_text(encoding="utf-8") for name in ("page.css", "explorer.css", "page.js")
+    )
+    style += explorer
     template = page_environment().get_template("page.html.j2")
     archives = [archive_samples(chapter, room=ROOM // len(chapters), seed=report.run.seed) for chapter in chapters]
     return template.render(

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
-from pytest_crucible.features.view.computed_once import ComputedOnce
-from pytest_crucible.features.view.hosts import Hosts
+from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.samples.indexes import SampleIndexes
+from pytest_crucible.features.view.server.hosts import Hosts
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.records.redaction import hider
 from pytest_crucible.records.secret_settings import secrets_in
@@ -23,7 +23,7 @@ from pytest_crucible.store.runs import UnknownRunError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from pytest_crucible.features.view.labelling import Labelling
+    from pytest_crucible.features.view.labels.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"

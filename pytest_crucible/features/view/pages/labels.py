@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.datasets.labels import ReplyKey
-from pytest_crucible.features.view.label_file import LabelConflict
-from pytest_crucible.features.view.label_queue import Turn
-from pytest_crucible.features.view.labelling import LONGEST_NOTE, Labelling, read_person, token_of
+from pytest_crucible.features.view.addresses import parse_number
+from pytest_crucible.features.view.labels.label_file import LabelConflict
+from pytest_crucible.features.view.labels.label_queue import Turn
+from pytest_crucible.features.view.labels.labelling import LONGEST_NOTE, Labelling, read_person, token_of
 from pytest_crucible.features.view.pages.respond import document, page, site_of
-from pytest_crucible.features.view.plain_texts import prompt_text
-from pytest_crucible.features.view.sample.texts import shown_text
+from pytest_crucible.features.view.sample.texts import prompt_text, shown_text
 from pytest_crucible.records.errors import CrucibleError, SpecError
 
 LARGEST_BODY = 64_000
@@ -120,9 +120,10 @@ def _record(request: Request, body: dict[str, str]) -> dict[str, Any]:
 
 
 def _place(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 12 and 1 <= int(text) <= most):
+    number = parse_number(text, 1, most)
+    if number is None:
         raise SpecError(f"there is no reply {text!r:.40}: the replies are 1 to {most}")
-    return int(text) - 1
+    return number - 1
 
 
 def _texts(turn: Turn) -> dict[str, str | None]:

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
-from pytest_crucible.features.view.results import render_explanations, render_results
+from pytest_crucible.features.view.run.results import render_explanations, render_results
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError

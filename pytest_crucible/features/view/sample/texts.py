@@ -9,6 +9,7 @@ from typing import Any
 from pytest_crucible.records import Conversation
 from pytest_crucible.records.reasoning import answer_text
 from pytest_crucible.records.secret_settings import hide_encoded
+from pytest_crucible.report.conversations import prompt_blocks
 from pytest_crucible.report.printable import LONGEST_ESCAPE, printable
 
 # Characters of a text on the page; the run store has all. A reply of 1 MB is whole.
@@ -26,6 +27,13 @@ def shown_text(value: Any, hide: Callable[[str], str] = str) -> str:
 
 def _as_json(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def prompt_text(sent: Any) -> str:
+    """Return a prompt as one text; the role stands before each message where it is not one text."""
+    if not isinstance(sent, list):
+        return shown_text(sent)
+    return "\n\n".join(f"{shown_text(block.name)}: {shown_text(block.value)}" for block in prompt_blocks(sent))
 
 
 def text_parts(value: Any, hide: Callable[[str], str] = str) -> Iterator[str]:

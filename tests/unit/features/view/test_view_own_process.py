@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features.view.computed_once import ComputedOnce
-from pytest_crucible.features.view.own_process import compute_apart
-from pytest_crucible.features.view.process_main import call_function
+from pytest_crucible.features.view.compute.computed_once import ComputedOnce
+from pytest_crucible.features.view.compute.own_process import compute_apart
+from pytest_crucible.features.view.compute.process_main import call_function
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.store.reading import READINGS, ChangedStoreError
