@@ -23,7 +23,8 @@ def compute_apart(function: str, store: str, *arguments: Any) -> Any:
     pipe: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "bufsize": 0}
     with (
         tempfile.TemporaryFile() as notes,
-        subprocess.Popen([sys.executable, "-m", _MODULE], stderr=notes, **pipe) as process,
+        # -P: a file of the current folder must not stand for a module of Python.
+        subprocess.Popen([sys.executable, "-P", "-m", _MODULE], stderr=notes, **pipe) as process,
     ):
         assert process.stdin is not None
         assert process.stdout is not None
