@@ -311,7 +311,7 @@ def pytest_crucible_verdict_views(store: RunStore, run: Run) -> Mapping[tuple[st
 
 
 @hookspec(firstresult=True)
-def pytest_crucible_training_course(store: RunStore, run: str, folder: Path) -> View | None:
+def pytest_crucible_training_view(store: RunStore, run: str, folder: Path) -> View | None:
     """Return loss and gradient norm by step of the trainings behind a stored run; `folder` has the files beside the store."""
 
 

@@ -64,8 +64,9 @@ def store_samples(
             key = store.add_arm(experiment, number, name, name)
             _write_arm(writer, key, number, answers)
         writer.close()
-        if status != "running":
+        if status == "finished":
             store.finish_experiment(experiment)
+        if status != "running":
             store.end_run(run, finished="2026-01-01T00:01:00+00:00", status=status)
     return of_plan
 

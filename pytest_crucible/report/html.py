@@ -8,7 +8,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -22,6 +22,7 @@ from markupsafe import Markup, escape
 from pytest_crucible.records import Exchange, Row, State, Table, View, experiment_name
 from pytest_crucible.records.datasets import question_text
 from pytest_crucible.records.reasoning import fold_reasoning
+from pytest_crucible.records.redaction import redact
 from pytest_crucible.report.diagrams import draw_diagram
 from pytest_crucible.report.model import Chapter, Report
 from pytest_crucible.report.pictures import (
@@ -290,7 +291,10 @@ class Scene:
 
 def render_html(report: Report, chapters: Sequence[Chapter]) -> str:
     """Return the report as a self-contained page. `chapters` are read while it is made."""
-    style, script = ((HERE / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    style, explorer, script = (
+        (HERE / name).read_text(encoding="utf-8") for name in ("page.css", "explorer.css", "page.js")
+    )
+    style += explorer
     template = page_environment().get_template("page.html.j2")
     archives = [archive_samples(chapter, room=ROOM // len(chapters), seed=report.run.seed) for chapter in chapters]
     return template.render(
@@ -342,31 +346,41 @@ def render_page(template: Path, *, more_style: str = "", **values: Any) -> str:
     return page.render(style=Markup(style), style_hash=_hash(style), **values)
 
 
-def page_environment(folder: Path = HERE) -> Environment:
-    """Return the templates in a folder and those of reports. All that they show is text, but for what the package draws."""
+def page_environment(folder: Path = HERE, hide: Callable[[str], str] = str) -> Environment:
+    """Return the templates in a folder and those of reports. All that they show is text, but for what the package draws.
+
+    `hide` removes keys from each text, before it is cut or escaped.
+    """
     environment = Environment(
         loader=FileSystemLoader([folder, HERE]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_show_text,
+        finalize=lambda value: _show_text(value, hide),
     )
     environment.filters["laid_out"] = laid_out
-    environment.filters["printable"] = printable
+    environment.filters["printable"] = lambda text, *most: printable(hide(text), *most)
     environment.filters["blanks"] = blanks
-    environment.filters["svg"] = Markup
-    environment.filters["forest_of"] = chart_forest
-    environment.filters["drawn_curves"] = draw_curves
-    environment.filters["drawn_lines"] = draw_lines
-    environment.filters["drawn_bars"] = draw_time_bars
-    environment.filters["drawn_diagram"] = draw_diagram
+    environment.filters["svg"] = lambda drawn: Markup(hide(drawn))
+    environment.filters.update(
+        {name: lambda facts, draw=draw: draw(redact(facts, hide)) for name, draw in _DRAWINGS.items()}
+    )
     return environment
 
 
-def _show_text(value: Any) -> Any:
+_DRAWINGS: Mapping[str, Callable[[Any], Any]] = {
+    "forest_of": chart_forest,
+    "drawn_curves": draw_curves,
+    "drawn_lines": draw_lines,
+    "drawn_bars": draw_time_bars,
+    "drawn_diagram": draw_diagram,
+}
+
+
+def _show_text(value: Any, hide: Callable[[str], str]) -> Any:
     """Return what a template shows of a value: of any text but markup, control characters as escapes."""
-    return printable(value, len(value) * LONGEST_ESCAPE) if type(value) is str else value
+    return printable(hide(value), len(value) * LONGEST_ESCAPE) if type(value) is str else value
 
 
 def _pictures(chapter: Chapter) -> Iterator[str]:

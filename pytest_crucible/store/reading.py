@@ -63,7 +63,7 @@ def open_for_reading(location: str, reader: str) -> Database:
         database = _make_reader(location)
         try:
             with database.connect() as connection:
-                _check_format(connection, redact_location(location), reader)
+                check_format(connection, redact_location(location), reader)
         except BaseException:
             database.dispose()
             raise
@@ -81,7 +81,7 @@ def _make_reader(location: str) -> Database:
     return ReadOnlyFile(Path(path), location)
 
 
-def _check_format(connection: Connection, location: str, reader: str) -> None:
+def check_format(connection: Connection, location: str, reader: str) -> None:
     """Raise StoreError for a database that has no tables of a run store, or those of another format."""
     version = stored_format(connection)
     if version is None:

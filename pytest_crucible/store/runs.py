@@ -16,7 +16,7 @@ from pytest_crucible.records.serialize import from_plain, pick, plain_or_repr, t
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, Row, from_json
 from pytest_crucible.store.opening import explain_errors, open_database, redact_location
-from pytest_crucible.store.reading import open_for_reading
+from pytest_crucible.store.reading import check_format, open_for_reading
 from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
 from pytest_crucible.store.rows import twin_row, variant_rows
 from pytest_crucible.store.spill_file import load_spill_files, write_spill_file
@@ -110,6 +110,7 @@ class RunStore:
         self.where, self.run_id = location, ""
         """`where` is the location as it was given: it may have a password, and is never shown."""
         self.database = open_for_reading(location, reader) if reader else open_database(location)
+        self._reader = reader
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
         self.database.redact = redactor.redact_values
         self.database.listeners = [
@@ -140,6 +141,9 @@ class RunStore:
     def connect(self) -> Iterator[Connection]:
         """Open a connection for several queries."""
         with explain_errors(self.location), self.database.connect() as connection:
+            # A session with a newer version may have upgraded it since it was opened.
+            if self._reader and connection.scalar("SELECT version FROM store_format") != schema.FORMAT:
+                check_format(connection, self.location, self._reader)
             yield connection
 
     @contextlib.contextmanager

@@ -31,6 +31,7 @@ VALID = {
     "trace": "latest KEY -o t.md; latest KEY --arm=KEY; latest --where=KEY; latest --against=KEY; KEY KEY",
     "verify": "latest; latest --root=KEY; KEY",
     "report": "-o r.html -o r.md -o r.json -o r.csv",
+    "view": "latest --export=pages; KEY; latest --export=pages --labels=KEY",
     "trend": "KEY; exact_match --suite=KEY --adapter=KEY",
     "plan": "--difference=0.1",
     "runs tag": "latest main --force --why=KEY; latest KEY",

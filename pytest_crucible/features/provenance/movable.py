@@ -18,6 +18,8 @@ from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
 Places = npt.NDArray[np.int64]
 MONOTONE = ("mean", "rate", "count", "pass^", "pass@", "quantile")
 """Statistics that rise with each score; a gap or a ratio between slices may fall."""
+OF_EXTREMES = ("gap", "ratio", "worst")
+"""Statistics of the best and worst of several slices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,11 @@ def undefined_reason(question: Question) -> str:
         return f"{measure.metric} has no bounds that an answer could move to"
     if facts.reach is not None:
         return f"{measure.metric} declares a reach, which an answer at a bound would refute"
+    # As many sizes of a set are tried as there are answers: a change may be undone. A decision takes half a second of 400 pairs.
+    if measure.statistic in OF_EXTREMES:
+        return (
+            f"{measure.statistic} compares slices, and the fewest answers are searched where one mean or rate decides"
+        )
     # A decision over crossed noise takes up to a second, and a search takes thousands.
     if question.table.attributes.random_factors:
         factors = " and ".join(question.table.attributes.random_factors)

@@ -44,7 +44,7 @@ def pytest_crucible_leftovers(folder: Path, before: float) -> Leftovers:
     return Leftovers("unfinished_trainings", "unfinished training", find_unfinished(folder / ADAPTERS, before))
 
 
-def pytest_crucible_training_course(store: RunStore, run: str, folder: Path) -> View:
+def pytest_crucible_training_view(store: RunStore, run: str, folder: Path) -> View:
     from pytest_crucible.adapters.context import ADAPTERS
     from pytest_crucible.features.training.course import courses_of_run, unfinished_courses
     from pytest_crucible.features.training.course_view import training_view

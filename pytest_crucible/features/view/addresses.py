@@ -85,6 +85,12 @@ class Addresses:
         return f"/assets/{name}"
 
 
+def parse_number(text: str, least: int, most: int = 10**9) -> int | None:
+    """Return a whole number of an address; None for all else. Python refuses to convert thousands of digits."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 11 else -1
+    return number if least <= number <= most else None
+
+
 def _query(state: dict[str, str | int]) -> str:
     """Return the query of an address: what is not chosen is left out, so that equal views have equal addresses."""
     chosen = {name: value for name, value in state.items() if value not in ("", None)}

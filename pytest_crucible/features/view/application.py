@@ -10,13 +10,13 @@ from starlette.middleware import Middleware
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from pytest_crucible.features.view.access import Access
-from pytest_crucible.features.view.failures import Failures, show_failure
 from pytest_crucible.features.view.live import stream
 from pytest_crucible.features.view.live.state import StateReader
 from pytest_crucible.features.view.live.watcher import Watcher
 from pytest_crucible.features.view.pages import compare, labels, requests, run, runs, sample, samples, training, trend
 from pytest_crucible.features.view.pages.respond import of_run
+from pytest_crucible.features.view.server.access import Access
+from pytest_crucible.features.view.server.failures import Failures, show_failure
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -10,17 +11,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_crucible.features.view.addresses import Addresses
-from pytest_crucible.features.view.computed_once import ComputedOnce
-from pytest_crucible.features.view.hosts import Hosts
+from pytest_crucible.features.view.compute.computed_once import ComputedOnce
 from pytest_crucible.features.view.samples.indexes import SampleIndexes
+from pytest_crucible.features.view.server.hosts import Hosts
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.redaction import hider
+from pytest_crucible.records.secret_settings import secrets_in
 from pytest_crucible.report.html import MARKS, page_environment
 from pytest_crucible.store.runs import UnknownRunError
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from pytest_crucible.features.view.labelling import Labelling
+    from pytest_crucible.features.view.labels.labelling import Labelling
     from pytest_crucible.store.runs import RunStore
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -41,6 +44,8 @@ class Site:
     """Runs that a page was shown of."""
     worker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="results"))
     """Computes one after another: two large runs at once would need twice the memory."""
+    explainer: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="explain"))
+    """The fragility of a verdict may take minutes, for which the results of other runs do not wait."""
     sample_indexes: SampleIndexes = field(default_factory=SampleIndexes)
     """The samples of experiments, for their lists."""
     labelling: Labelling | None = None
@@ -68,13 +73,24 @@ class Site:
         return ComputedOnce(self.worker, most=100)
 
     @cached_property
+    def explanations(self) -> ComputedOnce:
+        """The explanations of the verdicts of finished runs."""
+        return ComputedOnce(self.explainer, most=100)
+
+    @cached_property
     def comparisons(self) -> ComputedOnce:
         """Comparisons of runs and trends: some MB each where 100,000 samples changed."""
         return ComputedOnce(self.worker, most=10)
 
     @cached_property
+    def hide(self) -> Callable[[str], str]:
+        """The function that hides keys in a text: those of this process and of the store's URL, and what looks like one."""
+        of_store = hider(secrets_in(self.store.where))
+        return lambda text: of_store(self.store.hide(text))
+
+    @cached_property
     def templates(self) -> Environment:
-        environment = page_environment(TEMPLATES)
+        environment = page_environment(TEMPLATES, self.hide)
         environment.globals.update(address=self.addresses, marks=MARKS, labelling=self.labelling)
         environment.filters["sentence"] = self.sentence
         return environment

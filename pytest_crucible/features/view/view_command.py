@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.run_store import open_for_reading
 
 if TYPE_CHECKING:
-    from pytest_crucible.features.view.labelling import Labelling
+    from pytest_crucible.features.view.labels.labelling import Labelling
     from pytest_crucible.features.view.site import Site
     from pytest_crucible.store.runs import RunStore
 
@@ -52,17 +52,33 @@ def view(
     Ctrl-C, and only reads the store.
     """
     try:
-        from pytest_crucible.features.view.hosts import Hosts, is_loopback
-        from pytest_crucible.features.view.open_browser import browser_page, has_screen
-        from pytest_crucible.features.view.server import end_process, open_socket, origins, serve, until_interrupted
-        from pytest_crucible.features.view.site import Site, find_run
+        # What needs all of the extra.
+        import pytest_crucible.features.view.server.server  # noqa: F401
     except ImportError as error:
         raise SpecError("crucible view needs the extra 'ui': pip install \"pytest-crucible[ui]\"") from error
-    if export is not None and labels is not None:
-        raise SpecError("--export serves no page, and --labels needs one: give one of them")
-    if export is not None:
+    if export is None:
+        _serve(store, run, host, port, labels, of_labels, opens_browser=not no_browser)
+    elif labels is None:
         _export(store, run, export)
-        return
+    else:
+        raise SpecError("--export serves no page, and --labels needs one: give one of them")
+
+
+def _serve(
+    store: str,
+    run: str,
+    host: str,
+    port: int,
+    labels: Path | None,
+    of_labels: Mapping[str, Any],
+    *,
+    opens_browser: bool,
+) -> None:
+    from pytest_crucible.features.view.server.hosts import Hosts, is_loopback
+    from pytest_crucible.features.view.server.open_browser import browser_page, has_screen
+    from pytest_crucible.features.view.server.server import end_process, open_socket, origins, serve, until_interrupted
+    from pytest_crucible.features.view.site import Site, find_run
+
     if not is_loopback(host):
         click.echo(_EXPOSED.format(host=host), err=True)
     with (
@@ -76,14 +92,14 @@ def view(
         path = _start_path(site, run)
         links = [f"{origin}{path}?token={site.token}" for origin in origins(listening)]
         click.echo("\n".join(links))
-        if not no_browser and has_screen():
+        if opens_browser and has_screen():
             stack.enter_context(browser_page(links[0]))
         serve(site, listening)
     end_process()
 
 
 def _export(store: str, run: str, folder: Path) -> None:
-    from pytest_crucible.features.view.export import export_run
+    from pytest_crucible.features.view.export.run_files import export_run
     from pytest_crucible.features.view.site import find_run
 
     with open_for_reading(store, "view") as opened:
@@ -104,7 +120,7 @@ def _open_labelling(store: RunStore, run: str, file: Path | None, options: Mappi
         if chosen:
             raise SpecError(f"--{next(iter(chosen)).replace('_', '-')} needs --labels FILE")
         return None
-    from pytest_crucible.features.view.labelling import open_labelling
+    from pytest_crucible.features.view.labels.labelling import open_labelling
 
     return open_labelling(store, store.find_run(run), file, **chosen)
 

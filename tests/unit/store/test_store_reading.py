@@ -262,6 +262,16 @@ def test_a_store_of_a_newer_format_names_the_version_that_is_needed(path, enviro
     assert refusal(path) == f"this store has format 99, and this version reads {FORMAT}: {remedy}"
 
 
+def test_a_store_that_a_newer_version_upgrades_meanwhile_is_read_no_more(path):
+    with open_for_reading(str(path), "view") as store:
+        assert store.scalar("SELECT COUNT(*) FROM runs") >= 0
+        with contextlib.closing(sqlite3.connect(path)) as connection, connection:
+            connection.execute("UPDATE store_format SET version = 99")
+
+        with pytest.raises(StoreError, match="this store has format 99"):
+            store.scalar("SELECT COUNT(*) FROM runs")
+
+
 def test_a_store_that_lacks_the_tables_of_a_feature_is_not_changed(path):
     from pytest_crucible.store import schema
 

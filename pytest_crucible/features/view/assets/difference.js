@@ -1,5 +1,5 @@
 // Two texts of a sample compared by word: chosen by two lists, and drawn in parts that leave the page responsive.
-import { element } from "./view.js";
+import { element, readState, request, writeState } from "./view.js";
 import { DELETED, INSERTED, KEPT } from "./word_difference.js";
 
 const MARKS = { [DELETED]: "del", [INSERTED]: "ins" };
@@ -25,7 +25,7 @@ export class Comparison {
 
   // Opens what the address of the page says.
   restore() {
-    const [from, to] = (new URL(location.href).searchParams.get("compare") ?? "").split(BETWEEN);
+    const [from, to] = readState("compare").split(BETWEEN);
     const has = (select, key) => [...select.options].some(({ value }) => value === key);
     if (!has(this.from, from) || !has(this.to, to)) return;
     this.from.value = from;
@@ -55,7 +55,7 @@ export class Comparison {
     this.button.setAttribute("aria-expanded", "false");
     this.output.hidden = true;
     this.status.textContent = "";
-    this.remember(null);
+    writeState("compare", "");
   }
 
   // Compares the chosen texts in the worker.
@@ -65,13 +65,15 @@ export class Comparison {
     this.output.hidden = false;
     this.output.dataset.state = "comparing";
     this.status.textContent = "Comparing";
-    this.remember(comparing.join(BETWEEN));
+    writeState("compare", comparing.join(BETWEEN));
     // At once: on the way a browser would lay out all that it passes.
     this.section.scrollIntoView({ block: "start", behavior: "instant" });
-    const texts = await Promise.all(comparing.map((key) => this.read(key)));
-    if (this.comparing !== comparing) return;
-    if (texts.includes(null)) this.fail("A text could not be read: is the server still running?");
-    else this.draw(comparing, texts, await this.compare(...texts));
+    try {
+      const texts = await Promise.all(comparing.map((key) => this.read(key)));
+      if (this.comparing === comparing) await this.draw(comparing, texts, await this.compare(...texts));
+    } catch ({ message }) {
+      if (this.comparing === comparing) this.fail(message);
+    }
   }
 
   compare(before, after) {
@@ -91,19 +93,11 @@ export class Comparison {
     this.output.hidden = true;
   }
 
-  remember(state) {
-    const address = new URL(location.href);
-    if (state) address.searchParams.set("compare", state);
-    else address.searchParams.delete("compare");
-    history.replaceState(history.state, "", address);
-  }
-
   // The text as it stands on the page, or else as the server has it.
   async read(key) {
     const block = document.getElementById(key);
     if (block) return block.textContent;
-    const response = await fetch(`${this.section.dataset.texts}?of=${encodeURIComponent(key)}`).catch(() => null);
-    return response?.ok ? response.text() : null;
+    return (await request(`${this.section.dataset.texts}?of=${encodeURIComponent(key)}`)).text();
   }
 
   async draw(comparing, [before, after], difference) {

@@ -1,5 +1,5 @@
 // Keys of a page, and the dialog that lists them.
-import { element } from "./view.js";
+import { clamp, element } from "./view.js";
 
 const actions = new Map();
 const NAMES = { Escape: "Esc", ArrowDown: "\u2193", ArrowUp: "\u2191" };
@@ -37,6 +37,21 @@ function dispatchKey(event) {
   if (hasModifier(event, name) || isForElement(event, name)) return;
   event.preventDefault();
   row.action(event);
+}
+
+// Registers j and k, which move by one: `step(1)` to the next and `step(-1)` to the previous `name`.
+export function registerSteps(name, step) {
+  registerKey("j", `next ${name}`, () => step(1));
+  registerKey("k", `previous ${name}`, () => step(-1));
+}
+
+// Moves the focus among the links of a table's rows, from the row that has it or else from that of `open`. Returns the link.
+export function focusRow(links, by, open) {
+  const focused = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
+  const from = focused < 0 ? links.indexOf(open) : focused;
+  const next = links[from < 0 ? 0 : clamp(from + by, links.length - 1)];
+  next?.focus();
+  return next;
 }
 
 function keyRow([key, { description }]) {

@@ -1,6 +1,6 @@
 // Shows one reply after the other, and writes a label before the next one is shown.
-import { element } from "./view.js";
-import { registerKey } from "./keys.js";
+import { registerKey, registerSteps } from "./keys.js";
+import { element, readState } from "./view.js";
 
 const form = document.querySelector("#labels");
 const choices = [...form.querySelectorAll(".choices button")];
@@ -9,7 +9,6 @@ const TAKEN = new Set(["u", "j", "k", "n", "?", "/"]);
 const undone = [];
 let current = null;
 
-const place = () => new URLSearchParams(location.search).get("at") ?? "";
 const write = (id, text) => { document.querySelector(id).textContent = text; };
 
 function showError(sentence) {
@@ -30,10 +29,7 @@ async function answer(request) {
 }
 
 function showTexts(reply) {
-  write("#prompt", reply.prompt ?? "");
-  write("#sent", reply.sent ?? "");
-  write("#expected", reply.expected ?? "");
-  write("#reply", reply.reply ?? "");
+  for (const name of ["prompt", "sent", "expected", "reply"]) write(`#${name}`, reply[name] ?? "");
   document.querySelector("#variant").hidden = reply.sent == null;
   document.querySelector("#reference").hidden = reply.expected == null;
   document.querySelector("#reference").open = false;
@@ -141,14 +137,13 @@ function registerLabel(choice, index) {
 
 choices.forEach(registerLabel);
 registerKey("u", "take the last label back", undo);
-registerKey("j", "next reply, without a label", () => step(1));
-registerKey("k", "reply before", () => step(-1));
+registerSteps("reply, without a label", step);
 registerKey("n", "write a note", () => note.focus());
 note.addEventListener("keydown", (event) => { if (event.key === "Escape") note.blur(); });
 by.addEventListener("change", () => open(""));
 form.addEventListener("submit", (event) => { event.preventDefault(); by.blur(); });
 window.addEventListener("popstate", () => {
-  by.value = new URLSearchParams(location.search).get("by") ?? by.defaultValue;
-  load(place());
+  by.value = readState("by") || by.defaultValue;
+  load(readState("at"));
 });
-if (await load(place())) setAddress(current?.at ?? "", "replaceState");
+if (await load(readState("at"))) setAddress(current?.at ?? "", "replaceState");

@@ -70,11 +70,12 @@ async function showResults() {
   const live = document.getElementById("live");
   if (!live || live.dataset.ended) return;
   live.dataset.ended = "yes";
-  const { loadResults } = await import("./results.js");
-  document.getElementById("results").replaceChildren(element("p", { className: "status" }, "The run has ended: computing its results"));
-  await Promise.allSettled([refresh(), loadResults()]);
+  const [{ loadPart }] = await Promise.all([import("./parts.js"), import("./results.js")]);
+  const results = document.getElementById("results");
+  results.replaceChildren(element("p", { className: "status" }, "The run has ended: computing its results"));
+  await Promise.allSettled([refresh(), loadPart(results)]);
   // If the server was gone, they are loaded when it is back.
-  if (document.querySelector("#results > .failure")) {
+  if (results.querySelector(":scope > .failure")) {
     delete live.dataset.ended;
     return;
   }

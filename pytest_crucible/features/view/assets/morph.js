@@ -27,14 +27,13 @@ function updateChildren(node, fresh) {
   const byId = new Map([...node.children].filter((child) => child.id).map((child) => [child.id, child]));
   let place = node.firstChild;
   for (const child of [...fresh.childNodes]) {
-    const match = child.id ? byId.get(child.id) : isLike(place, child) ? place : undefined;
-    if (match === undefined || match.nodeName !== child.nodeName) {
-      node.insertBefore(child, place);
-      continue;
+    const match = child.id ? byId.get(child.id) : place;
+    if (!isLike(match, child)) node.insertBefore(child, place);
+    else {
+      if (match === place) place = place.nextSibling;
+      else node.insertBefore(match, place);
+      update(match, child);
     }
-    if (match === place) place = place.nextSibling;
-    else node.insertBefore(match, place);
-    update(match, child);
   }
   while (place) {
     const next = place.nextSibling;
@@ -44,5 +43,5 @@ function updateChildren(node, fresh) {
 }
 
 function isLike(node, child) {
-  return node !== null && !node.id && node.nodeName === child.nodeName;
+  return node?.nodeName === child.nodeName && (node.id ?? "") === (child.id ?? "");
 }

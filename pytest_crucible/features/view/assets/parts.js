@@ -1,9 +1,7 @@
 // Parts of a page that are fetched: at first, and again where a link of a part changes the state in the address.
-import { element } from "./view.js";
+import { failure, leadsElsewhere, request } from "./view.js";
 
-const parts = () => document.querySelectorAll("[data-part]");
 const loaded = new EventTarget();
-const GONE = 'the server does not answer: does "crucible view" still run? Reload to try again';
 let latest = 0;
 
 // Calls `action(part)` each time that a part has its content.
@@ -11,16 +9,15 @@ export function onPart(action) {
   loaded.addEventListener("part", ({ detail }) => action(detail));
 }
 
-async function loadPart(part) {
+export async function loadPart(part) {
   part.setAttribute("aria-busy", "true");
   const turn = part.turn = ++latest;
-  const response = await fetch(part.dataset.part + location.search).catch(() => null);
-  const html = await response?.text().catch(() => null);
+  const html = await request(part.dataset.part + location.search).then((response) => response.text()).catch(({ message }) => failure(message));
   // A later state of the address has been requested meanwhile.
   if (part.turn !== turn) return;
   // The server wrote it from escaped text, under a policy that allows no script in it.
-  if (response?.ok) part.innerHTML = html;
-  else part.replaceChildren(element("p", { className: "failure", role: "alert", textContent: html || GONE }));
+  if (typeof html === "string") part.innerHTML = html;
+  else part.replaceChildren(html);
   part.setAttribute("aria-busy", "false");
   loaded.dispatchEvent(new CustomEvent("part", { detail: part }));
 }
@@ -34,12 +31,17 @@ async function reload(part, focusId) {
 
 function followState(event) {
   const link = event.target.closest("a[data-state]");
-  if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+  if (!link || leadsElsewhere(event)) return;
   event.preventDefault();
   history.pushState(null, "", link.href);
   reload(link.closest("[data-part]"), link.dataset.back ?? link.id);
 }
 
+function loadParts(selector) {
+  document.querySelectorAll(selector).forEach(loadPart);
+}
+
 document.addEventListener("click", followState);
-window.addEventListener("popstate", () => parts().forEach(loadPart));
-parts().forEach(loadPart);
+// A link to a place of the page is an entry of the history too: what has no state stays as it is.
+addEventListener("popstate", () => loadParts("[data-part]:has(a[data-state])"));
+loadParts("[data-part][aria-busy=true]");

@@ -1,6 +1,7 @@
 // The filters of the list of runs, and the choice of two of them. The address has both.
-import { registerKey } from "./keys.js";
+import { focusRow, registerKey, registerSteps } from "./keys.js";
 import { morph } from "./morph.js";
+import { readState, request, writeState } from "./view.js";
 
 const COMPARED = "compare";
 const form = document.getElementById("filters");
@@ -11,19 +12,16 @@ let latest = 0;
 function addressOf(form) {
   const url = new URL(form.action);
   for (const [name, value] of new FormData(form)) if (value) url.searchParams.set(name, value);
-  const compared = new URLSearchParams(location.search).get(COMPARED);
-  if (compared) url.searchParams.set(COMPARED, compared);
+  if (readState(COMPARED)) url.searchParams.set(COMPARED, readState(COMPARED));
   return url;
 }
 
 async function showList(url) {
   const turn = ++latest;
-  const response = await fetch(url);
-  const text = await response.text();
-  // Another filter has been chosen meanwhile.
-  if (turn !== latest || !response.ok) return;
-  const fresh = new DOMParser().parseFromString(text, "text/html");
-  morph(list, fresh.getElementById("runs"));
+  const text = await request(url).then((response) => response.text()).catch(() => null);
+  // Another filter has been chosen meanwhile. Where the server is gone, the page has a notice.
+  if (turn !== latest || text === null) return;
+  morph(list, new DOMParser().parseFromString(text, "text/html").getElementById("runs"));
 }
 
 // Letters that are typed change one entry of the history; a choice makes a new one, to which the back button leads.
@@ -36,44 +34,32 @@ function filterList(event) {
 }
 
 function restore() {
-  const state = new URLSearchParams(location.search);
-  for (const field of form.elements) if (field.name) field.value = state.get(field.name) ?? "";
+  for (const field of form.elements) if (field.name) field.value = readState(field.name);
   showList(location.href);
 }
 
-// The run that is higher in the list, which is the newer one, is compared with the other.
-function chosenRuns() {
-  const state = new URLSearchParams(location.search);
-  return (state.get(COMPARED) ?? "").split(".").filter(Boolean);
-}
-
-function writeChoice(runs) {
-  const url = new URL(location);
-  if (runs.length) url.searchParams.set(COMPARED, runs.join("."));
-  else url.searchParams.delete(COMPARED);
-  history.replaceState(null, "", url);
-  compare.disabled = runs.length !== 2;
-}
+const chosenRuns = () => readState(COMPARED).split(".").filter(Boolean);
+const boxes = () => [...list.querySelectorAll("[type=checkbox]")];
 
 function choose({ target }) {
   if (target.type !== "checkbox") return;
   const others = chosenRuns().filter((run) => run !== target.value);
   const runs = target.checked ? [...others.slice(-1), target.value] : others;
-  writeChoice(runs);
-  for (const box of list.querySelectorAll("[type=checkbox]")) box.checked = runs.includes(box.value);
+  writeState(COMPARED, runs.join("."));
+  compare.disabled = runs.length !== 2;
+  for (const box of boxes()) box.checked = runs.includes(box.value);
 }
 
+// The run that is higher in the list, which is the newer one, is compared with the other.
 function openComparison() {
   const [one, other] = chosenRuns();
-  const order = [...list.querySelectorAll("[type=checkbox]")].map((box) => box.value);
+  const order = boxes().map((box) => box.value);
   const isNewer = order.indexOf(one) <= order.indexOf(other);
   location.assign(`${compare.dataset.address}/${isNewer ? `${one}/${other}` : `${other}/${one}`}`);
 }
 
-function focusRun(step) {
-  const links = [...list.querySelectorAll("th a")];
-  const now = links.findIndex((link) => link.closest("tr").contains(document.activeElement));
-  links[Math.max(0, Math.min(links.length - 1, now < 0 ? 0 : now + step))]?.focus();
+function focusRun(by) {
+  focusRow([...list.querySelectorAll("th a")], by);
 }
 
 if (form) {
@@ -84,6 +70,5 @@ if (form) {
   compare.addEventListener("click", openComparison);
   registerKey("/", "search by suite", () => form.elements.suite.focus());
   registerKey("Escape", "from the filters to the runs", () => { if (form.contains(document.activeElement)) focusRun(0); });
-  registerKey("j", "next run", () => focusRun(1));
-  registerKey("k", "previous run", () => focusRun(-1));
+  registerSteps("run", focusRun);
 }

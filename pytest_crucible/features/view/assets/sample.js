@@ -1,9 +1,9 @@
 // The page of one sample: its neighbours in the list, and two of its texts compared by word.
 import { Comparison } from "./difference.js";
-import { registerKey } from "./keys.js";
+import { registerKey, registerSteps } from "./keys.js";
 import { openAsAddressed } from "./opened.js";
 import { onPart } from "./parts.js";
-import { element } from "./view.js";
+import { element, leadsElsewhere, readState, request } from "./view.js";
 
 const comparison = document.querySelector("#comparison");
 const neighbours = document.querySelector("#neighbours");
@@ -16,8 +16,7 @@ if (comparison) {
   const words = new Comparison(comparison);
   registerKey("d", "compare two replies by word", () => words.toggle());
 }
-registerKey("j", "next sample of the list", () => follow("next"));
-registerKey("k", "previous sample of the list", () => follow("prev"));
+registerSteps("sample of the list", (by) => follow(by > 0 ? "next" : "prev"));
 registerKey("Escape", "back to the same place in the list", () => document.querySelector("#back").click());
 const openParts = () => openAsAddressed(document.querySelectorAll("main details"));
 onPart(openParts);
@@ -29,7 +28,7 @@ async function follow(rel) {
   await neighboursLoaded;
   const link = neighbours.querySelector(`[rel=${rel}]`);
   if (!link) return;
-  const address = new URL(link.href), open = new URL(location.href).searchParams.get("compare");
+  const address = new URL(link.href), open = readState("compare");
   if (open) address.searchParams.set("compare", open);
   location.assign(address);
 }
@@ -37,13 +36,11 @@ async function follow(rel) {
 // Asks for the rows around this one, in the order of the list from which it was opened.
 async function loadNeighbours() {
   const { rows: address, experiment, position } = neighbours.dataset;
-  const query = new URL(location.href).searchParams;
+  const query = new URLSearchParams(location.search);
   for (const name of OWN_STATE) query.delete(name);
-  query.set("experiment", experiment);
-  query.set("around", position);
-  query.set("count", "3");
-  const response = await fetch(`${address}?${query}`).catch(() => null);
-  if (response?.ok) showNeighbours(await response.json());
+  for (const [name, value] of Object.entries({ experiment, around: position, count: "3" })) query.set(name, value);
+  const response = await request(`${address}?${query}`).catch(() => null);
+  if (response) showNeighbours(await response.json());
 }
 
 function showNeighbours({ rows, from, place, total }) {
@@ -60,7 +57,7 @@ function neighbour(rel, name, row) {
   if (!row) return null;
   const link = element("a", { href: row.href, rel }, `${name} `, element("kbd", { textContent: keys[rel] }));
   link.addEventListener("click", (event) => {
-    if (event.ctrlKey || event.metaKey || event.shiftKey) return;
+    if (leadsElsewhere(event)) return;
     event.preventDefault();
     follow(rel);
   });

@@ -1,4 +1,5 @@
 // Rows of a list of samples, fetched in blocks when they come into view.
+import { request } from "./view.js";
 
 const BLOCK = 100;
 const MOST_BLOCKS = 30;
@@ -6,10 +7,7 @@ const AHEAD = 40;
 const EVERY_MS = 60;
 
 export async function fetchJson(address, signal) {
-  const response = await fetch(address, { signal });
-  if (response.ok) return response.json();
-  const isJson = response.headers.get("content-type")?.startsWith("application/json");
-  throw new Error(isJson ? (await response.json()).error : await response.text());
+  return (await request(address, { signal })).json();
 }
 
 export class SampleRows {

@@ -1,7 +1,7 @@
 // The list of an experiment's samples. The server filters, sorts and searches; here are the rows in view, and the state.
-import { registerKey } from "./keys.js";
+import { registerKey, registerSteps } from "./keys.js";
 import { SampleRows, fetchJson } from "./sample_rows.js";
-import { element } from "./view.js";
+import { element, readState } from "./view.js";
 import { VirtualRows } from "./virtual_rows.js";
 
 const grid = document.getElementById("samples");
@@ -13,13 +13,17 @@ const MOVING_MS = 250;
 const REFRESH_MS = 3_000;
 const WORDS = { "1": "\u25b2 better", "-1": "\u25bc worse", "0": "equal" };
 
-// -- the state, in the form and in the address
+// -- the state in form and address
+
+// The address leaves out what has its usual value.
+function usualValues() {
+  return { metric: form.elements.metric.dataset.main, baseline: "1", experiment: grid.dataset.experiment };
+}
 
 function chosen() {
   const values = new URLSearchParams();
   if (grid.dataset.experiment !== "1") values.set("experiment", grid.dataset.experiment);
-  const { main } = form.elements.metric.dataset;
-  const usual = { metric: main, baseline: "1", experiment: grid.dataset.experiment };
+  const usual = usualValues();
   for (const [name, value] of new FormData(form)) if (value && value !== usual[name]) values.set(name, value);
   const slice = document.getElementById("slice")?.selectedOptions[0];
   if (slice?.dataset.by) for (const [name, value] of [["by", slice.dataset.by], ["slice", slice.value]]) values.set(name, value);
@@ -27,22 +31,19 @@ function chosen() {
 }
 
 function restoreForm() {
-  const values = new URLSearchParams(location.search);
-  const { main } = form.elements.metric.dataset;
-  const usual = { metric: main, baseline: "1", experiment: grid.dataset.experiment };
-  for (const field of form.elements) if (field.name) field.value = values.get(field.name) ?? usual[field.name] ?? "";
-  restoreSlice(values);
+  const usual = usualValues();
+  for (const field of form.elements) if (field.name) field.value = readState(field.name) || usual[field.name] || "";
+  restoreSlice();
 }
 
-function restoreSlice(values) {
+function restoreSlice() {
   const slice = document.getElementById("slice");
-  const isChosen = (option) => option.dataset.by === values.get("by") && option.value === values.get("slice");
+  const isChosen = (option) => option.dataset.by === readState("by") && option.value === readState("slice");
   if (slice) slice.selectedIndex = Math.max(0, [...slice.options].findIndex(isChosen));
 }
 
 function addressOf(values) {
-  const text = values.toString();
-  return location.pathname + (text ? `?${text}` : "");
+  return location.pathname + (values.size ? `?${values}` : "");
 }
 
 // The address has the sample with the focus, so that Esc on its page, and the back button, return to it.
@@ -106,19 +107,19 @@ function arrive(first, last) {
   list.redraw(first, last);
 }
 
-function fail(error) {
-  problem.textContent = error instanceof TypeError ? 'The server does not answer: does "crucible view" still run?' : error.message;
+function fail({ message }) {
+  problem.textContent = message;
   problem.hidden = false;
 }
 
 // Loads the list that the form describes, around the sample at a position.
-async function load(at = null) {
+async function load(at = "") {
   listing?.abort();
   listing = new AbortController();
   const values = chosen();
   grid.setAttribute("aria-busy", "true");
   try {
-    const place = at === null ? { from: 0, count: 100 } : { around: at, count: 200 };
+    const place = at ? { around: at, count: 200 } : { from: 0, count: 100 };
     open(values, await fetchJson(addressOfRows(values, place), listing.signal));
   } catch (error) {
     if (error.name === "AbortError") return false;
@@ -164,7 +165,7 @@ async function refresh() {
   if (answer.isFinal) clearInterval(refreshing);
 }
 
-// -- choices that only the server knows
+// -- choices of the server
 
 function optionOf({ value, text }, by) {
   const option = element("option", { value, textContent: by === undefined ? text : `${by.text} = ${text}` });
@@ -173,7 +174,7 @@ function optionOf({ value, text }, by) {
 }
 
 function replaceOptions(select, options) {
-  const { value } = select;
+  const value = select.value || select.dataset.main;
   select.replaceChildren(...options);
   if ([...select.options].some((option) => option.value === value)) select.value = value;
 }
@@ -183,12 +184,13 @@ async function loadChoices() {
   const { metric, group } = form.elements;
   metric.dataset.main = answer.metric ?? "";
   replaceOptions(metric, answer.metrics.map((one) => optionOf(one)));
+  if (!metric.length) metric.add(new Option("no metric", ""));
   if (group && answer.groups) replaceOptions(group, [group.options[0], ...answer.groups.map((one) => optionOf(one))]);
   if (group && !answer.groups) group.replaceWith(element("input", { name: "group", type: "search", value: group.value }));
   const slice = document.getElementById("slice");
   slice?.replaceChildren(slice.options[0], ...answer.slices.map(sliceGroup));
   if (slice) slice.disabled = !answer.slices.length;
-  restoreSlice(new URLSearchParams(location.search));
+  restoreSlice();
 }
 
 function sliceGroup({ field, slices }) {
@@ -236,13 +238,12 @@ function follow({ target }) {
 }
 
 async function restore() {
-  const at = new URLSearchParams(location.search).get("at");
-  if (await load(at) && at !== null && problem.hidden) list.focus(list.current);
+  const at = readState("at");
+  if (await load(at) && at && problem.hidden) list.focus(list.current);
 }
 
 registerKey("/", "search", () => form.elements.search.select());
-registerKey("j", "next sample", () => step(1));
-registerKey("k", "previous sample", () => step(-1));
+registerSteps("sample", step);
 registerKey("Enter", "open the sample", openSample);
 registerKey("Escape", "back to the list of samples", () => step(0));
 form.addEventListener("change", change);

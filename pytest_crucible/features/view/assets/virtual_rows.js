@@ -1,4 +1,5 @@
 // A list of any length in a scrolled region: only the rows in view, and some around them, are elements.
+import { clamp } from "./view.js";
 
 // Chromium cuts elements at 33.5 million pixels of the screen, which are 8.4 million at a zoom of 400 %. Firefox at 17.9 million.
 const MOST_PX = 8_000_000;
@@ -6,6 +7,13 @@ const MOST_PX = 8_000_000;
 const EDGE_PX = 100_000;
 const AROUND = 12;
 const SETTLED_MS = 150;
+
+// A place on one length as a place on another: near its ends the distance from them is the same.
+function scale(place, length, other) {
+  if (length === other || place <= EDGE_PX) return place;
+  if (length - place <= EDGE_PX) return other - length + place;
+  return EDGE_PX + ((place - EDGE_PX) * (other - 2 * EDGE_PX)) / (length - 2 * EDGE_PX);
+}
 
 export class VirtualRows {
   // `draw(place)` returns the element of a row, and `seen(first, last)` hears which rows are there.
@@ -21,7 +29,7 @@ export class VirtualRows {
     this.total = total;
     for (const element of this.elements.values()) element.remove();
     this.elements.clear();
-    this.current = Math.max(0, Math.min(place, total - 1));
+    this.current = clamp(place, total - 1);
     this.measure();
     this.moveTo(place * this.row - (this.view - this.row) / 2);
   }
@@ -29,7 +37,7 @@ export class VirtualRows {
   // The same list, in which other rows may be there now.
   change(total) {
     this.total = total;
-    this.current = Math.max(0, Math.min(this.current, total - 1));
+    this.current = clamp(this.current, total - 1);
     for (const [place, element] of this.elements) if (place >= total) this.remove(place, element);
     this.measure();
     this.moveTo(this.top);
@@ -62,31 +70,15 @@ export class VirtualRows {
   get mostScrolled() { return Math.max(0, this.height - this.view); }
   get isCompressed() { return this.whole > this.height; }
 
-  topOf(scrolled) {
-    const rest = this.mostScrolled - scrolled;
-    if (!this.isCompressed || scrolled <= EDGE_PX) return scrolled;
-    if (rest <= EDGE_PX) return this.most - rest;
-    return EDGE_PX + (scrolled - EDGE_PX) * this.ratio;
-  }
-
-  scrolledOf(top) {
-    const rest = this.most - top;
-    if (!this.isCompressed || top <= EDGE_PX) return top;
-    if (rest <= EDGE_PX) return this.mostScrolled - rest;
-    return EDGE_PX + (top - EDGE_PX) / this.ratio;
-  }
-
-  get ratio() { return (this.most - 2 * EDGE_PX) / (this.mostScrolled - 2 * EDGE_PX); }
-
   moveTo(top) {
-    this.top = Math.max(0, Math.min(top, this.most));
+    this.top = clamp(top, this.most);
     this.settle();
     this.render();
   }
 
   // Puts the scroll bar where the rows in view are; they stay where they are.
   settle() {
-    this.region.scrollTop = this.scrolledOf(this.top);
+    this.region.scrollTop = scale(this.top, this.most, this.mostScrolled);
     this.scrolled = this.region.scrollTop;
   }
 
@@ -95,7 +87,7 @@ export class VirtualRows {
     const by = scrollTop - this.scrolled;
     if (by === 0) return;
     const isStep = this.isCompressed && Math.abs(by) < 2 * this.view;
-    this.top = isStep ? Math.max(0, Math.min(this.top + by, this.most)) : this.topOf(scrollTop);
+    this.top = isStep ? clamp(this.top + by, this.most) : scale(scrollTop, this.mostScrolled, this.most);
     this.scrolled = scrollTop;
     clearTimeout(this.settling);
     if (isStep) this.settling = setTimeout(() => { this.settle(); this.render(); }, SETTLED_MS);
@@ -149,7 +141,7 @@ export class VirtualRows {
   // Moves the focus to a row, and the row into view.
   focus(place) {
     if (!this.total) return;
-    this.current = Math.max(0, Math.min(place, this.total - 1));
+    this.current = clamp(place, this.total - 1);
     const at = this.current * this.row;
     const low = at + this.row - this.view;
     if (at < this.top || low > this.top) this.moveTo(at < this.top ? at : low); else this.render();

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from pytest_crucible.features.view.live.state import ALL
 from pytest_crucible.features.view.live.watcher import Watcher
+from pytest_crucible.features.view.pages.respond import site_of
+from pytest_crucible.records.redaction import redact
+from pytest_crucible.store.texts import sanitize_text
 
 _TYPE = "text/event-stream"
 
@@ -19,9 +22,17 @@ async def events(request: Request) -> Response:
     if request.method == "HEAD":
         return Response(media_type=_TYPE)
     watcher: Watcher = request.app.state.watcher
-    return StreamingResponse(_lines(watcher, request.path_params.get("run", ALL)), media_type=_TYPE)
+    # PostgreSQL refuses NUL, and one query is for all pages.
+    run = sanitize_text(request.path_params.get("run", ALL))
+    lines = _lines(watcher, run, site_of(request).hide)
+    return StreamingResponse(lines, media_type=_TYPE)
 
 
-async def _lines(watcher: Watcher, run: str) -> AsyncIterator[str]:
+async def _lines(watcher: Watcher, run: str, hide: Callable[[str], str]) -> AsyncIterator[str]:
     async for news in watcher.follow(run):
-        yield "event: beat\ndata:\n\n" if news is None else f"id: {news[0]}\ndata: {json.dumps(news[1])}\n\n"
+        # The page's part in it was rendered without keys.
+        yield (
+            "event: beat\ndata:\n\n"
+            if news is None
+            else f"id: {news[0]}\ndata: {json.dumps(redact(news[1], hide))}\n\n"
+        )

@@ -14,8 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from pytest_crucible.features.view.changed_samples import CHANGES, Change, ChangedSamples
-from pytest_crucible.features.view.compared_runs import (
+from pytest_crucible.features.view.addresses import parse_number
+from pytest_crucible.features.view.compare.changed_samples import CHANGES, Change, ChangedSamples
+from pytest_crucible.features.view.compare.compared_runs import (
     CHOICES,
     ComparedRuns,
     find_side,
@@ -23,8 +24,8 @@ from pytest_crucible.features.view.compared_runs import (
     split_names,
     start_comparison,
 )
-from pytest_crucible.features.view.making import differing_facts, load_making
-from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.compare.making import differing_facts, load_making
+from pytest_crucible.features.view.pages.respond import page, part, site_of
 from pytest_crucible.plan.targets import ALTERNATIVES
 from pytest_crucible.records import Sample
 from pytest_crucible.records.errors import CrucibleError, SpecError
@@ -56,24 +57,25 @@ def choose_page(request: Request) -> Response:
 async def compare_page(request: Request) -> Response:
     """Return the frame of a comparison, or one of its parts: the results, and the samples that changed."""
     _, candidate, baseline, *parts = (*split_names(request.scope["raw_path"].decode("ascii")), "", "")
-    part = parts[0]
-    if not baseline or (part and part not in PARTS):
+    if not baseline or (parts[0] and parts[0] not in PARTS):
         raise HTTPException(404, "an address of a comparison is /compare/RUN/RUN")
-    if not part:
-        return await run_in_threadpool(_frame, request, candidate, baseline)
+    if parts[0]:
+        return await part(request, _part, (candidate, baseline), parts[0])
+    return await run_in_threadpool(_frame, request, candidate, baseline)
+
+
+async def _part(request: Request, names: tuple[str, str], name: str) -> Response:
     site, choices = site_of(request), read_choices(request.query_params)
+    comparison = await run_in_threadpool(start_comparison, site, *names, choices)
     try:
-        comparison = await run_in_threadpool(start_comparison, site, candidate, baseline, choices)
         # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
         compared = await asyncio.wrap_future(comparison)
-    except CrucibleError as error:
-        # The results say it.
-        return HTMLResponse("") if part == "samples" else page(request, "failure.html.j2", error=error)
-    try:
-        return await run_in_threadpool(PARTS[part], request, (candidate, baseline), compared)
-    except CrucibleError as error:
-        # With status 200: browsers report others in their consoles, and the page shows the sentence.
-        return page(request, "failure.html.j2", error=error)
+    except CrucibleError:
+        if name == "samples":
+            # The results say it.
+            return HTMLResponse("")
+        raise
+    return await run_in_threadpool(PARTS[name], request, names, compared)
 
 
 def _frame(request: Request, candidate: str, baseline: str) -> Response:
@@ -210,8 +212,8 @@ def _list_state(request: Request, compared: ComparedRuns) -> ListState:
 
 def _whole_number(text: str, least: int, most: int) -> int:
     """Return a number of the query, or the least without one. Raises SpecError."""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else least if not text else -1
-    if not least <= number <= most:
+    number = parse_number(text or str(least), least, most)
+    if number is None:
         raise SpecError(f"{text!r} is not a number from {least} to {most}: follow the links of the page")
     return number
 

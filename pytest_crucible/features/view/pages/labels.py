@@ -15,12 +15,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.datasets.labels import ReplyKey
-from pytest_crucible.features.view.label_file import LabelConflict
-from pytest_crucible.features.view.label_queue import Turn
-from pytest_crucible.features.view.labelling import LONGEST_NOTE, Labelling, read_person, token_of
-from pytest_crucible.features.view.pages.respond import EscapedJson, page, site_of
-from pytest_crucible.features.view.plain_texts import prompt_text
-from pytest_crucible.features.view.sample.texts import shown_text
+from pytest_crucible.features.view.addresses import parse_number
+from pytest_crucible.features.view.labels.label_file import LabelConflict
+from pytest_crucible.features.view.labels.label_queue import Turn
+from pytest_crucible.features.view.labels.labelling import LONGEST_NOTE, Labelling, read_person, token_of
+from pytest_crucible.features.view.pages.respond import document, page, site_of
+from pytest_crucible.features.view.sample.texts import prompt_text, shown_text
 from pytest_crucible.records.errors import CrucibleError, SpecError
 
 LARGEST_BODY = 64_000
@@ -37,9 +37,9 @@ def labels_page(request: Request, run: str) -> Response:
 def reply_document(request: Request, run: str) -> Response:
     """Return the reply at the place `at`, from 1, or the first without a label of the person `by`, as JSON."""
     try:
-        return EscapedJson(_reply(request, run))
+        return document(request, _reply(request, run))
     except CrucibleError as error:
-        return EscapedJson({"error": str(error)}, 422)
+        return document(request, {"error": str(error)}, 422)
 
 
 def _reply(request: Request, run: str) -> dict[str, Any]:
@@ -61,13 +61,15 @@ async def record_label(request: Request) -> Response:
     try:
         if not _has_token(request):
             sentence = "this page is of an earlier start of the dashboard: open the link that it printed last"
-            return EscapedJson({"error": sentence}, 403)
+            return document(request, {"error": sentence}, 403)
         body = await _read_body(request)
-        return EscapedJson(await run_in_threadpool(_record, request, body))
+        return document(request, await run_in_threadpool(_record, request, body))
     except LabelConflict as error:
-        return EscapedJson({"error": str(error), "label": error.label}, 409)
+        return document(request, {"error": str(error), "label": error.label}, 409)
     except (CrucibleError, OSError) as error:
-        return EscapedJson({"error": f"nothing was written: {error}"}, 422)
+        # An error of the system has the file's path in it.
+        reason = getattr(error, "strerror", None) or error
+        return document(request, {"error": f"nothing was written: {reason}"}, 422)
 
 
 def labelling_of(request: Request, run: str) -> Labelling:
@@ -118,9 +120,10 @@ def _record(request: Request, body: dict[str, str]) -> dict[str, Any]:
 
 
 def _place(text: str, most: int) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 12 and 1 <= int(text) <= most):
+    number = parse_number(text, 1, most)
+    if number is None:
         raise SpecError(f"there is no reply {text!r:.40}: the replies are 1 to {most}")
-    return int(text) - 1
+    return number - 1
 
 
 def _texts(turn: Turn) -> dict[str, str | None]:

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
-from pytest_crucible.features.view.requests_of_run import render_counts, render_requests
+from pytest_crucible.features.view.run.requests_of_run import render_counts, render_requests
 
 
 def requests_page(request: Request, run: str) -> Response:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 
-from pytest_crucible.features.view.own_process import compute_apart
+from pytest_crucible.features.view.compute.computed_once import ComputedOnce
+from pytest_crucible.features.view.compute.own_process import compute_apart
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError
+from pytest_crucible.records.redaction import redact
 
 
 def site_of(request: Request) -> Site:
@@ -29,9 +31,23 @@ class EscapedJson(JSONResponse):
         return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
+def document(request: Request, content: Any, status: int = 200) -> EscapedJson:
+    """Return JSON without keys."""
+    return EscapedJson(redact(content, site_of(request).hide), status)
+
+
 def page(request: Request, template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
     """Return a page, or a part of one."""
     return HTMLResponse(site_of(request).render(template, **values), status)
+
+
+async def part(request: Request, show: Callable[..., Awaitable[Response]], *values: Any) -> Response:
+    """Return the part of a page that `show(request, *values)` returns; a sentence where it raises an expected error."""
+    try:
+        return await show(request, *values)
+    except CrucibleError as error:
+        # With status 200: browsers report others in their consoles, and the page shows the sentence.
+        return page(request, "failure.html.j2", error=error)
 
 
 def of_run(show: Callable[[Request, str], Response]) -> Callable[[Request], Response]:
@@ -56,20 +72,25 @@ Render = Callable[[Site, str], str]
 """Returns a part of a run's page as HTML."""
 
 
-async def part_of_run(request: Request, render: Render, *, while_running: Render) -> Response:
-    """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished."""
+async def part_of_run(
+    request: Request, render: Render, *, while_running: Render, parts: ComputedOnce | None = None
+) -> Response:
+    """Return a part of a page below `/runs/{run}`, computed once in a process of its own when the run is finished.
+
+    It waits for those that are computed with it: the site's results, if not for other `parts`.
+    """
+    return await part(request, _part_of_run, render, while_running, parts or site_of(request).results)
+
+
+async def _part_of_run(request: Request, render: Render, while_running: Render, parts: ComputedOnce) -> Response:
     site = site_of(request)
-    try:
-        run = await run_in_threadpool(site.find_run, request.path_params["run"])
-        facts = await run_in_threadpool(site.store.run, run)
-        if facts["status"] == "running":
-            return HTMLResponse(await run_in_threadpool(while_running, site, run))
-        function = f"{render.__module__}:{render.__name__}"
-        # A run that is resumed finishes again.
-        key = (function, run, facts["finished"])
-        part = site.results.start(key, lambda: compute_apart(function, site.store.where, run))
-        # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
-        return HTMLResponse(await asyncio.wrap_future(part))
-    except CrucibleError as error:
-        # With status 200: browsers report others in their consoles, and the page shows the sentence.
-        return page(request, "failure.html.j2", error=error)
+    run = await run_in_threadpool(site.find_run, request.path_params["run"])
+    facts = await run_in_threadpool(site.store.run, run)
+    if facts["status"] == "running":
+        return HTMLResponse(await run_in_threadpool(while_running, site, run))
+    function = f"{render.__module__}:{render.__name__}"
+    # A run that is resumed finishes again.
+    key = (function, run, facts["finished"])
+    computed = parts.start(key, lambda: compute_apart(function, site.store.where, run))
+    # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
+    return HTMLResponse(await asyncio.wrap_future(computed))

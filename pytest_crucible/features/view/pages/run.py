@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
-from pytest_crucible.features.view.results import render_explanations, render_results
+from pytest_crucible.features.view.run.results import render_explanations, render_results
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
@@ -61,7 +61,8 @@ async def results_part(request: Request) -> Response:
 
 async def explanations_part(request: Request) -> Response:
     """Return what each verdict of a run that has ended is made of, for its page."""
-    return await part_of_run(request, render_explanations, while_running=refuse_results)
+    explanations = site_of(request).explanations
+    return await part_of_run(request, render_explanations, while_running=refuse_results, parts=explanations)
 
 
 def refuse_results(site: Site, run: str) -> str:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.commands.runs import RUN_HEADS, run_cells
+from pytest_crucible.features.view.addresses import parse_number
 from pytest_crucible.features.view.live.state import resuming_run
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.records import RunSummary
@@ -71,7 +72,7 @@ def _filter(runs: Sequence[RunSummary], chosen: Mapping[str, str]) -> list[RunSu
 
 def _page_number(text: str) -> int:
     # A number that no page has shows the first one.
-    return int(text) if text.isascii() and text.isdigit() and 0 < len(text) < 6 and int(text) else 1
+    return parse_number(text, 1, 99_999) or 1
 
 
 def _choices(runs: Sequence[RunSummary]) -> dict[str, list[str]]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from pytest_crucible.features.view.addresses import parse_number
 from pytest_crucible.features.view.pages.respond import page, site_of
 from pytest_crucible.features.view.sample.replies import SampleReplies
 from pytest_crucible.features.view.sample.texts import shown_text, text_parts
@@ -39,7 +41,7 @@ def sample_page(request: Request, run: str) -> Response:
         list_state=_list_state(request),
         unknown_calls=unknown_calls(store, run),
         commands=list(_commands(run, sample_id)),
-        parts=text_parts,
+        parts=partial(text_parts, hide=site_of(request).hide),
     )
 
 
@@ -68,19 +70,19 @@ def text_page(request: Request, run: str) -> Response:
     value = find_sample(request, run).text(request.query_params.get("of", ""))
     if value is None:
         raise SpecError("this sample has no such text: choose one on its page")
-    return PlainTextResponse(shown_text(value))
+    return PlainTextResponse(shown_text(value, site_of(request).hide))
 
 
 def find_sample(request: Request, run: str) -> SampleReplies:
     """Return the sample of an address. Raises SpecError."""
     store = site_of(request).store
     experiments = store.all_experiments(run)
-    number = _number(request.path_params["experiment"])
-    if number is None or not 1 <= number <= len(experiments):
+    number = parse_number(request.path_params["experiment"], 1, len(experiments))
+    if number is None:
         there = quantity(len(experiments), "experiment")
         raise SpecError(f"run {run} has no such experiment: it has {there}, numbered from 1")
     key, plan, _ = experiments[number - 1]
-    position = _number(request.path_params["position"])
+    position = parse_number(request.path_params["position"], 0)
     if position is None or not samples(store, plan.dataset_sha256, [position]):
         there = quantity(plan.selected, "sample")
         raise SpecError(f"experiment {number} of run {run} has no such sample: it has {there}, numbered from 0")
@@ -89,7 +91,7 @@ def find_sample(request: Request, run: str) -> SampleReplies:
 
 def _choose(replies: SampleReplies, request: Request) -> SampleReplies:
     """Return the sample with the variant and draw of an address, or the first ones where it has no such."""
-    variant, draw = (_number(request.query_params.get(name, "0")) or 0 for name in ("variant", "draw"))
+    variant, draw = (parse_number(request.query_params.get(name, ""), 0) or 0 for name in ("variant", "draw"))
     most = max(replies.plan.draws(number).size for number in range(len(replies.plan.arms)))
     return replace(
         replies,
@@ -104,11 +106,6 @@ def _list_state(request: Request) -> dict[str, str | int]:
         return read_state(request.query_params).query()
     except SpecError:
         return {}
-
-
-def _number(text: str) -> int | None:
-    """Return a number of an address; None for all else. Python refuses to convert thousands of digits."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _commands(run: str, sample: str) -> Iterator[str]:

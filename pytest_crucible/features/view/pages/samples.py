@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.analyse.analysis import main_metric
-from pytest_crucible.features.view.pages.respond import EscapedJson, page, site_of
+from pytest_crucible.features.view.pages.respond import document, page, site_of
 from pytest_crucible.features.view.samples.index import Codes
 from pytest_crucible.features.view.samples.indexes import IndexedSamples, StoredSamples
 from pytest_crucible.features.view.samples.rows import list_rows
@@ -75,13 +75,14 @@ def samples_rows(request: Request, run: str) -> Response:
         positions = listed.positions(state)
         start, count, place = _read_window(query, positions)
     except SpecError as error:
-        return EscapedJson({"error": str(error)}, 400)
+        return document(request, {"error": str(error)}, 400)
     except AbandonedError:
         return Response(status_code=204)
     rows = list_rows(listed, state, positions[start : start + count].tolist())
     for row in rows:
         row["href"] = site_of(request).addresses.sample(run, number, row["position"], **chosen.query())
-    return EscapedJson(
+    return document(
+        request,
         {
             "total": len(positions), "size": listed.index.size, "from": start, "place": place, "metric": state.metric,
             "isFinal": listed.index.is_final, "rows": rows,
@@ -107,10 +108,11 @@ def samples_choices(request: Request, run: str) -> Response:
     try:
         _, listed = _load(request, run)
     except SpecError as error:
-        return EscapedJson({"error": str(error)}, 400)
+        return document(request, {"error": str(error)}, 400)
     groups = listed.index.groups.names
     slices = listed.slices
-    return EscapedJson(
+    return document(
+        request,
         {
             "metric": listed.index.main,
             "metrics": _choices(listed.index.metrics),
@@ -118,7 +120,7 @@ def samples_choices(request: Request, run: str) -> Response:
             "slices": [
                 {"field": choice, "slices": _choices(slices[choice["value"]].names)} for choice in _choices(slices)
             ],
-        }
+        },
     )
 
 

@@ -6,7 +6,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pytest_crucible.features.view.pages.respond import page, part_of_run, site_of
-from pytest_crucible.features.view.trainings_of_run import render_trainings
+from pytest_crucible.features.view.run.trainings_of_run import render_trainings
 
 
 def training_page(request: Request, run: str) -> Response:

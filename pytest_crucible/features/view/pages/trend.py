@@ -13,11 +13,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from pytest_crucible.features.view.compared_runs import split_names
-from pytest_crucible.features.view.own_process import compute_apart
-from pytest_crucible.features.view.pages.respond import page, site_of
+from pytest_crucible.features.view.addresses import parse_number
+from pytest_crucible.features.view.compare.compared_runs import split_names
+from pytest_crucible.features.view.compute.own_process import compute_apart
+from pytest_crucible.features.view.pages.respond import page, part, site_of
 from pytest_crucible.features.view.site import Site
-from pytest_crucible.records.errors import CrucibleError, SpecError
+from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.pictures import chart_forest
 from pytest_crucible.report.trends import trend_chart, trend_table, trend_title
 from pytest_crucible.runs.trends import ALPHA, LAST, Trend, load_trend, scored_metrics
@@ -43,7 +44,7 @@ async def trend_page(request: Request) -> Response:
     if not metric:
         return RedirectResponse(site_of(request).addresses.trends())
     if parts == ["points", ""]:
-        return await _points(request, metric)
+        return await part(request, _points, metric)
     if parts != [""]:
         raise HTTPException(404, "an address of a trend is /trend/METRIC")
     return await run_in_threadpool(_frame, request, metric)
@@ -78,12 +79,8 @@ class TrendChoice:
 
 
 async def _points(request: Request, metric: str) -> Response:
-    try:
-        choice = _read_choice(request.query_params)
-        course = await asyncio.wrap_future(await run_in_threadpool(_start_trend, site_of(request), metric, choice))
-    except CrucibleError as error:
-        # With status 200: browsers report others in their consoles, and the page shows the sentence.
-        return page(request, "failure.html.j2", error=error)
+    choice = _read_choice(request.query_params)
+    course = await asyncio.wrap_future(await run_in_threadpool(_start_trend, site_of(request), metric, choice))
     return await run_in_threadpool(_show_points, request, course)
 
 
@@ -117,7 +114,8 @@ def compute_trend(site: Site, metric: str, choice: dict[str, Any]) -> Trend:
 def _read_choice(query: QueryParams) -> TrendChoice:
     """Return the choices of an address. Raises SpecError."""
     last, alpha = query.get("last") or str(LAST), query.get("alpha") or str(ALPHA)
-    if not (last.isascii() and last.isdigit() and len(last) < 10 and 2 <= int(last) <= MOST_RUNS):
+    runs = parse_number(last, 2, MOST_RUNS)
+    if runs is None:
         raise SpecError(f"last={last!r} is not a number of runs: write a number from 2 to {MOST_RUNS:,}")
     try:
         level = float(alpha)
@@ -125,4 +123,4 @@ def _read_choice(query: QueryParams) -> TrendChoice:
         level = 0.0
     if not 0 < level < 1:
         raise SpecError(f"alpha={alpha!r} is not an error rate: write a number between 0 and 1, such as 0.05")
-    return TrendChoice(query.get("suite", ""), query.get("adapter", ""), int(last), level)
+    return TrendChoice(query.get("suite", ""), query.get("adapter", ""), runs, level)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from pytest_crucible.records import Conversation
 from pytest_crucible.records.reasoning import answer_text
+from pytest_crucible.records.secret_settings import hide_encoded
+from pytest_crucible.report.conversations import prompt_blocks
 from pytest_crucible.report.printable import LONGEST_ESCAPE, printable
 
 # Characters of a text on the page; the run store has all. A reply of 1 MB is whole.
@@ -16,16 +18,27 @@ MOST = 2_000_000
 A_PART = 8_000
 
 
-def shown_text(value: Any) -> str:
-    """Return a text or plain data as the page shows it: controls as escapes."""
-    text = value if isinstance(value, str) else json.dumps(value, indent=1, ensure_ascii=False)
+def shown_text(value: Any, hide: Callable[[str], str] = str) -> str:
+    """Return a text or plain data as the page shows it: controls as escapes, and without keys."""
+    text = hide(value) if isinstance(value, str) else hide_encoded(_as_json(value), hide)
     cut = printable(text[:MOST], MOST * LONGEST_ESCAPE)
     return cut if len(text) <= MOST else f"{cut}... ({len(text) - MOST:,} characters more)"
 
 
-def text_parts(value: Any) -> Iterator[str]:
+def _as_json(value: Any) -> str:
+    return json.dumps(value, indent=1, ensure_ascii=False)
+
+
+def prompt_text(sent: Any) -> str:
+    """Return a prompt as one text; the role stands before each message where it is not one text."""
+    if not isinstance(sent, list):
+        return shown_text(sent)
+    return "\n\n".join(f"{shown_text(block.name)}: {shown_text(block.value)}" for block in prompt_blocks(sent))
+
+
+def text_parts(value: Any, hide: Callable[[str], str] = str) -> Iterator[str]:
     """Yield a text in parts that end with lines where they can."""
-    text, start = shown_text(value), 0
+    text, start = shown_text(value, hide), 0
     while start < len(text):
         end = start + A_PART
         line = text.rfind("\n", start, end) + 1

@@ -24,8 +24,8 @@ from pytest_crucible.runs.reporters import hide_instant
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.samples import expected_values, group_names
 
-STATES = ("answered", "skipped", "failed", "lost", "pending")
-"""The worst state of a sample's repeats in an arm. A sample of an unfinished run without any result is pending."""
+STATES = ("answered", "skipped", "failed", "lost", "pending", "not run")
+"""The worst state of a sample's repeats in an arm; without any result it is pending, or not run where its run has ended."""
 Codes = npt.NDArray[np.integer[Any]]
 
 
@@ -91,7 +91,9 @@ def load_index(store: RunStore, run: str, key: int, plan: Plan) -> SampleIndex:
     groups = code_texts(group_names(store, plan.dataset_sha256))
     size, numbers = len(groups.codes), range(len(plan.arms))
     arms = [load_units(store, key, number, plan.draws(number)) for number in numbers]
-    loader = _Loader(store, key, plan, size, [arm.outcomes for arm in arms], is_final)
+    # A run that was cut off lost the rest; one that ended early, or dropped an arm, did not need it.
+    needs_all = is_final and (plan.selected < plan.planned or not _is_finished(store, key))
+    loader = _Loader(store, key, plan, size, [arm.outcomes for arm in arms], needs_all)
     columns = dict(loader.columns(metric_names(store, key)))
     metrics = {name: column for name, (_, column) in columns.items()}
     numeric = {name: column for name, column in metrics.items() if columns[name][0].kind != "text"}
@@ -106,6 +108,10 @@ def load_index(store: RunStore, run: str, key: int, plan: Plan) -> SampleIndex:
     )
 
 
+def _is_finished(store: RunStore, key: int) -> bool:
+    return bool(store.scalar("SELECT finished FROM experiments WHERE id = :key", key=key))
+
+
 def code_texts(texts: Iterable[str | None]) -> Labels:
     """Return texts as labels, whose names are sorted."""
     codes: dict[str, int] = {}
@@ -118,8 +124,8 @@ def code_texts(texts: Iterable[str | None]) -> Labels:
 
 
 def _states(outcomes: ArmOutcomes, size: int, *, is_final: bool) -> npt.NDArray[np.uint8]:
-    answered, skipped, failed, lost, pending = range(len(STATES))
-    states = np.full(size, lost if is_final else pending, dtype=np.uint8)
+    answered, skipped, failed, lost, pending, not_run = range(len(STATES))
+    states = np.full(size, not_run if is_final else pending, dtype=np.uint8)
     positions = np.asarray(outcomes.positions, dtype=np.intp)
     of_units = np.where(outcomes.skipped, skipped, answered)
     of_units[[failure is not None for failure in outcomes.failures]] = failed
@@ -150,7 +156,8 @@ class _Loader:
     plan: Plan
     size: int
     arms: Sequence[ArmOutcomes]
-    is_final: bool
+    needs_all: bool
+    """What has no result is lost to an analysis."""
 
     def columns(self, names: MetricNames) -> Iterator[tuple[str, tuple[MetricFacts, tuple[MetricColumn, ...]]]]:
         """Yield each metric with its facts and its columns by arm. Parts of other metrics are left out, as in reports."""
@@ -179,9 +186,8 @@ class _Loader:
 
     def _column(self, facts: MetricFacts, number: int, arm: ArmOutcomes) -> MetricColumn:
         of_arm = scores(facts, arm, samples=self.size, repeats=self.plan.draws(number).size)
-        if self.is_final:
+        if self.needs_all:
             return MetricColumn(of_arm.values, of_arm.lost, of_arm.inapplicable)
-        # A repeat without a result is lost to an analysis; here it may still come.
         recorded = np.zeros(self.size, dtype=bool)
         recorded[[lost.unit.position for lost in arm.lost if lost.metric in (None, facts.name)]] = True
         return MetricColumn(of_arm.values, of_arm.lost & recorded, of_arm.inapplicable)

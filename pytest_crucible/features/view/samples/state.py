@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields
 
+from pytest_crucible.features.view.addresses import parse_number
 from pytest_crucible.records.errors import SpecError, suggest
 from pytest_crucible.store.texts import sanitize_text
 
@@ -70,11 +71,12 @@ def read_number(name: str, query: Mapping[str, str], *, least: int, otherwise: i
     text = query.get(name, "")
     if not text:
         return otherwise
-    if not (text.isascii() and text.isdigit() and len(text) < 11 and least <= int(text) <= most):
+    number = parse_number(text, least, most)
+    if number is None:
         raise SpecError(
             f"{name}={text!r:.80} of the address is not valid: write a whole number from {least} to {most:,}"
         )
-    return int(text)
+    return number
 
 
 def check_name(name: str, value: str, names: Collection[str]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from pytest_crucible.features.view.access import LONGEST_ADDRESS
 from pytest_crucible.features.view.application import make_application
-from pytest_crucible.features.view.hosts import Hosts
+from pytest_crucible.features.view.server.access import LONGEST_ADDRESS
+from pytest_crucible.features.view.server.hosts import Hosts
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.runs.run_store import open_for_reading
 from pytest_crucible.store.runs import RunStore

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from experiment_builders import store_run
 
 from pytest_crucible.cli import main
-from pytest_crucible.features.view.making import differing_facts, load_making
+from pytest_crucible.features.view.compare.changed_samples import _changes
+from pytest_crucible.features.view.compare.making import differing_facts, load_making
 from pytest_crucible.records import Sample
 from pytest_crucible.runs.compare import StoredArm
 from pytest_crucible.store.runs import RunStore
@@ -163,3 +165,11 @@ def test_what_differs_in_the_making_of_both_arms_is_named(path):
     assert by_name["dataset of test_sums"][0].endswith("sha256 other")
     assert by_name["further packages"] == ("5 packages more", "")
     store.close()
+
+
+def test_means_of_equal_repeats_in_another_order_are_no_change():
+    ours, theirs = (np.array([sum(values) / 3]) for values in ((0.1, 0.2, 0.3), (0.3, 0.2, 0.1)))
+    changes = dict(_changes(ours, theirs, 1.0))
+
+    assert ours != theirs
+    assert [len(changes[change].positions) for change in ("worse", "better")] == [0, 0]

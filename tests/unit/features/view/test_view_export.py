@@ -14,9 +14,9 @@ import pytest
 from chromium import chromium
 from label_runs import RUN, store_labelled_run
 
-from pytest_crucible.features.view import export, static_addresses
-from pytest_crucible.features.view.export import export_run
-from pytest_crucible.features.view.label_queue import LabelQueue
+from pytest_crucible.features.view.export import run_files, static_addresses
+from pytest_crucible.features.view.export.run_files import export_run
+from pytest_crucible.features.view.labels.label_queue import LabelQueue
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.runs.run_store import open_for_reading
 from pytest_crucible.store.runs import RunStore
@@ -37,7 +37,7 @@ def store(tmp_path):
 @pytest.fixture
 def small_files(monkeypatch):
     """Files of ten samples."""
-    for module in (export, static_addresses):
+    for module in (run_files, static_addresses):
         monkeypatch.setattr(module, "SAMPLES_A_FILE", 10)
 
 
@@ -130,7 +130,7 @@ def test_an_export_that_fails_leaves_the_earlier_one(store, tmp_path, monkeypatc
     def fail(*arguments):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(export, "read_samples", fail)
+    monkeypatch.setattr(run_files, "read_samples", fail)
     with pytest.raises(SpecError, match="cannot be written \\(No space left on device\\)"):
         export_run(store, RUN, folder)
 

@@ -117,5 +117,23 @@ def test_an_arm_without_outcomes_has_no_values(path):
 
     index = load(path)
 
-    assert states_of(index, 1) == ["lost", "lost"]
+    assert states_of(index, 1) == ["not run", "not run"]
     assert np.isnan(index.metrics["m"][1].values).all()
+
+
+def test_what_a_run_that_ended_early_did_not_need_is_not_lost(path):
+    store_samples(path, numbered_samples(3), {"v2": [score(m=True), LOST, None]})
+
+    index = load(path)
+
+    assert states_of(index) == ["answered", "lost", "not run"]
+    assert index.metrics["m"][0].lost.tolist() == [False, True, False]
+
+
+def test_what_an_interrupted_run_did_not_reach_is_lost_to_its_metrics_as_in_its_report(path):
+    store_samples(path, numbered_samples(3), {"v2": [score(m=True), LOST, None]}, status="interrupted")
+
+    index = load(path)
+
+    assert states_of(index) == ["answered", "lost", "not run"]
+    assert index.metrics["m"][0].lost.tolist() == [False, True, True]

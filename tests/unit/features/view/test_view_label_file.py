@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_crucible.datasets.labels import ID_COLUMNS, KEY_COLUMNS
-from pytest_crucible.features.view.label_file import LabelConflict, LabelFile
+from pytest_crucible.features.view.labels.label_file import LabelConflict, LabelFile
 from pytest_crucible.records.errors import SpecError
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
@@ -174,7 +174,7 @@ LABELS_UNTIL_KILLED = """
 import sys
 from pathlib import Path
 from pytest_crucible.datasets.labels import ID_COLUMNS
-from pytest_crucible.features.view.label_file import LabelFile
+from pytest_crucible.features.view.labels.label_file import LabelFile
 file = LabelFile(Path(sys.argv[1]))
 for number in range(10_000):
     ids = dict(zip(ID_COLUMNS, ("r1", "test_it", f"q{number}", "", f"{number:032x}", "all", "4")))
@@ -196,3 +196,29 @@ def test_a_program_that_is_killed_loses_no_label_that_it_confirmed(tmp_path):
     samples = [row["sample"] for row in LabelFile(path).table().rows]
     assert samples[: len(confirmed)] == [f"q{number}" for number in range(len(confirmed))]
     assert len(samples) <= len(confirmed) + 1
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_what_is_no_file_is_neither_read_nor_replaced(tmp_path, make):
+    path = tmp_path / "labels.csv"
+    make(path)
+    with pytest.raises(SpecError, match="is not a file that can be written: name another one"):
+        LabelFile(path)
+    os.rename(path, tmp_path / "odd")
+
+    labels = LabelFile(path)
+    path.unlink()
+    os.rename(tmp_path / "odd", path)
+    with pytest.raises(SpecError, match="is not a file"):
+        labels.record(ids(1), "anna", "good", "", before="")
+
+
+def test_a_file_that_became_read_only_stays_as_it_is(tmp_path, monkeypatch):
+    """An administrator may write it all the same, which is why its rights are looked up."""
+    labels = LabelFile(tmp_path / "labels.csv")
+    before = labels.path.read_bytes()
+    monkeypatch.setattr(os, "access", lambda path, mode: path != labels.path)
+
+    with pytest.raises(PermissionError, match="read-only"):
+        labels.record(ids(1), "anna", "good", "", before="")
+    assert labels.path.read_bytes() == before

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 
-from pytest_crucible.features.view.computed_once import ComputedOnce
-from pytest_crucible.features.view.own_process import compute_apart
-from pytest_crucible.features.view.process_main import call_function
+from pytest_crucible.features.view.compute.computed_once import ComputedOnce
+from pytest_crucible.features.view.compute.own_process import compute_apart
+from pytest_crucible.features.view.compute.process_main import call_function
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import CrucibleError, SpecError
 from pytest_crucible.store.reading import READINGS, ChangedStoreError
@@ -85,3 +91,47 @@ def test_the_last_values_stay():
             computed.start(name, lambda name=name: compute(name)).result()
 
     assert calls == ["a", "b", "c", "b"]
+
+
+def print_and_count(site: Site) -> int:
+    print("a plugin says something")
+    return 3
+
+
+def test_what_is_printed_meanwhile_is_no_part_of_the_result(store, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parent)
+
+    assert compute_apart(f"{__name__}:print_and_count", store) == 3
+
+
+def wait_forever(site: Site, path: str) -> None:
+    Path(path).write_text(str(os.getpid()))
+    time.sleep(300)
+
+
+def test_the_process_ends_with_the_one_that_waits_for_it(store, tmp_path):
+    """However that ends: a dashboard that was killed leaves no process behind."""
+    note = tmp_path / "pid"
+    call = f"from {compute_apart.__module__} import *; compute_apart({__name__ + ':wait_forever'!r}, {store!r}, {str(note)!r})"
+    with subprocess.Popen([sys.executable, "-c", call], cwd=Path(__file__).parent) as waiting:
+        while not (note.exists() and note.read_text()):
+            time.sleep(0.05)
+        waiting.kill()
+    number = int(note.read_text())
+
+    for _ in range(200):
+        if not is_running(number):
+            return
+        time.sleep(0.05)
+    os.kill(number, signal.SIGKILL)
+    pytest.fail("the process goes on")
+
+
+def is_running(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    # A zombie has ended, too.
+    status = Path(f"/proc/{number}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from experiment_builders import store_run
 
 from pytest_crucible.cli import main
-from pytest_crucible.features.view.results import render_results
+from pytest_crucible.features.view.pages import respond
+from pytest_crucible.features.view.run.results import render_results
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records import Contrast, Sample, Target
 from pytest_crucible.runs.evaluate import conclude
@@ -213,3 +215,21 @@ def test_two_tabs_that_ask_at_once_share_one_analysis(path):
 
         assert [future.result() for future in futures] == ["html"] * 8
     assert len(calls) == 1
+
+
+def test_the_results_of_a_run_do_not_wait_for_the_explanations_of_another(path, monkeypatch):
+    released = threading.Event()
+
+    def compute(function: str, *_: object) -> str:
+        if function.endswith("render_explanations"):
+            released.wait(20)
+        return function
+
+    monkeypatch.setattr(respond, "compute_apart", compute)
+    with dashboard_client(path) as client, ThreadPoolExecutor(1) as tab:
+        explained = tab.submit(client.get, "/runs/aaaa1111/explanations")
+        try:
+            assert "render_results" in client.get("/runs/bbbb2222/results").text
+            assert not explained.done()
+        finally:
+            released.set()

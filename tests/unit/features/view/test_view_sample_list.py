@@ -341,6 +341,19 @@ def test_rows_of_an_unfinished_run_arrive_and_the_focus_stays(tmp_path, monkeypa
         tab.locator(".row", has_text="lost").wait_for()
 
 
+def test_the_form_has_the_metric_of_the_list_or_says_that_there_is_none(tmp_path, browser):
+    store_samples(tmp_path / "a.db", numbered_samples(1), {"v2": [score(label="calm", words=3.0)]})
+    store_samples(tmp_path / "a.db", numbered_samples(1), {"v2": [Answer()]}, run="none")
+
+    with served_dashboard(tmp_path / "a.db") as (address, token):
+        tab = browser.new_page(base_url=address)
+        tab.goto(f"/?token={token}")
+        open_list(tab)
+        tab.wait_for_function("document.querySelector('[name=metric]').value == 'words'", timeout=3_000)
+        open_list(tab, run="none")
+        tab.locator("[name=metric] option", has_text="no metric").wait_for(state="attached", timeout=3_000)
+
+
 @pytest.mark.slow
 def test_the_worst_of_100_000_samples_by_keyboard(tmp_path, browser):
     answers = [score(m=1.0)] * 100_000

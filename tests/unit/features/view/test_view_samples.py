@@ -202,3 +202,12 @@ def test_hostile_names_are_inert(path):
     assert "<img" not in page
     assert "\u202e" not in page + row["id"] + row["group"] + row["prompt"] + row["reply"]
     assert "\\u202e" in row["id"]
+
+
+def test_equal_repeats_in_another_order_are_equal(path):
+    ours, theirs = ([score(w=value) for value in values] for values in ((0.1, 0.2, 0.3), (0.3, 0.2, 0.1)))
+    store_samples(path, numbered_samples(1), {"v2": [ours], "v1": [theirs]}, repeats=3)
+
+    with dashboard_client(path) as client:
+        assert rows_of(client)["rows"][0]["difference"] == "0"
+        assert positions(client, "show=equal") == [0]

@@ -201,6 +201,21 @@ def test_a_stream_needs_the_cookie_and_answers_head_at_once(path, live):
         assert client.get("/events").status_code == 403
 
 
+def test_a_name_that_no_database_takes_reaches_none(path, live, monkeypatch):
+    """One query is for all pages: PostgreSQL refuses NUL, so that no page would get its state."""
+    followed = []
+
+    async def follow(self: Watcher, run: str) -> AsyncIterator[None]:
+        followed.append(run)
+        yield None
+
+    monkeypatch.setattr(Watcher, "follow", follow)
+    with dashboard_client(path) as client:
+        assert client.get("/runs/a%00b/events").text.startswith("event: beat")
+
+    assert followed == ["a\ufffdb"]
+
+
 @contextlib.contextmanager
 def open_stream(address: str, token: str) -> Iterator[http.client.HTTPResponse]:
     """Yield the response with the events of run1."""

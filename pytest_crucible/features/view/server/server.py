@@ -15,7 +15,7 @@ from collections.abc import Iterator
 import uvicorn
 
 from pytest_crucible.features.view.application import make_application
-from pytest_crucible.features.view.connections import MOST, Connection
+from pytest_crucible.features.view.server.connections import MOST, Connection
 from pytest_crucible.features.view.site import Site
 from pytest_crucible.records.errors import SpecError
 

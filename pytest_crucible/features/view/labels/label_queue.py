@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.datasets.labels import KEY_COLUMNS, STRATUM, STRATUM_SIZE, ReplyKey
-from pytest_crucible.features.view.disagreements import find_disagreements
+from pytest_crucible.features.view.labels.disagreements import find_disagreements
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.store.outcomes import variant_keys

@@ -65,7 +65,7 @@ def _respond_to_error(request: Request, site: Site, error: Exception) -> Respons
 def respond(request: Request, site: Site, error: Exception) -> Response:
     """Return the response to a request that failed."""
     status, sentence = _describe(site, error)
-    sentence = printable(sentence)
+    sentence = printable(site.hide(sentence))
     if "text/html" not in request.headers.get("accept", ""):
         return PlainTextResponse(sentence, status)
     title = HTTPStatus(status).phrase.capitalize()

@@ -7,6 +7,7 @@ import csv
 import errno
 import io
 import os
+import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -52,9 +53,7 @@ class LabelFile:
         try:
             if not self.path.exists():
                 self._write(LabelTable(ID_COLUMNS, ()), b"", "\r\n")
-            # It is replaced, so that the folder counts, and a file that is write-protected is so on purpose.
-            if not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
-                raise PermissionError(errno.EACCES, "it or its folder is read-only")
+            self._check_writable()
         except OSError as error:
             raise SpecError(f"{path} cannot be written ({error.strerror or error}): name another file") from None
         self.table()
@@ -73,6 +72,7 @@ class LabelFile:
         `before` is the label that the page showed. Raises LabelConflict if it is another one now, SpecError as `table`.
         """
         with self._lock, self._locked_file():
+            self._check_writable()
             table = self.table()
             key = ReplyKey(*(ids[name] for name in KEY_COLUMNS))
             place = next((place for place, row in enumerate(table.rows) if key_of(row) == key), len(table.rows))
@@ -91,19 +91,29 @@ class LabelFile:
             raise SpecError(
                 f"{self.path} is gone: put it back, or start crucible view again, which begins a new one"
             ) from None
+        if not stat.S_ISREG(facts.st_mode):
+            raise SpecError(f"{self.path} is not a file that can be written: name another one")
         return _version_of(facts)
+
+    def _check_writable(self) -> None:
+        """Raise PermissionError for a file, or a folder, that is write-protected, and SpecError for what is no file."""
+        self._version()
+        # It is replaced, so that the folder counts, and a file that is write-protected is so on purpose.
+        if not (os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)):
+            raise PermissionError(errno.EACCES, "the file or its folder is read-only")
 
     @contextlib.contextmanager
     def _locked_file(self) -> Iterator[None]:
         """Keep other dashboards from writing the file."""
         while fcntl is not None:
+            # Opening a pipe would wait for its other end.
+            self._version()
             with contextlib.suppress(FileNotFoundError), self.path.open("rb") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 # Another dashboard may have replaced the file meanwhile: its lock is then on one without a name.
                 if os.fstat(file.fileno()).st_ino == self.path.stat().st_ino:
                     yield
                     return
-            self._version()
         yield
 
     def _form(self) -> tuple[bytes, str]:

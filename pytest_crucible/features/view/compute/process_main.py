@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import pickle
 import sys
+import threading
 from typing import Any
 
 from pytest_crucible.features.view.site import Site
@@ -16,8 +19,23 @@ from pytest_crucible.store.reading import READINGS, ChangedStoreError
 
 def main() -> None:
     """Write the outcome of the call that standard input names."""
-    function, store, arguments = json.load(sys.stdin)
-    sys.stdout.buffer.write(pickle.dumps(call_function(function, store, arguments)))
+    function, store, arguments = json.loads(sys.stdin.readline())
+    threading.Thread(target=_end_with_input, daemon=True).start()
+    # What a plugin prints must not get into the result.
+    with contextlib.redirect_stdout(sys.stderr):
+        outcome = pickle.dumps(call_function(function, store, arguments))
+    sys.stdout.buffer.write(outcome)
+    sys.stdout.flush()
+    # Without waiting for the thread, which reads.
+    os._exit(0)
+
+
+def _end_with_input() -> None:
+    """End this process when the one that waits for its result has ended."""
+    # Read past Python's lock of the stream, which an exit would wait for.
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os._exit(1)
 
 
 def call_function(function: str, store: str, arguments: list[Any]) -> tuple[str, Any]:

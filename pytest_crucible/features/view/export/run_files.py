@@ -13,13 +13,13 @@ from pathlib import Path
 from markupsafe import Markup
 
 from pytest_crucible.features.view.application import ASSETS
-from pytest_crucible.features.view.export_samples import read_samples
+from pytest_crucible.features.view.export.export_samples import read_samples
+from pytest_crucible.features.view.export.static_addresses import SAMPLES_A_FILE, StaticAddresses
 from pytest_crucible.features.view.pages.run import planned_experiments
-from pytest_crucible.features.view.requests_of_run import render_requests
-from pytest_crucible.features.view.results import render_everything
+from pytest_crucible.features.view.run.requests_of_run import render_requests
+from pytest_crucible.features.view.run.results import render_everything
+from pytest_crucible.features.view.run.trainings_of_run import render_trainings
 from pytest_crucible.features.view.site import Site
-from pytest_crucible.features.view.static_addresses import SAMPLES_A_FILE, StaticAddresses
-from pytest_crucible.features.view.trainings_of_run import render_trainings
 from pytest_crucible.records import Plan
 from pytest_crucible.records.errors import SpecError
 from pytest_crucible.report.html import HERE as REPORT_ASSETS
@@ -110,9 +110,14 @@ def _write_pages(store: RunStore, run: str, folder: Path) -> Iterator[str]:
         "unfinished": False,
         "experiments": planned_experiments(store, run),
     }
-    parts = {"index": render_everything, "requests": render_requests, "training": render_trainings}
-    for name, render in parts.items():
-        text = site.render(f"export_{name}.html.j2", part=Markup(render(site, run)), **facts)
+    # The page of the run is the first one.
+    parts = {
+        "index": ("run", render_everything),
+        "requests": ("requests", render_requests),
+        "training": ("training", render_trainings),
+    }
+    for name, (template, render) in parts.items():
+        text = site.render(f"{template}.html.j2", part=Markup(render(site, run)), **facts)
         _write(folder / f"{name}.html", text)
         yield f"{name}.html"
     yield from _write_samples(site, run, folder)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_crucible.analyse.analysis import main_metric, score_table
+from pytest_crucible.features.view.samples.select import subtract_scores
 from pytest_crucible.runs.compare import PairedExperiment
 
 Floats = npt.NDArray[np.float64]
@@ -81,7 +82,7 @@ def find_changes(pair: PairedExperiment) -> ChangedSamples:
 
 
 def _changes(ours: Floats, theirs: Floats, sign: float) -> Iterator[tuple[Change, ChangedScores]]:
-    difference = sign * (ours - theirs)
+    difference = sign * subtract_scores(ours, theirs)
     for change, size in (("worse", -difference), ("better", difference)):
         order = np.argsort(-size, kind="stable")
         places = order[size[order] > 0]

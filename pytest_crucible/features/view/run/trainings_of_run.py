@@ -14,5 +14,5 @@ def render_trainings(site: Site, run: str) -> str:
     """Return loss and gradient norm by step of the trainings behind a run; a sentence where nothing can say it."""
     where = site.store.where
     folder = files_folder(project_root() if "://" in where else Path(), where)
-    view = program_plugins().hook.pytest_crucible_training_course(store=site.store, run=run, folder=folder)
+    view = program_plugins().hook.pytest_crucible_training_view(store=site.store, run=run, folder=folder)
     return site.render("training_part.html.j2", view=view, many=False)

@@ -1,0 +1,1 @@
+"""One run's pages as files for a static server."""

@@ -1,0 +1,1 @@
+"""The labels page: which replies come first, and the file that it writes."""

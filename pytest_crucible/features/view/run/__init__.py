@@ -1,0 +1,1 @@
+"""The parts of a run's pages: results, requests and trainings."""
