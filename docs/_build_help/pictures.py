@@ -35,6 +35,8 @@ PAGE = {"width": 1060, "height": 1055}
 TAB = {"viewport": {"width": 1060, "height": 760}, "device_scale_factor": 1.25, "color_scheme": "light"}
 # Pages below the address of a run, and the keys that are pressed on them.
 VIEWS = (("run", "", ("j", "Enter")), ("samples", "/samples?sort=most-lost", ()), ("sample", "/samples/1/1", ("d",)))
+# Reasons of verdicts follow their results.
+COMPLETE = "() => !document.querySelector('main :is([aria-busy=true], .explanation .status)')"
 # Of pytest's own output only what does not name this machine and does not repeat the verdicts.
 QUIETER = "--no-header -rN --color=yes -p no:cacheprovider"
 # Rich's SVG loads a font from a server of somebody else; readers have a monospaced one.
@@ -62,10 +64,11 @@ def draw_dashboard(browser: Any, folder: str) -> None:
         run = tab.url
         for name, address, keys in VIEWS:
             tab.goto(run + address)
-            tab.wait_for_function("() => !document.querySelector('main [aria-busy=true]')")
+            tab.wait_for_function(COMPLETE)
             for key in keys:
                 tab.keyboard.press(key)
             tab.wait_for_timeout(5000)  # for what the keys have opened
+            tab.wait_for_function(COMPLETE)
             (PICTURES / f"view-{name}.png").write_bytes(shrink(tab.screenshot()))
 
 

@@ -66,8 +66,8 @@ async def compare_page(request: Request) -> Response:
 
 async def _part(request: Request, names: tuple[str, str], name: str) -> Response:
     site, choices = site_of(request), read_choices(request.query_params)
-    comparison = await run_in_threadpool(start_comparison, site, *names, choices)
     try:
+        comparison = await run_in_threadpool(start_comparison, site, *names, choices)
         # Awaited here and not on a thread: a dozen waiting pages would take all threads that serve others.
         compared = await asyncio.wrap_future(comparison)
     except CrucibleError:

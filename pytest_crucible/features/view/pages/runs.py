@@ -36,7 +36,7 @@ class ListedRun:
 
 
 def list_page(request: Request) -> Response:
-    """Return the list of runs, the newest first, on top those that are unfinished and that no other resumes."""
+    """Return the list of runs, the newest first, on top unfinished ones that no other has resumed."""
     store, query = site_of(request).store, request.query_params
     every = list_runs(store)
     chosen = {name: query.get(name, "") for name in FILTERS}

@@ -49,6 +49,12 @@ def test_the_results_follow_the_frame_without_a_message_in_the_console(page):
     assert page.messages == []
 
 
+def test_a_long_reason_takes_lines_and_is_not_cut_off(page):
+    reason = page.locator("#verdicts .below").first
+
+    assert reason.evaluate("part => getComputedStyle(part).whiteSpace") == "normal"
+
+
 def test_keys_lead_from_verdict_to_verdict_and_open_why(page):
     page.keyboard.press("j")
     page.keyboard.press("j")

@@ -73,7 +73,7 @@ def test_whether_an_unfinished_one_still_runs_is_not_claimed(client):
     assert ">running<" not in client.get("/").text
 
 
-def test_a_run_that_another_resumes_is_not_on_top(tmp_path):
+def test_a_run_that_another_has_resumed_is_not_on_top(tmp_path):
     store = RunStore(str(tmp_path / "runs.db"))
     LiveRun(store, plan_of("v2"), "killed", fingerprint="f")
     LiveRun(store, plan_of("v2"), "resuming", fingerprint="f", resumes=True).end()
