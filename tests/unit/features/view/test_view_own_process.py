@@ -42,6 +42,13 @@ def store(tmp_path):
     return str(path)
 
 
+@pytest.fixture
+def importable(monkeypatch):
+    """Let other processes import this module, which lies in no package of theirs."""
+    paths = str(Path(__file__).parent), os.environ.get("PYTHONPATH")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, paths)))
+
+
 def test_a_store_that_changes_meanwhile_is_read_again(store):
     assert call_function(f"{__name__}:read_changing", store, [READINGS - 1]) == ("", "as it is now")
 
@@ -98,9 +105,7 @@ def print_and_count(site: Site) -> int:
     return 3
 
 
-def test_what_is_printed_meanwhile_is_no_part_of_the_result(store, monkeypatch):
-    monkeypatch.chdir(Path(__file__).parent)
-
+def test_what_is_printed_meanwhile_is_no_part_of_the_result(store, importable):
     assert compute_apart(f"{__name__}:print_and_count", store) == 3
 
 
@@ -109,12 +114,13 @@ def wait_forever(site: Site, path: str) -> None:
     time.sleep(300)
 
 
-def test_the_process_ends_with_the_one_that_waits_for_it(store, tmp_path):
+def test_the_process_ends_with_the_one_that_waits_for_it(store, tmp_path, importable):
     """However that ends: a dashboard that was killed leaves no process behind."""
     note = tmp_path / "pid"
     call = f"from {compute_apart.__module__} import *; compute_apart({__name__ + ':wait_forever'!r}, {store!r}, {str(note)!r})"
-    with subprocess.Popen([sys.executable, "-c", call], cwd=Path(__file__).parent) as waiting:
+    with subprocess.Popen([sys.executable, "-c", call]) as waiting:
         while not (note.exists() and note.read_text()):
+            assert waiting.poll() is None
             time.sleep(0.05)
         waiting.kill()
     number = int(note.read_text())
