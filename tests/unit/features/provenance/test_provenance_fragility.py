@@ -1,5 +1,6 @@
 import random
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from answer_builders import LOST
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from pytest_crucible.analyse.analysis import score_table
 from pytest_crucible.features.provenance.fragility import measure_fragility
+from pytest_crucible.features.provenance.movable import undefined_reason
 from pytest_crucible.features.provenance.questions import ask
 from pytest_crucible.features.provenance.rough_decision import count_pairs
 from pytest_crucible.records import Contrast, MetricFacts
@@ -264,6 +266,15 @@ def test_a_metric_without_bounds_has_no_fragility():
 
     assert item.question is not None
     assert measure_fragility(item.question).undefined == "m has no bounds that an answer could move to"
+
+
+@pytest.mark.parametrize("statistic", ["gap", "ratio", "worst"])
+def test_a_verdict_on_the_extremes_of_slices_is_not_searched(statistic):
+    """A session with 400 pairs waited minutes for it: as many sizes of a set have to be tried as there are answers."""
+    measure = SimpleNamespace(metrics=("m",), written="", metric="m", inner_relation=None, statistic=statistic)
+    question = SimpleNamespace(measure=measure, facts=FLAG)
+
+    assert undefined_reason(question).startswith(f"{statistic} compares slices")  # type: ignore[arg-type]  # its parts
 
 
 def test_a_verdict_that_a_hook_has_amended_has_no_fragility():
