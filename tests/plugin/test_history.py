@@ -220,7 +220,7 @@ def test_a_trend_reads_no_more_runs_than_it_shows(suite, crucible, monkeypatch):
         read.append(run)
         yield from stored_inputs(store, run)
 
-    monkeypatch.setattr("pytest_crucible.commands.statistics.stored_inputs", verdicts_of)
+    monkeypatch.setattr("pytest_crucible.runs.trends.stored_inputs", verdicts_of)
     assert crucible("trend", "exact_match", "--last=2")[0] == 0
     assert len(read) == 2
 

@@ -338,7 +338,7 @@ def test_rows_of_an_unfinished_run_arrive_and_the_focus_stays(tmp_path, monkeypa
         store_samples(tmp_path / "a.db", samples, {"v2": [score(m=True), score(m=False), None]}, status="interrupted")
 
         tab.locator(".row:focus .score", has_text=re.compile("^0$")).wait_for()
-        tab.locator(".row", has_text="lost").wait_for()
+        tab.locator(".row", has_text="not run").wait_for()
 
 
 def test_the_form_has_the_metric_of_the_list_or_says_that_there_is_none(tmp_path, browser):
