@@ -179,7 +179,8 @@ def cohen_kappa(
     transform="none". Kappa falls with lopsided categories even where raters agree: read it beside `raw`, or see
     `gwet_ac1`. Raises ValueError for raters of unequal length and for missing ratings (`krippendorff_alpha` takes
     them), NotEnoughData below 2 units. `sample_weights` are how many units each one stands for, where some were chosen
-    with a greater probability: shares are weighted by them, and the error is linearised, as in R's survey::svykappa.
+    with a greater probability: shares are weighted by them, and the error is linearised: that of
+    R's survey::svykappa without its factor n / (n - 1).
 
     >>> result = cohen_kappa([1, 1, 0, 1, 0, 0], [1, 1, 0, 0, 0, 1])
     >>> round(result.value, 4), round(result.raw, 4)

@@ -110,6 +110,15 @@ def test_a_failed_reply_has_the_worst_score_and_a_scored_one_keeps_its_own(path)
     assert [(mean.mean, mean.n) for mean in candidate.means] == [(2 / 3, 3)]
 
 
+def test_the_worst_score_of_a_fault_is_1(path):
+    with live_run(path, metrics=(MetricFacts(name="wrong", direction="lower"),)) as live:
+        live.add(0, scores={"wrong": False})
+        live.add(1, failure="truncated")
+        candidate, _ = arms(live)
+
+    assert [(mean.mean, mean.n) for mean in candidate.means] == [(0.5, 2)]
+
+
 def test_without_a_worst_score_failures_are_in_no_mean(path):
     with live_run(path) as live:
         live.add(0, scores={"latency": 2.0})

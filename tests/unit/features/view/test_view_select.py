@@ -96,6 +96,37 @@ def test_a_list_is_what_a_naive_filter_and_a_naive_order_give(samples, state, di
     assert select_samples(index_of(samples, direction), state).tolist() == expected
 
 
+def arm(value: float, state: str = "answered", *, lost: bool = False, latency: float = 1.0) -> dict[str, Any]:
+    return {"value": value, "state": state, "lost": lost, "latency": latency}
+
+
+EACH = [
+    {"arms": arms, "group": None}
+    for arms in [
+        (arm(0.0, latency=3.0), arm(1.0)),
+        (arm(1.0, latency=0.5), arm(0.0)),
+        (arm(0.5), arm(0.5, latency=2.0)),
+        (arm(math.nan, lost=True), arm(0.25)),
+        (arm(0.25), arm(math.nan, "lost")),
+        (arm(0.0, "failed", lost=True), arm(-1.0)),
+        (arm(math.nan, "skipped"), arm(1.0)),
+        (arm(math.nan, "pending", latency=math.nan), arm(math.nan, "not run")),
+    ]
+]
+"""A sample of each kind."""
+
+
+@pytest.mark.parametrize("direction", ["higher", "lower"])
+@pytest.mark.parametrize("sort", SORTS)
+def test_each_filter_and_order_of_samples_of_each_kind_is_the_naive_one(sort, direction):
+    for show in SHOW:
+        state = ListState(show=show, sort=sort, metric="m")
+        expected = [k for k, sample in enumerate(EACH) if naive_shows(sample, state, direction)]
+        expected.sort(key=lambda k: naive_key(EACH[k], state, direction))
+
+        assert select_samples(index_of(EACH, direction), state).tolist() == expected, show
+
+
 @given(st.lists(SAMPLE, max_size=12), CHOICES)
 def test_other_filters_leave_the_order_as_it_is(samples, state):
     index = index_of(samples, "higher")

@@ -1,0 +1,47 @@
+"""The calls of an arm as columns: how each reply ended."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from experiment_builders import store_run
+
+from pytest_crucible.records import Draws, ModelCall, Outcome, Reply, Sample, Unit
+from pytest_crucible.store.calls import load_calls
+from pytest_crucible.store.history import arm_key
+from pytest_crucible.store.runs import RunStore
+
+SAMPLES = [Sample(id="a", input="Why?")]
+
+
+@pytest.fixture
+def store(tmp_path):
+    with closing(RunStore(str(tmp_path / "runs.db"))) as opened:
+        yield opened
+
+
+def call(reply: Reply | None) -> ModelCall:
+    return ModelCall("Why?", False, 1, None, "", reply, error="" if reply else "503")
+
+
+def test_each_call_has_the_end_of_its_reply_and_one_without_a_reply_has_none(store):
+    store_run(store, "r1", SAMPLES, v2=[])
+    experiment = store.experiments("r1")[0][0]
+    ends = [Reply(text="a"), Reply(text="b", finish="length"), Reply(text="", finish="a word of some backend"), None]
+    outcome = Outcome(Unit(0, 0, 0, 0), calls=[call(reply) for reply in ends], sample=SAMPLES[0])
+    with closing(store.writer()) as writer:
+        writer.add(outcome, arm_key(store, experiment, 0), (), ())
+
+    assert load_calls(store, experiment, 0, Draws()).finishes == ["stop", "length", "a word of some b", None]
+
+
+def test_a_call_of_an_earlier_format_has_an_unknown_end(store):
+    store_run(store, "r1", SAMPLES, v2=[])
+    experiment = store.experiments("r1")[0][0]
+    with closing(store.writer()) as writer:
+        outcome = Outcome(Unit(0, 0, 0, 0), calls=[call(Reply(text="a"))], sample=SAMPLES[0])
+        writer.add(outcome, arm_key(store, experiment, 0), (), ())
+    store.execute("UPDATE calls SET finish = NULL")
+
+    assert load_calls(store, experiment, 0, Draws()).finishes == [None]
