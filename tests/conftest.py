@@ -11,6 +11,7 @@ from typing import Any
 
 import postgresql_server
 import pytest
+from chromium import chromium
 from fork_server import ForkServer, import_everything
 from hypothesis import HealthCheck, settings
 from left_patches import left_patches, module_names
@@ -116,3 +117,10 @@ def postgresql(_postgresql_server: str) -> str:
 def postgresql_store(_postgresql_server: str) -> str:
     """The URL of a run store without rows in a database of its own, whose tables stay from test to test."""
     return postgresql_server.empty_store(_postgresql_server)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium. Skips the test where there is none."""
+    with chromium() as opened:
+        yield opened

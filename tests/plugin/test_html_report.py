@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import chromium
 
 from pytest_crucible.cli import main
 from pytest_crucible.report import html
@@ -78,12 +77,6 @@ def report(tmp_path_factory: pytest.TempPathFactory, python: str) -> Path:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (folder / "run.html").exists(), done.stdout + done.stderr
     return folder / "run.html"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as chrome:
-        yield chrome
 
 
 @pytest.fixture

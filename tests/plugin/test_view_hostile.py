@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from chromium import chromium
 from dashboard_tabs import open_tabs
 from hostile_texts import CONTROL, HOSTILE
 from report_builders import make_plan
@@ -84,12 +82,6 @@ def fill(store: RunStore, run: str) -> None:
     store.insert(
         schema.tags, [{"name": ACTS, "run": run, "at": "2026-01-03T00:00:00+00:00", "promoted": False, "forced": False}]
     )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as chrome:
-        yield chrome
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chromium import chromium
 from dashboard_suite import run_suite, write_suite
 from dashboard_tabs import Tabs, axe_violations, horizontal_overflow, open_tabs
 
@@ -56,12 +55,6 @@ def runs(store: Path) -> dict[str, str]:
     with contextlib.closing(RunStore(str(store))) as opened:
         dead, run, earlier = (summary.id for summary in list_runs(opened))
     return {"run": run, "earlier": earlier, "dead": dead}
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as chrome:
-        yield chrome
 
 
 @pytest.fixture(scope="module")

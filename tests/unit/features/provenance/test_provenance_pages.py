@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from chromium import chromium
 from hostile_texts import HOSTILE
 from timeline_builders import a_call, a_decision, a_graph, a_long_story, a_node, a_timeline
 
@@ -11,12 +10,6 @@ from pytest_crucible.features.provenance.exports.files import write_graph, write
 from pytest_crucible.features.provenance.graph import Graph, Relation
 
 ACTING = "<script>hurt = 1</script><img src=x onerror='hurt = 1'><a href='javascript:hurt = 1'>x</a></pre></title>"
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from stored_replies import PAGE, store_replies
 
-from tests.chromium import chromium
 from tests.dashboard import served_dashboard
 from tests.hostile_texts import HOSTILE
 
@@ -44,12 +43,6 @@ PARTS = (
 )
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=14).map("".join)
 MANY = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from chromium import chromium
 from dashboard_tabs import axe_violations, horizontal_overflow
 from live_runs import LiveRun, live_run
 from plan_builders import plan_of
@@ -21,12 +20,6 @@ from tests.dashboard import served_dashboard
 
 RIGHT = MetricFacts(name="right", kind="binary", low=0.0, high=1.0)
 PLAN = {"metrics": (RIGHT,), "open_metrics": False, "n": 20}
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @dataclass

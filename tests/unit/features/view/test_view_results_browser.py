@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from chromium import chromium
 from test_view_results import enter_run
 
 from pytest_crucible.store.runs import RunStore
 from tests.dashboard import served_dashboard
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")

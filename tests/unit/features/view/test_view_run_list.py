@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 import pytest
-from chromium import chromium
 from experiment_builders import store_run
 from live_runs import LiveRun
 from plan_builders import plan_of
@@ -151,12 +150,6 @@ def test_an_empty_store_says_how_to_fill_it(tmp_path):
     assert "No run is in" in text
     assert "pytest.mark.crucible" in text
     assert "crucible import FILE" in text
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 
 from pytest_crucible.features.view.samples import indexes
 from pytest_crucible.records import MetricFacts, Sample
-from tests.chromium import chromium
 from tests.dashboard import served_dashboard
 from tests.stored_samples import Answer, numbered_samples, score, store_samples
 
@@ -39,12 +38,6 @@ def path(tmp_path_factory):
         path, hostile, {HOSTILE: [Answer({HOSTILE: 1.0}, text=HOSTILE)]}, run="hostile", nodeid=f"t.py::{HOSTILE}"
     )
     return path
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
