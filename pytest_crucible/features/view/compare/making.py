@@ -48,7 +48,8 @@ class ArmMaking:
         facts |= making_facts([replace(plan, arms=()) for plan in self.plans], self.run["git"], self.run["environment"])
         facts |= {f"prompts of {plan.nodeid}": _prompts(plan) for plan in self.plans if plan.prompts}
         settings = manifest.get("settings") or {}
-        return facts | {f"setting {name}": str(value) for name, value in settings.items() if name not in _OF_SIDES}
+        set_values = {name: value for name, value in settings.items() if name not in _OF_SIDES and value is not None}
+        return facts | {f"setting {name}": str(value) for name, value in set_values.items()}
 
 
 _OF_SIDES = frozenset({"adapter", "compare", "store", "json", "report"})
@@ -76,6 +77,8 @@ def _arm_facts(arm: Arm) -> Iterator[tuple[str, str]]:
         yield from ((f"{kind}{name}", str(value)) for name, value in values.items())
     if arm.members:
         yield "members", ", ".join(arm.members)
+    for member, values in arm.member_settings.items():
+        yield from ((f"{member}: {name}", str(value)) for name, value in values.items())
     if arm.training is not None:
         yield "training", quantity(arm.training.training_steps, "step")
     if arm.step is not None:

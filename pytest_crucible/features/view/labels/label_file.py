@@ -45,7 +45,7 @@ class LabelFile:
     """A file of labels that several people, pages and dashboards may write at once."""
 
     def __init__(self, path: Path) -> None:
-        """Begin the file where there is none. Raises SpecError for another table, or if it cannot be written."""
+        """Create the file if it is missing. Raises SpecError for another table, or if it cannot be written."""
         # A file behind a link is replaced, and not the link.
         self.path = Path(os.path.realpath(path))
         self._lock = threading.Lock()

@@ -17,6 +17,7 @@ from pytest_crucible.report.conversations import (
     prompt_blocks,
     score_text,
 )
+from pytest_crucible.runs.reporters import INSTANT_S
 from pytest_crucible.stats.number_format import quantity, seconds
 from pytest_crucible.store.reply_facts import ReplyFacts, load_reply_facts
 from pytest_crucible.store.runs import RunStore
@@ -55,7 +56,7 @@ class ArmReply:
     def details(self) -> Iterator[tuple[str, str]]:
         """Yield what the reply took, and how it was requested."""
         row = self.facts.reply
-        if row.latency_s is not None:
+        if row.latency_s is not None and row.latency_s >= INSTANT_S:
             yield "latency", seconds(row.latency_s)
         tokens = [(row.input_tokens, "input token"), (row.output_tokens, "output token")]
         if counts := [quantity(count, noun) for count, noun in tokens if count is not None]:

@@ -33,7 +33,7 @@ class ListState:
     """The value of the field."""
     search: str = ""
     is_abandoned: Callable[[], bool] = field(default=lambda: False, compare=False, repr=False)
-    """Returns whether nothing waits for the list any more; it is no part of the state."""
+    """Returns whether the request for the list was cancelled; not a part of the state."""
 
     def query(self) -> dict[str, str | int]:
         """Return what an address says: only what is chosen."""
