@@ -43,10 +43,8 @@ def undefined_reason(question: Question) -> str:
     if facts.reach is not None:
         return f"{measure.metric} declares a reach, which an answer at a bound would refute"
     # As many sizes of a set are tried as there are answers: a change may be undone. A decision takes half a second of 400 pairs.
-    if measure.statistic in OF_EXTREMES:
-        return (
-            f"{measure.statistic} compares slices, and the fewest answers are searched where one mean or rate decides"
-        )
+    if isinstance(measure, Contrast) and measure.statistic in OF_EXTREMES:
+        return f"two arms are compared by the {measure.statistic} of slices, and the fewest answers are searched of means and rates"
     # A decision over crossed noise takes up to a second, and a search takes thousands.
     if question.table.attributes.random_factors:
         factors = " and ".join(question.table.attributes.random_factors)

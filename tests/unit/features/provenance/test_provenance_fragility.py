@@ -269,12 +269,12 @@ def test_a_metric_without_bounds_has_no_fragility():
 
 
 @pytest.mark.parametrize("statistic", ["gap", "ratio", "worst"])
-def test_a_verdict_on_the_extremes_of_slices_is_not_searched(statistic):
+def test_a_comparison_of_the_extremes_of_slices_is_not_searched(statistic):
     """A session with 400 pairs waited minutes for it: as many sizes of a set have to be tried as there are answers."""
-    measure = SimpleNamespace(metrics=("m",), written="", metric="m", inner_relation=None, statistic=statistic)
-    question = SimpleNamespace(measure=measure, facts=FLAG)
+    question = SimpleNamespace(measure=replace(REGRESSION, statistic=statistic), facts=FLAG)
 
-    assert undefined_reason(question).startswith(f"{statistic} compares slices")  # type: ignore[arg-type]  # its parts
+    reason = undefined_reason(question)  # type: ignore[arg-type]  # its parts
+    assert reason.startswith(f"two arms are compared by the {statistic} of slices")
 
 
 def test_a_verdict_that_a_hook_has_amended_has_no_fragility():

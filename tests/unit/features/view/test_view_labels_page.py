@@ -152,7 +152,7 @@ class TestKeys:
             page.wait_for_url(re.compile("at=3$"))
             page.keyboard.press("u")
             page.wait_for_url(re.compile("at=2$"))
-            page.wait_for_function("document.querySelector('#message').textContent.includes('taken back')")
+            page.locator("#message", has_text="taken back").wait_for(state="attached")
             page.keyboard.press("k")
             page.wait_for_url(re.compile("at=1$"))
             note, pressed = page.input_value("textarea"), page.get_attribute("button[value=good]", "aria-pressed")
@@ -188,5 +188,5 @@ class TestKeys:
             assert page.input_value("textarea") == "a long note"
             page.context.clear_cookies()
             page.click("button[value=poor]")
-            page.wait_for_function("document.querySelector('#error').textContent.startsWith('open the link')")
+            page.locator("#error", has_text=re.compile("^open the link")).wait_for()
             assert page.input_value("textarea") == "a long note"

@@ -342,7 +342,7 @@ def test_the_form_has_the_metric_of_the_list_or_says_that_there_is_none(tmp_path
         tab = browser.new_page(base_url=address)
         tab.goto(f"/?token={token}")
         open_list(tab)
-        tab.wait_for_function("document.querySelector('[name=metric]').value == 'words'", timeout=3_000)
+        tab.wait_for_function("() => document.querySelector('[name=metric]').value == 'words'", timeout=3_000)
         open_list(tab, run="none")
         tab.locator("[name=metric] option", has_text="no metric").wait_for(state="attached", timeout=3_000)
 
