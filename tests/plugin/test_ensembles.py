@@ -239,6 +239,23 @@ def test_members_use_their_own_settings_and_count_for_the_ensembles_arm(suite):
     ]
 
 
+def test_what_its_members_are_sent_is_shown_of_an_ensemble(suite):
+    suite.script(
+        SCRIPTS,
+        others={
+            "warm": {"backend": "scripted", "script": "scripts:answer", "parameters.temperature": 0.5},
+            "cold": {"backend": "scripted", "script": "scripts:base", "parameters.temperature": 0},
+            "both": {"ensemble": ["warm", "cold"], "normalise": "number"},
+        },
+    )
+    suite.write_rows("questions.jsonl", [{"id": f"q{k}", "input": f"{k} + 4", "expected": "8"} for k in range(4)])
+
+    (experiment,) = suite.json("--crucible-adapter=both")["experiments"]
+
+    (sent,) = [line for line in experiment["sections"]["run_checks"] if line["check"] == "sent"]
+    assert "temperature 0.5 and 0" in sent["cells"][0]
+
+
 def test_an_ensemble_of_a_simulated_member_is_simulated(suite):
     suite.script(SCRIPTS, others={**RECORDED, "mixed": {"ensemble": ["v1", "v2", "scripted"]}})
 

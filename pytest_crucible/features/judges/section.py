@@ -123,7 +123,7 @@ def _qualities(arm: Arm, answers: ArmOutcomes, *, level: float) -> Iterator[Judg
             elif name.endswith(VOTES):
                 yield _vote_agreement(arm.name, name.removesuffix(VOTES), values, level)
             else:
-                yield _agreement(arm.name, name.removesuffix(HUMAN), values, level)
+                yield measure_agreement(arm.name, name.removesuffix(HUMAN), values, level)
         # One judged pair shows nothing about the judge; the scores themselves are reported elsewhere.
         except NotEnoughData:
             continue
@@ -142,7 +142,8 @@ def _place_bias(arm: str, metric: str, values: Sequence[Sequence[float]], level:
     )
 
 
-def _agreement(arm: str, metric: str, values: Sequence[Sequence[Any]], level: float) -> HumanAgreement:
+def measure_agreement(arm: str, metric: str, values: Sequence[Sequence[Any]], level: float) -> HumanAgreement:
+    """Return how often a judge gives a person's level. Of each reply: both levels, the value of the person's, and its weight."""
     # Labels in the metadata have no weight.
     weights = [value[3] if len(value) > 3 else 1.0 for value in values]
     is_weighted = len(set(weights)) > 1
