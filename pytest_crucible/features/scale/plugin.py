@@ -1,0 +1,3 @@
+"""The hooks of runs on many machines."""
+
+from __future__ import annotations
