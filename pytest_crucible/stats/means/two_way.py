@@ -50,7 +50,12 @@ def two_way_arms(
     if np.all(np.abs(residuals) <= ROUNDING * np.abs(values).max()):
         p_value = 1.0 if estimate == 0 else 1 / math.comb(sum(counts), counts[0])
         return Significance(
-            method=METHOD, p_value=p_value, estimate=estimate, n=(arms[0].size, arms[1].size), status="degenerate"
+            method=METHOD,
+            statistic=None,
+            p_value=p_value,
+            estimate=estimate,
+            n=(arms[0].size, arms[1].size),
+            status="degenerate",
         )
     variance, dof = _variance(residuals, is_candidate, first, second)
     se = math.sqrt(variance)
