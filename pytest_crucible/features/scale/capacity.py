@@ -111,7 +111,7 @@ def plan_capacity(workload: Workload, costs: Costs) -> CapacityPlan:
     _check(workload)
     rates = tuple(sorted(_rates(workload, costs), key=lambda rate: rate.replies_per_second))
     rows = workload.replies * (1 + workload.metrics)
-    price = workload.price and workload.price.of(workload.input_tokens, workload.output_tokens)
+    price = None if workload.price is None else workload.price.of(workload.input_tokens, workload.output_tokens)
     return CapacityPlan(
         workload=workload,
         rates=rates,
