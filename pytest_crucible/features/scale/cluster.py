@@ -27,7 +27,8 @@ class Worker:
     number: int
     actor: Any
     node: str = ""
-    in_flight: int = 0
+    holder: str = ""
+    """The name under which its process holds leases."""
     is_lost: bool = False
 
     @property

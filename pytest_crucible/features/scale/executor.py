@@ -15,12 +15,14 @@ from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.features.scale.cluster import Cluster, connect
 from pytest_crucible.features.scale.dealing import Dealing
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
+from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment import ExperimentRun, SentRound
 from pytest_crucible.session.items import collected_nodeid
+from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.session.settings import draft_settings
 
 if TYPE_CHECKING:
@@ -35,7 +37,10 @@ def open_executor(session: CrucibleSession) -> Executor:
     """Connect to the cluster, and return the plugin that sends units by its workers. Raises pytest.UsageError."""
     try:
         options = parse_executor(session.settings.option("executor"))
-        executor = Executor(session, options, connect(options))
+        cluster = connect(options)
+        session.resources.on_close(cluster.close)
+        executor = Executor(session, options, cluster)
+        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(session.run, executor.count_workers())
     except CrucibleError as error:
         raise pytest.UsageError(session.state.hide(str(error))) from None
     session.resources.on_close(executor.close)
@@ -47,9 +52,14 @@ class Executor:
 
     def __init__(self, session: CrucibleSession, options: ExecutorOptions, cluster: Cluster) -> None:
         self._session, self._options, self._cluster = session, options, cluster
+        self._nodes = cluster.nodes()
         self._following: str | None = None
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
+
+    def count_workers(self) -> int:
+        """Return the number of workers."""
+        return len(self._nodes) * self._options.per_node
 
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
         """Refuse what workers cannot send."""
@@ -68,15 +78,15 @@ class Executor:
         collection.problems += dict.fromkeys(self._wait_until_planned())
 
     def _order(self, collection: ExperimentCollection) -> WorkerOrder:
-        config, nodes = self._session.config, self._cluster.nodes()
+        config = self._session.config
         return WorkerOrder(
             run=self._session.run,
             directory=os.getcwd(),
             arguments=[str(argument) for argument in config.invocation_params.args],
-            names=nodes,
+            names=self._nodes,
             settings=draft_settings(config).facts,
             concurrency=self._options.concurrency or self._session.settings.concurrency,
-            workers=len(nodes) * self._options.per_node,
+            workers=self.count_workers(),
             versions=version_facts(),
             experiments={
                 nodeid: {"nodeid": nodeid, "plan": to_plain(experiment.plan), **experiment_facts(experiment)}
@@ -98,7 +108,7 @@ class Executor:
         except ray.exceptions.RayError as error:
             return [f"a worker could not be started: {str(error).strip().splitlines()[-1]}"]
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
-            worker.node = answer["node"]
+            worker.node, worker.holder = answer["node"], answer["holder"]
         return [answer["problem"] for answer in answers if answer["problem"]]
 
     @pytest.hookimpl(tryfirst=True)
@@ -120,7 +130,9 @@ class Executor:
 
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
-        return self._dealings.setdefault(key, Dealing(self._cluster.workers, self._session.settings.seed))
+        return self._dealings.setdefault(
+            key, Dealing(self._session.run, self._cluster.workers, self._session.settings.seed)
+        )
 
     def close(self) -> None:
         """End the workers' sessions, and the connection."""
@@ -129,8 +141,9 @@ class Executor:
         if ray.is_initialized():
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
             # Teardown of fixtures; a worker that hangs is ended with its process.
-            ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S) if calls else None
-        self._cluster.close()
+            if calls:
+                ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S)
+            close_shared(self._session.run)
 
     def block_call(self, run: int, sent: SentRound) -> BlockCall:
         """Return what workers have to know of a block that they get now."""

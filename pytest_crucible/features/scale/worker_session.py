@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.scale.leases import share_by_workers
 from pytest_crucible.features.scale.suite_facts import (
     experiment_facts,
     missing_test,
@@ -30,6 +31,7 @@ from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import with_sample_spans
 from pytest_crucible.session.experiment import Experiment, ExperimentRun
+from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.store.row_batch import OutcomeRows
 
 if TYPE_CHECKING:
@@ -230,7 +232,8 @@ class WorkerSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Print nothing: the driver has the terminal."""
+        """Print nothing, because the driver has the terminal; share limits and budgets with the other workers."""
+        config.stash[SHARED_BY_WORKERS] = share_by_workers(self._order.run, self._order.workers)
         config.get_terminal_writer()._file = open(os.devnull, "w")  # noqa: SIM115  # as long as the process
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
