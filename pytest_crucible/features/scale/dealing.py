@@ -79,6 +79,7 @@ class _Round:
     ) -> None:
         self._run, self._workers, self._queue, self._sent, self._call = run, workers, queue, sent, call
         self._tasks: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        self._lived_at = time.monotonic()
 
     async def run(self) -> None:
         """Send all blocks. Raises what `Dealing.send` raises."""
@@ -94,7 +95,12 @@ class _Round:
 
     def _deal(self) -> None:
         """Give each worker in turn a block, until all have as many as they may."""
-        live = [worker for worker in self._workers if not worker.is_lost]
+        live, now = [worker for worker in self._workers if not worker.is_lost], time.monotonic()
+        self._lived_at = now if live else self._lived_at
+        if now - self._lived_at > GONE_S:
+            raise CrucibleError(
+                f"no worker of the cluster has answered for {GONE_S:.0f} s: see `ray status`, and --crucible-resume"
+            )
         for _ in range(0 if self._sent.writer.behind() else WINDOW):
             for worker in live:
                 if self._in_flight(worker) < WINDOW and (block := self._queue.pop()) is not None:
@@ -120,7 +126,10 @@ class _Round:
         """Deal nothing to a worker until a process answers again, and return the leases of the one that has died."""
         worker.is_lost, holder, worker.holder = True, worker.holder, ""
         if holder:
-            with contextlib.suppress(Exception):  # its leases end by themselves
+            import ray
+
+            # They end by themselves, too, but later.
+            with contextlib.suppress(ray.exceptions.RayError):
                 await asyncio.to_thread(forget_worker, self._run, holder)
 
     async def _finish(self, task: asyncio.Task[Any]) -> None:

@@ -28,7 +28,7 @@ class SuiteWorker:
         return os.getpid()
 
     def plan(self) -> dict[str, Any]:
-        """Return the name of the node, that of the holder of leases, and why the worker cannot send the suite; an empty text if it can."""
+        """Return the names of the node and of the holder of leases, and the `problem` of a worker that cannot send the suite."""
         try:
             self._session.wait_until_planned()
         except WorkerError as error:
