@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from pytest_crucible.features.scale.dealing import Dealing
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
+from pytest_crucible.features.scale.suite_files import key_variables
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
@@ -37,7 +37,7 @@ def open_executor(session: CrucibleSession) -> Executor:
     """Connect to the cluster, and return the plugin that sends units by its workers. Raises pytest.UsageError."""
     try:
         options = parse_executor(session.settings.option("executor"))
-        cluster = connect(options)
+        cluster = connect(options, session.config.rootpath)
         session.resources.on_close(cluster.close)
         executor = Executor(session, options, cluster)
         session.config.stash[SHARED_BY_WORKERS] = share_by_workers(session.run, executor.count_workers())
@@ -74,7 +74,7 @@ class Executor:
         """Start the workers, and compare their suites with this one."""
         if collection.problems or not (collection.experiments and collection.spends):
             return
-        self._cluster.start_workers(asdict(self._order(collection)), self._keys())
+        self._cluster.start_workers(asdict(self._order(collection)), key_variables(self._session.config.rootpath))
         collection.problems += dict.fromkeys(self._wait_until_planned())
 
     def _order(self, collection: ExperimentCollection) -> WorkerOrder:
@@ -82,6 +82,7 @@ class Executor:
         return WorkerOrder(
             run=self._session.run,
             directory=os.getcwd(),
+            folder=os.path.relpath(os.getcwd(), config.rootpath),
             arguments=[str(argument) for argument in config.invocation_params.args],
             names=self._nodes,
             settings=draft_settings(config).facts,
@@ -93,9 +94,6 @@ class Executor:
                 for nodeid, experiment in collection.experiments.items()
             },
         )
-
-    def _keys(self) -> Mapping[str, str]:
-        return {}
 
     def _wait_until_planned(self) -> list[str]:
         import ray

@@ -51,7 +51,9 @@ class WorkerOrder:
 
     run: str
     directory: str
-    """The driver's working directory, or a copy of it."""
+    """The driver's working directory, which a node may have, too."""
+    folder: str
+    """The place of the working directory in the copy of the suite that Ray has made, as the process's own directory."""
     arguments: Sequence[str]
     names: Mapping[str, str]
     """Names of nodes, by their ids on the cluster."""
@@ -186,7 +188,8 @@ class WorkerSession:
 
     def _run_pytest(self) -> None:
         try:
-            os.chdir(self._order.directory)
+            has_suite = os.path.isdir(self._order.directory)
+            os.chdir(self._order.directory if has_suite else self._order.folder)
             self._run_session()
         except BaseException as error:  # it would be lost in this thread
             if not self._planned.done():
