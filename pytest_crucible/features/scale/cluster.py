@@ -97,7 +97,7 @@ class Cluster:
 
 
 def connect(options: ExecutorOptions, root: Path) -> Cluster:
-    """Return the connected cluster; `root` has the suite. Raises SpecError where Ray is missing, cannot be reached, or needs no token."""
+    """Return the connected cluster; `root` has the suite. Raises SpecError where Ray cannot be used."""
     try:
         environment = _set_environment(options)
         import ray
