@@ -15,12 +15,15 @@ from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.features.scale.cluster import Cluster, connect
 from pytest_crucible.features.scale.dealing import Dealing
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
+from pytest_crucible.features.scale.leases import close_shared, share_by_workers
+from pytest_crucible.features.scale.node_servers import compare_node_servers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
 from pytest_crucible.session.experiment import ExperimentRun, SentRound
 from pytest_crucible.session.items import collected_nodeid
+from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.session.settings import draft_settings
 
 if TYPE_CHECKING:
@@ -36,9 +39,10 @@ def open_executor(session: CrucibleSession) -> Executor:
     try:
         options = parse_executor(session.settings.option("executor"))
         executor = Executor(session, options, connect(options))
+        session.resources.on_close(executor.close)
+        executor.share()
     except CrucibleError as error:
         raise pytest.UsageError(session.state.hide(str(error))) from None
-    session.resources.on_close(executor.close)
     return executor
 
 
@@ -50,6 +54,12 @@ class Executor:
         self._following: str | None = None
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
+
+    def share(self) -> None:
+        """Open what workers share: limits, budgets, cached replies. Raises StoreError."""
+        session, cluster = self._session, self._cluster
+        workers = len(cluster.nodes()) * self._options.per_node
+        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(session.run, workers, session.resources.store.where)
 
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
         """Refuse what workers cannot send."""
@@ -99,7 +109,8 @@ class Executor:
             return [f"a worker could not be started: {str(error).strip().splitlines()[-1]}"]
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
             worker.node = answer["node"]
-        return [answer["problem"] for answer in answers if answer["problem"]]
+        servers = compare_node_servers({answer["node"]: answer["servers"] for answer in answers})
+        return [*(answer["problem"] for answer in answers if answer["problem"]), *servers]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -130,6 +141,7 @@ class Executor:
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
             # Teardown of fixtures; a worker that hangs is ended with its process.
             ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S) if calls else None
+            close_shared(self._session.run)
         self._cluster.close()
 
     def block_call(self, run: int, sent: SentRound) -> BlockCall:

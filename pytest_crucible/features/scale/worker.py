@@ -26,12 +26,12 @@ class SuiteWorker:
         return os.getpid()
 
     def plan(self) -> dict[str, Any]:
-        """Return the name of the node, and why the worker cannot send the suite; an empty text if it can."""
+        """Return the name of the node, why the worker cannot send the suite (empty if it can), and the node's servers."""
         try:
             self._session.wait_until_planned()
         except WorkerError as error:
-            return {"node": self._node, "problem": str(error)}
-        return {"node": self._node, "problem": ""}
+            return {"node": self._node, "problem": str(error), "servers": {}}
+        return {"node": self._node, "problem": "", "servers": self._session.node_servers()}
 
     def run_block(self, call: Mapping[str, Any], units: Sequence[Sequence[int]]) -> tuple[dict[str, Any], list[Any]]:
         """Return facts and rows of a block that was sent; of one that could not be sent, the `problem`."""

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
+from pytest_crucible.features.scale.leases import share_by_workers
+from pytest_crucible.features.scale.node_servers import Models, read_node_servers
 from pytest_crucible.features.scale.suite_facts import (
     experiment_facts,
     missing_test,
@@ -30,6 +32,7 @@ from pytest_crucible.sample.loop import DaemonThreads
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import with_sample_spans
 from pytest_crucible.session.experiment import Experiment, ExperimentRun
+from pytest_crucible.session.resources import SHARED_BY_WORKERS
 from pytest_crucible.store.row_batch import OutcomeRows
 
 if TYPE_CHECKING:
@@ -133,6 +136,13 @@ class WorkerSession:
         """Return the session when its suite is planned and equal to the driver's. Raises WorkerError."""
         return self._planned.result()
 
+    def node_servers(self) -> dict[str, tuple[str, Models]]:
+        """Return what the servers of this node report of the models of adapters."""
+        session = self.wait_until_planned()
+        adapters = [opened.adapter for opened in session.collection.opened_arms if opened.adapter is not None]
+        node = session.config.stash[SHARED_BY_WORKERS].node
+        return read_node_servers(adapters, session.config.rootpath, node)
+
     def run_block(self, call: BlockCall, units: Sequence[Unit]) -> OpenBlock:
         """Send the units of a block, and return it when all are done. Raises WorkerError."""
         session = self.wait_until_planned()
@@ -230,7 +240,8 @@ class WorkerSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Print nothing: the driver has the terminal."""
+        """Share limits with other workers, and print nothing: the driver has the terminal."""
+        config.stash[SHARED_BY_WORKERS] = share_by_workers(self._order.run, self._order.workers)
         config.get_terminal_writer()._file = open(os.devnull, "w")  # noqa: SIM115  # as long as the process
 
     def pytest_collectreport(self, report: pytest.CollectReport) -> None:
