@@ -15,6 +15,7 @@ from pytest_crucible.features.scale.cluster import Cluster, connect
 from pytest_crucible.features.scale.dealing import Dealing
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
+from pytest_crucible.features.scale.node_servers import compare_node_servers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.suite_files import key_variables
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
@@ -40,10 +41,10 @@ def open_executor(session: CrucibleSession) -> Executor:
         cluster = connect(options, session.config.rootpath)
         session.resources.on_close(cluster.close)
         executor = Executor(session, options, cluster)
-        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(session.run, executor.count_workers())
+        session.resources.on_close(executor.close)
+        executor.share()
     except CrucibleError as error:
         raise pytest.UsageError(session.state.hide(str(error))) from None
-    session.resources.on_close(executor.close)
     return executor
 
 
@@ -57,8 +58,14 @@ class Executor:
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
 
-    def count_workers(self) -> int:
-        """Return the number of workers."""
+    def share(self) -> None:
+        """Open what workers share: limits, budgets, cached replies. Raises StoreError."""
+        session = self._session
+        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(
+            session.run, self._count_workers(), session.resources.store.where
+        )
+
+    def _count_workers(self) -> int:
         return len(self._nodes) * self._options.per_node
 
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
@@ -87,7 +94,7 @@ class Executor:
             names=self._nodes,
             settings=draft_settings(config).facts,
             concurrency=self._options.concurrency or self._session.settings.concurrency,
-            workers=self.count_workers(),
+            workers=self._count_workers(),
             versions=version_facts(),
             experiments={
                 nodeid: {"nodeid": nodeid, "plan": to_plain(experiment.plan), **experiment_facts(experiment)}
@@ -107,7 +114,8 @@ class Executor:
             return [f"a worker could not be started: {str(error).strip().splitlines()[-1]}"]
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
             worker.node, worker.holder = answer["node"], answer["holder"]
-        return [answer["problem"] for answer in answers if answer["problem"]]
+        servers = compare_node_servers({answer["node"]: answer["servers"] for answer in answers})
+        return [*(answer["problem"] for answer in answers if answer["problem"]), *servers]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:

@@ -7,6 +7,7 @@ import contextlib
 import time
 from collections import defaultdict
 from collections.abc import Mapping
+from typing import Any
 
 from pytest_crucible.features.scale.budget_leases import BudgetLeases, SpendAnswer, SpendReport
 from pytest_crucible.features.scale.limit_leases import LimitLeases, LimitReport, Share
@@ -25,9 +26,10 @@ class LeaseDesk:
 
     def exchange(self, worker: str, reports: Mapping[str, LimitReport | SpendReport]) -> dict[str, Share | SpendAnswer]:
         """Record the reports of a worker and return its new leases, by the same names."""
-        now, answers = time.monotonic(), {}
+        now = time.monotonic()
+        answers: dict[str, Share | SpendAnswer] = {}
         for name, report in reports.items():
-            leases = self._servers[name] if isinstance(report, LimitReport) else self._budgets[name]
+            leases: Any = self._servers[name] if isinstance(report, LimitReport) else self._budgets[name]
             before = leases.news
             answers[name] = leases.exchange(worker, report, now)
             if leases.news != before:
@@ -43,8 +45,10 @@ class LeaseDesk:
 
     def forget(self, worker: str) -> None:
         """Return the shares of a worker that has died; what it had leased of budgets counts as spent."""
-        for leases in (*self._servers.values(), *self._budgets.values()):
-            leases.forget(worker)
+        for limits in self._servers.values():
+            limits.forget(worker)
+        for budget in self._budgets.values():
+            budget.forget(worker)
 
     def _publish(self) -> None:
         self._version += 1

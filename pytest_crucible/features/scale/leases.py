@@ -1,10 +1,11 @@
 """The limits and budgets that the workers of a run on Ray share: a named actor on the driver's node leases them.
 
-The actor belongs to the process that first calls `share_by_workers`, the driver, and ends with it.
+The actors belong to the process that first calls `share_by_workers`, the driver, and end with it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Mapping
 from functools import cache
@@ -16,16 +17,29 @@ from pytest_crucible.features.scale.lease_client import LeaseClient, Part
 from pytest_crucible.features.scale.lease_desk import LeaseDesk
 from pytest_crucible.features.scale.leased_ledger import LeasedLedger
 from pytest_crucible.features.scale.shared_limits import LeasedState
+from pytest_crucible.features.scale.shared_replies import LOCATION, RemoteRows, ReplyDesk
 from pytest_crucible.session.resources import SharedByWorkers
 
 # An exchange that takes longer has failed: the reports are sent again.
 PATIENCE_S = 5.0
 
 
-def share_by_workers(run: str, workers: int) -> SharedByWorkers:
-    """Return the limits and budgets of a run on the connected cluster; the first call, in the driver, opens them."""
-    shares = _shares_of(run)
-    return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger)
+def share_by_workers(run: str, workers: int, location: str | None = None) -> SharedByWorkers:
+    """Return what the workers of a run on the connected cluster share.
+
+    The driver calls it first, with the location of its run store, and opens the actors; workers find them by the run.
+    """
+    import ray
+
+    shares, name = _shares_of(run), f"crucible-{run}-replies"
+    rows = None
+    if location is None:
+        rows = RemoteRows(ray.get_actor(name))
+    else:
+        # Kept: an actor ends with the last reference to it.
+        shares.reply_desk = _find_actor(name, ReplyDesk, {LOCATION: location})
+    node = ray.util.get_node_ip_address()
+    return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger, rows, node)
 
 
 def flush_reports(run: str) -> None:
@@ -49,7 +63,9 @@ def close_shared(run: str) -> None:
     """End the actor of a run. Called by the driver."""
     import ray
 
-    ray.kill(_shares_of(run).desk)
+    for name in (f"crucible-{run}-limits", f"crucible-{run}-replies"):
+        with contextlib.suppress(ValueError):  # not opened
+            ray.kill(ray.get_actor(name))
     _shares_of.cache_clear()
 
 
@@ -63,7 +79,7 @@ class _Shares:
 
     def __init__(self, actor: str) -> None:
         self.worker = secrets.token_hex(8)
-        self.desk = _find_actor(actor)
+        self.desk, self.reply_desk = _find_actor(actor, LeaseDesk), None
         self.client = LeaseClient(self._exchange, self._wait_for_news)
 
     def open_limiter_state(self, server: str, control: Control) -> LimiterState:
@@ -94,7 +110,7 @@ class _Shares:
         return number
 
 
-def _find_actor(name: str) -> Any:
+def _find_actor(name: str, kind: type, variables: Mapping[str, str] | None = None) -> Any:
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -104,4 +120,5 @@ def _find_actor(name: str) -> Any:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         # It waits for calls, and takes no place of a worker.
         options = {"name": name, "num_cpus": 0, "scheduling_strategy": here, "get_if_exists": True}
-        return ray.remote(LeaseDesk).options(**options).remote()
+        environment = {"runtime_env": {"env_vars": dict(variables)}} if variables else {}
+        return ray.remote(kind).options(**options, **environment).remote()

@@ -51,15 +51,19 @@ class Ended(NamedTuple):
     share_before: float | None = None
 
 
+NO_LIMITS = Limits()
+NOTHING = Limits(concurrency=0, requests_per_second=0.0, tokens_per_minute=0.0)
+
+
 @dataclass(frozen=True, slots=True)
 class LimitReport:
     """The requests of one worker since its last report that arrived."""
 
     number: int
     """The same until it is answered, so that nothing is counted twice."""
-    limits: Limits
-    in_flight: float
-    waits: bool
+    limits: Limits = NO_LIMITS
+    in_flight: float = 0.0
+    waits: bool = False
     sent: Mapping[Stamp, int] = field(default_factory=dict)
     ended: Sequence[Ended] = ()
     server_limits: tuple[float | None, float | None] | None = None
@@ -92,9 +96,6 @@ class Share:
     others: float
     """Requests of other workers in flight."""
     learned: Learned
-
-
-NOTHING = Limits(concurrency=0, requests_per_second=0.0, tokens_per_minute=0.0)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_crucible.backends.limiting.control import CALM_S, NAMES, Control, LimiterState, Limits, Sent
 from pytest_crucible.features.scale.limit_leases import LEASE_S, Ended, LimitReport, Share, Stamp
@@ -156,20 +156,22 @@ class LeasedState(LimiterState):
             control, before = self._leased, self._unanswered
             if before is None:
                 self._number += 1
-                sent, ended, server_limits = dict(control.sent), tuple(control.ended), control.server_limits
+                before = LimitReport(
+                    self._number,
+                    sent=dict(control.sent),
+                    ended=tuple(control.ended),
+                    server_limits=control.server_limits,
+                )
                 control.sent.clear()
                 control.ended.clear()
                 control.server_limits = None
-            else:
-                sent, ended, server_limits = before.sent, before.ended, before.server_limits
-            self._unanswered = LimitReport(
-                self._number,
-                control.limits,
-                in_flight=control.window.held - sum(control.sent.values()) + sum(not end.open for end in control.ended),
+            # Those that are not reported yet were sent or have ended since.
+            unreported = sum(control.sent.values()) - sum(not ended.open for ended in control.ended)
+            self._unanswered = replace(
+                before,
+                limits=control.limits,
+                in_flight=control.window.held - unreported,
                 waits=bool(control.waiting),
-                sent=sent,
-                ended=ended,
-                server_limits=server_limits,
                 leaves=self._leaves,
             )
             return self._unanswered

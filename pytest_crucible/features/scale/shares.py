@@ -35,7 +35,7 @@ def divide_whole(limit: float, wants: Mapping[str, float], turn: int) -> dict[st
     parts = divide(limit, wants)
     if limit == math.inf:
         return parts
-    whole = {worker: math.floor(part) for worker, part in parts.items()}
+    whole: dict[str, float] = {worker: math.floor(part) for worker, part in parts.items()}
     workers = list(whole)
     # Those that want more come first; a worker without requests takes no slot from one that waits.
     order = [workers[(number + turn) % len(workers)] for number in range(len(workers))]

@@ -28,12 +28,13 @@ class SuiteWorker:
         return os.getpid()
 
     def plan(self) -> dict[str, Any]:
-        """Return the names of the node and of the holder of leases, and the `problem` of a worker that cannot send the suite."""
+        """Return the names of the node and of the holder of leases, the `problem` of a worker that cannot send, the node's servers."""
         try:
             self._session.wait_until_planned()
         except WorkerError as error:
-            return {"node": self._node, "holder": "", "problem": str(error)}
-        return {"node": self._node, "holder": worker_name(self._run), "problem": ""}
+            return {"node": self._node, "holder": "", "problem": str(error), "servers": {}}
+        servers = self._session.node_servers()
+        return {"node": self._node, "holder": worker_name(self._run), "problem": "", "servers": servers}
 
     def run_block(self, call: Mapping[str, Any], units: Sequence[Sequence[int]]) -> tuple[dict[str, Any], list[Any]]:
         """Return facts and rows of a block that was sent; of one that could not be sent, the `problem`."""

@@ -16,6 +16,7 @@ import pytest
 
 from pytest_crucible.adapters.opened_arm import OpenedArm
 from pytest_crucible.features.scale.leases import share_by_workers
+from pytest_crucible.features.scale.node_servers import Models, read_node_servers
 from pytest_crucible.features.scale.suite_facts import (
     experiment_facts,
     missing_test,
@@ -136,6 +137,13 @@ class WorkerSession:
     def wait_until_planned(self) -> CrucibleSession:
         """Return the session when its suite is planned and equal to the driver's. Raises WorkerError."""
         return self._planned.result()
+
+    def node_servers(self) -> dict[str, tuple[str, Models]]:
+        """Return what the servers of this node report of the models of adapters."""
+        session = self.wait_until_planned()
+        adapters = [opened.adapter for opened in session.collection.opened_arms if opened.adapter is not None]
+        node = session.config.stash[SHARED_BY_WORKERS].node
+        return read_node_servers(adapters, session.config.rootpath, node)
 
     def run_block(self, call: BlockCall, units: Sequence[Unit]) -> OpenBlock:
         """Send the units of a block, and return it when all are done. Raises WorkerError."""
