@@ -28,6 +28,10 @@ GONE_S = 120.0
 """Seconds without any worker after which a run is given up: Ray may have to start one on another node."""
 
 
+class WorkerProblem(CrucibleError):
+    """A worker that cannot send the suite, such as one without a fixture."""
+
+
 class Dealing:
     """Deals the blocks of an experiment, round after round."""
 
@@ -147,7 +151,7 @@ class _Round:
             await self._lose(worker)
             return
         if facts["problem"]:
-            raise CrucibleError(facts["problem"])
+            raise WorkerProblem(facts["problem"])
         worker.node, worker.holder = facts["node"], facts["holder"]
         if self._queue.store(block):
             self._store(worker, block, facts, batches)

@@ -12,7 +12,7 @@ import pytest
 
 from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.features.scale.cluster import Cluster, connect
-from pytest_crucible.features.scale.dealing import Dealing
+from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.node_servers import compare_node_servers
@@ -130,6 +130,10 @@ class Executor:
         run.sender = _RunSender(self, number, in_order=run.rule is not None)
         run.after.append(lambda: self._end_run(number))
 
+    def add_problem(self, sentence: str) -> None:
+        """End the session with this error."""
+        self._session.messages.problems.append(sentence)
+
     def _end_run(self, number: int) -> None:
         for worker in self._cluster.workers:
             worker.actor.end_run.remote(number)
@@ -172,4 +176,9 @@ class _RunSender:
 
     async def send(self, sent: SentRound) -> None:
         dealing, call = self._executor.dealing(sent.key), partial(self._executor.block_call, self._number, sent)
-        await dealing.send(sent, call, in_order=self._in_order)
+        try:
+            await dealing.send(sent, call, in_order=self._in_order)
+        except WorkerProblem as error:
+            # An error of the configuration, though it is known only now.
+            self._executor.add_problem(str(error))
+            raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import queue
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -110,6 +112,8 @@ class _OpenExperiment:
     submit: Callable[[Callable[[], object]], object]
     """Calls a function on the sampling loop."""
     begin_units: Callable[[Sequence[Unit]], None]
+    cancel: Callable[[], object]
+    """Ends the engine; called on the loop."""
 
 
 class WorkerSession:
@@ -347,8 +351,11 @@ class WorkerSession:
 
         async def send() -> None:
             source = UnitSource(self.rows)
-            opened = _OpenExperiment(source, experiment, session.resources.loop.loop.call_soon_threadsafe, begin_units)
-            current.opened.set_result(opened)
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            current.opened.set_result(
+                _OpenExperiment(source, experiment, loop.call_soon_threadsafe, begin_units, task.cancel)
+            )
             arms = len(experiment.plan.arms)
             try:
                 await run_units(
@@ -368,7 +375,9 @@ class WorkerSession:
                 raise
 
         try:
-            session.resources.loop.submit(send()).result()
+            # Cancelled where the driver has ended the run before its last units.
+            with contextlib.suppress(CancelledError):
+                session.resources.loop.submit(send()).result()
         finally:
             threads.shutdown()
 
@@ -376,7 +385,7 @@ class WorkerSession:
 def _end_source(opened: Future[_OpenExperiment]) -> None:
     if opened.exception() is None:
         open_experiment = opened.result()
-        open_experiment.submit(open_experiment.source.end)
+        open_experiment.submit(partial(open_experiment.source.end, open_experiment.cancel))
 
 
 def _with_plan(experiment: Experiment, plan: Plan) -> Experiment:
