@@ -28,7 +28,7 @@ class SuiteWorker:
         return os.getpid()
 
     def plan(self) -> dict[str, Any]:
-        """Return the names of the node and of the holder of leases, the `problem` of a worker that cannot send, the node's servers."""
+        """Return the names of the node and of the holder of leases, the node's servers, and what is wrong with the suite."""
         try:
             self._session.wait_until_planned()
         except WorkerError as error:
