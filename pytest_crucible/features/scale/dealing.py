@@ -66,7 +66,10 @@ class Dealing:
         while True:
             try:
                 await asyncio.wait_for(_result(worker.actor.ping.remote()), SILENT_S)
-                worker.is_lost = False
+                # A new process gets no block before it has planned the suite, and none at all if it has another one.
+                if worker.is_lost and not worker.holder:
+                    worker.holder = (await _result(worker.actor.plan.remote()))["holder"]
+                worker.is_lost = not worker.holder
             except (ray.exceptions.RayError, TimeoutError):
                 worker.is_lost = True
             await asyncio.sleep(PING_S)
