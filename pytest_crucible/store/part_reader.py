@@ -259,6 +259,8 @@ def _spill_folder() -> Any:
 
 
 _VALUE = re.compile(r"(?<![:\w]):([a-z]\w*)")
+_RESERVED = re.compile(r"(?<!:)\b(at)\b")
+"""Names of columns that are keywords of DuckDB."""
 _TRUNCATE = re.compile(r"CAST\(((?:[^()]|\([^()]*\))*) AS INTEGER\)")
 
 
@@ -268,6 +270,8 @@ def _translate(sql: str, sizes: tuple[tuple[str, int], ...]) -> str:
     for name, size in sizes:
         places = ", ".join(f":{name}_{number}" for number in range(size)) or "NULL"
         sql = re.sub(rf"(?<![:\w]):{name}\b", places, sql)
+    # Text between quotes stays as it is.
+    sql = "'".join(part if k % 2 else _RESERVED.sub(r'"\1"', part) for k, part in enumerate(sql.split("'")))
     sql = _TRUNCATE.sub(r"CAST(TRUNC(\1) AS BIGINT)", sql.replace("JSON_EXTRACT(", "json_extract_string("))
     return _VALUE.sub(r"$\1", sql)
 

@@ -134,6 +134,15 @@ class ResultsFolder:
 
         return isinstance(self.files, LocalFileSystem)
 
+    def create(self) -> None:
+        """Create the directory. Raises SpecError for one that cannot be written."""
+        try:
+            self.files.create_dir(self._folder, recursive=True)
+        except OSError as error:
+            raise SpecError(f"crucible_results = {self.root!r} cannot be created ({error}): name another place") from error
+        if self.is_local and not os.access(self._folder, os.W_OK | os.X_OK):
+            raise SpecError(f"crucible_results = {self.root!r} cannot be written: check its permissions")
+
     @property
     def is_unprotected(self) -> bool:
         """Whether another machine receives the rows without TLS."""
