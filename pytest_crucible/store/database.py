@@ -160,14 +160,14 @@ class Connection:
 
     def __init__(self, database: Database, raw: Any) -> None:
         self.database, self.raw = database, raw
-        self.is_sqlite = database.is_sqlite
+        self.is_sqlite, self.parts = database.is_sqlite, database.parts
         self._prepared: list[tuple[CommitListener, list[Any]]] = []
         """By listener, what it remembers of the transaction so far; empty outside of one."""
 
     def execute(self, sql: str, /, **values: Any) -> Cursor:
         """Execute a statement with its values; a query about runs with Parquet parts reads those, too."""
-        parts = self.database.parts
-        return (parts and parts.execute(self, sql, values)) or self.execute_stored(sql, **values)
+        cursor = self.parts.execute(self, sql, values) if self.parts is not None else None
+        return cursor or self.execute_stored(sql, **values)
 
     def execute_stored(self, sql: str, /, **values: Any) -> Cursor:
         """Execute a statement on the rows that the database itself has."""
@@ -387,6 +387,9 @@ class Connection:
         """Execute a query whose rows are fetched a part at a time, so that a large result never sits in memory."""
         if self.is_sqlite:
             yield self.execute(sql, **values)
+            return
+        if self.parts is not None and (rows := self.parts.execute(self, sql, values)) is not None:
+            yield rows
             return
         with self.raw.transaction(), self.raw.cursor(name="crucible") as cursor:
             cursor.execute(_translate(sql, False, ()), self.database.redact(values))

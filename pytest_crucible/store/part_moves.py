@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -130,35 +131,53 @@ def _complete(table: Table, batch: pa.RecordBatch) -> pa.Table:
     return pa.Table.from_pydict(columns, schema=part_schema(table))
 
 
-def restore_rows(connection: Connection, run: str, arm: int | None = None) -> None:
-    """Enter rows of a run's parts in the run store again: those of an arm, beside the parts, or all, instead of the parts.
-
-    Raises StoreError.
-    """
+def restore_rows(connection: Connection, run: str) -> None:
+    """Enter the rows of a run's parts in the run store again, instead of the parts. Raises StoreError."""
     for part in load_parts(connection, frozenset([run])):
-        if arm is None or part.table is not schema.events:
-            _restore(connection, part, arm)
-    if arm is None:
-        connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
+        _restore(connection, part)
+    connection.execute_stored(f"DELETE FROM {PARTS.name} WHERE run = :run", run=run)
 
 
-def _restore(connection: Connection, part: Part, arm: int | None) -> None:
+@contextlib.contextmanager
+def restored_arm(connection: Connection, arm: int) -> Iterator[None]:
+    """Let statements within find the rows of an arm in the run store, although they are in parts. Raises StoreError."""
+    query = "SELECT run FROM experiments WHERE id = (SELECT experiment FROM arms WHERE id = :arm)"
+    parts = [
+        part
+        for part in load_parts(connection, frozenset(connection.scalars(query, arm=arm)))
+        if part.table is not schema.events
+    ]
+    of_arm = "WHERE arm = :arm"
+    tables = {part.table for part in parts if "arm" in part.table.key}
+    own = {
+        table: connection.execute_stored(
+            f"SELECT {', '.join(table.names)} FROM {table.name} {of_arm}", arm=arm
+        ).fetchall()
+        for table in tables
+    }
+    for part in parts:
+        _restore(connection, part, arm)
+    # Statements read the copies in the run store alone: the parts have the same rows.
+    connection.parts = None
+    yield
+    connection.parts = connection.database.parts
+    for table, rows in own.items():
+        connection.execute_stored(f"DELETE FROM {table.name} {of_arm}", arm=arm)
+        if rows:
+            connection.execute_many(_insertion(table), rows)
+
+
+def _restore(connection: Connection, part: Part, arm: int | None = None) -> None:
     import pyarrow.compute as pc
 
     table = part.table
-    places = ", ".join("?" * len(table.names))
-    statement = f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({places}) ON CONFLICT DO NOTHING"
-    file = ResultsFolder(part.root).open(part)
-    for batch in file.iter_batches(CHUNK_ROWS):
-        if arm is not None and "arm" in table.names:
+    for batch in ResultsFolder(part.root).batches(part, CHUNK_ROWS, table.names):
+        if arm is not None and "arm" in table.key:
             batch = batch.filter(pc.equal(batch.column("arm"), arm))
-        rows = list(zip(*(column.to_pylist() for column in batch.columns), strict=True))
-        if rows:
-            connection.execute_many(statement, rows)
+        if rows := list(zip(*(column.to_pylist() for column in batch.columns), strict=True)):
+            connection.execute_many(_insertion(table), rows)
 
 
-def remove_copies(connection: Connection, arm: int) -> None:
-    """Delete rows of an arm from the run store that `restore_rows` entered beside its parts."""
-    for table in part_tables().values():
-        if "arm" in table.key:
-            connection.execute_stored(f"DELETE FROM {table.name} WHERE arm = :arm", arm=arm)
+def _insertion(table: Table) -> str:
+    places = ", ".join("?" * len(table.names))
+    return f"INSERT INTO {table.name} ({', '.join(table.names)}) VALUES ({places}) ON CONFLICT DO NOTHING"

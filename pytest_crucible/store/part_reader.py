@@ -246,8 +246,8 @@ def _read_table(connection: Connection, table: Table, condition: str, values: Ma
     import pyarrow as pa
 
     query = f"SELECT {', '.join(table.names)} FROM {table.name} WHERE {condition}"
-    chunks = list(arrow_chunks(table, table.names, connection.execute_stored(query, **values)))
-    return pa.concat_tables(chunks) if chunks else part_schema(table).empty_table()
+    chunks = list(arrow_chunks(table, table.names, connection.execute_stored(query, **values), widens=True))
+    return pa.concat_tables(chunks, promote_options="permissive") if chunks else part_schema(table).empty_table()
 
 
 def _quote(text: str) -> str:

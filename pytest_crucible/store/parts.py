@@ -10,7 +10,7 @@ import hashlib
 import os
 import re
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -139,7 +139,9 @@ class ResultsFolder:
         try:
             self.files.create_dir(self._folder, recursive=True)
         except OSError as error:
-            raise SpecError(f"crucible_results = {self.root!r} cannot be created ({error}): name another place") from error
+            raise SpecError(
+                f"crucible_results = {self.root!r} cannot be created ({error}): name another place"
+            ) from error
         if self.is_local and not os.access(self._folder, os.W_OK | os.X_OK):
             raise SpecError(f"crucible_results = {self.root!r} cannot be written: check its permissions")
 
@@ -183,17 +185,25 @@ class ResultsFolder:
         except OSError as error:
             raise StoreError(f"results in {self.root!r} cannot be removed ({error}): check the directory") from error
 
-    def leftovers(self, run: str, entered: Iterable[str]) -> list[str]:
-        """Return the files of a run that the manifest lacks, with those that were never completed."""
+    def remove_leftovers(self, run: str, entered: Iterable[str], before: float) -> int:
+        """Remove the files of a run that are older than `before` and not among the entered ones; return their bytes."""
         from pyarrow.fs import FileSelector
 
         names = {path.partition("/")[2] for path in entered}
         folder = os.path.dirname(self.locate(f"{run}/x-{'0' * 32}.parquet"))
         infos = self.files.get_file_info(FileSelector(folder, allow_not_found=True))
-        return [info.path for info in infos if info.is_file and info.base_name not in names]
+        orphans = [
+            info for info in infos if info.is_file and info.base_name not in names and info.mtime_ns < before * 1e9
+        ]
+        for info in orphans:
+            self.files.delete_file(info.path)
+        return sum(info.size for info in orphans)
 
-    def open(self, part: Part) -> ParquetFile:
-        """Return the open file of a part. Raises StoreError for one that is missing, truncated, foreign or too large."""
+    def open(self, part: Part, as_dictionaries: Sequence[str] = ()) -> ParquetFile:
+        """Return the open file of a part. Raises StoreError for one that is missing, truncated, foreign or too large.
+
+        Texts of the columns `as_dictionaries` are read once each.
+        """
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
 
@@ -203,17 +213,43 @@ class ResultsFolder:
                 raise StoreError(f"{part} is missing: put it back, or mount its directory")
             if size != part.bytes:
                 raise StoreError(f"{part} has {size} bytes, the manifest says {part.bytes}: restore the file")
-            file = ParquetFile(self.files.open_input_file(self.locate(part.path)), pre_buffer=False)
+            source = self.files.open_input_file(self.locate(part.path))
+            file = ParquetFile(source, pre_buffer=False, read_dictionary=list(as_dictionaries))
+        except KeyError as error:
+            raise _other_columns(part) from error
         except (ArrowException, OSError) as error:
-            raise StoreError(f"{part} cannot be read ({str(error).splitlines()[0]}): restore the file") from error
+            raise _unreadable(part, error) from error
         _check(part, file)
         return file
+
+    def batches(self, part: Part, rows: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a part in batches; texts are dictionary-encoded. Raises StoreError, as `open` does."""
+        import pyarrow as pa
+
+        schema = part_schema(part.table)
+        with self.open(part, [name for name in columns if pa.types.is_string(schema.field(name).type)]) as file:
+            try:
+                yield from file.iter_batches(rows, columns=list(columns))
+            except (pa.ArrowException, OSError) as error:
+                raise _unreadable(part, error) from error
+
+
+def _unreadable(part: Part, error: Exception) -> StoreError:
+    return StoreError(f"{part} cannot be read ({str(error).splitlines()[0]}): restore the file")
+
+
+def _other_columns(part: Part) -> StoreError:
+    return StoreError(f"{part} has other columns than table {part.of_table!r}: restore the file")
 
 
 def _check(part: Part, file: ParquetFile) -> None:
     """Raise StoreError for a file whose rows are not those of the manifest."""
-    if not file.schema_arrow.equals(part_schema(part.table), check_metadata=False):
-        raise StoreError(f"{part} has other columns than table {part.of_table!r}: restore the file")
+    import pyarrow as pa
+
+    fields, expected = list(file.schema_arrow), part_schema(part.table)
+    types = [field.type.value_type if pa.types.is_dictionary(field.type) else field.type for field in fields]
+    if file.schema_arrow.names != expected.names or types != expected.types:
+        raise _other_columns(part)
     metadata = file.metadata
     if metadata.num_rows != part.row_count:
         raise StoreError(f"{part} has {metadata.num_rows} rows, the manifest says {part.row_count}: restore the file")

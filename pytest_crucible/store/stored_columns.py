@@ -20,24 +20,27 @@ class OddValueError(ValueError):
     """A stored value that the type of its column cannot hold, such as 12.5 among integers in SQLite."""
 
 
-def arrow_chunks(table: Table, names: Sequence[str], cursor: Cursor) -> Iterator[pa.Table]:
-    """Yield the rows of a result in tables. Raises OddValueError."""
+def arrow_chunks(table: Table, names: Sequence[str], cursor: Cursor, *, widens: bool = False) -> Iterator[pa.Table]:
+    """Yield the rows of a result in tables. Raises OddValueError, unless it `widens` integers to doubles."""
     import pyarrow as pa
 
     while rows := cursor.fetchmany(CHUNK_ROWS):
         arrays = [
-            _column(table.type_of(name), values) for name, values in zip(names, zip(*rows, strict=True), strict=True)
+            _column(table.type_of(name), values, widens=widens)
+            for name, values in zip(names, zip(*rows, strict=True), strict=True)
         ]
         yield pa.Table.from_arrays(arrays, names=list(names))
 
 
-def _column(type: str, values: Sequence[Any]) -> pa.Array:
+def _column(type: str, values: Sequence[Any], *, widens: bool) -> pa.Array:
     import pyarrow as pa
 
     if (convert := _CONVERTED.get(type)) is not None:
         values = [None if value is None else convert(value) for value in values]
     if type in ("INTEGER", "BIGINT") and any(isinstance(value, float) for value in values):
-        raise OddValueError
+        if not widens:
+            raise OddValueError
+        type = "FLOAT"
     try:
         return pa.array(values, arrow_type(type))
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError) as error:

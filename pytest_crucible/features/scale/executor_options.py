@@ -57,5 +57,7 @@ def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
             parse_executor(text)
         except SpecError as error:
             yield True, str(error)
-        sentence = "--crucible-executor sends samples from a cluster, and --crucible-sample one from here: leave one out"
+        sentence = (
+            "--crucible-executor sends samples from a cluster, and --crucible-sample one from here: leave one out"
+        )
         yield values["sample"] is not None, sentence

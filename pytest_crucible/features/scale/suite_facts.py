@@ -52,7 +52,9 @@ def suite_problems(node: str, driver: Facts, worker: Facts) -> Iterator[str]:
             if worker[part].get(name) != ours:
                 yield _differs(f"{part} {name!r}", node, remedy)
     if driver["sampling"] != worker["sampling"]:
-        yield _differs(f"the timeout, or the scoring of reasoning, of {driver['nodeid']}", node, "configure it alike there")
+        yield _differs(
+            f"the timeout, or the scoring of reasoning, of {driver['nodeid']}", node, "configure it alike there"
+        )
 
 
 def version_problems(node: str, driver: Mapping[str, str], worker: Mapping[str, str]) -> Iterator[str]:

@@ -124,7 +124,9 @@ class UnitSource:
             self._more.clear()
             await self._more.wait()
 
-    def keep(self, arms: Sequence[Sequence[int]], outcome: Outcome, scores: tuple[Sequence[Observation], Sequence[Lost]]) -> None:
+    def keep(
+        self, arms: Sequence[Sequence[int]], outcome: Outcome, scores: tuple[Sequence[Observation], Sequence[Lost]]
+    ) -> None:
         """Add the rows of an outcome to its block, which is done with its last one. `arms` are the driver's keys of the arms."""
         unit = outcome.unit
         if (block := self._block_of.pop(unit, None)) is None:
