@@ -6,7 +6,6 @@ import heapq
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.part_reader import RUN_ARMS, load_parts
 from pytest_crucible.store.parts import Part, ResultsFolder, part_schema
@@ -17,27 +16,19 @@ from pytest_crucible.store.table import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCAN_COLUMNS = ("arm", "position", "epoch", "metric", "value", "is_bool")
 SCAN_ROWS = 1 << 17
 """Rows that are yielded together, about."""
 SOURCE_ROWS = 1 << 14
 """Rows of a part that are in memory at a time: a run may have hundreds of parts."""
 
 
-def scan_observations(
-    store: RunStore, run: str, columns: Sequence[str] = SCAN_COLUMNS, *, rows: int = SCAN_ROWS
-) -> Iterator[pa.Table]:
-    """Yield the observations of a run; see `scan_rows`."""
-    return scan_rows(store, run, schema.observations, columns, rows=rows)
-
-
 def scan_rows(
     store: RunStore, run: str, table: Table, columns: Sequence[str], *, rows: int = SCAN_ROWS
-) -> Iterator[pa.Table]:
-    """Yield the rows of a table about units, all of a sample in one table, in the order of positions. Raises StoreError.
+) -> Iterator[tuple[int, pa.Table]]:
+    """Yield the rows of a table about units in ranges of positions, each with its last position. Raises StoreError.
 
-    A table has about `rows` rows, more where a sample has. Rows of the parts and of the run store are merged. Texts, such as
-    metrics, are dictionary-encoded.
+    All rows of a sample are in one range, which has about `rows` rows, more where a sample has; they are in no order there. Rows of
+    the parts and of the run store are merged. Texts, such as metrics, are dictionary-encoded.
     """
     names = tuple(dict.fromkeys((*columns, "position")))
     with store.connect() as connection:
@@ -86,7 +77,9 @@ class _Waiting(NamedTuple):
 
 def _merge(
     own: _Source, parts: Sequence[Part], names: Sequence[str], columns: list[str], rows: int
-) -> Iterator[pa.Table]:
+) -> Iterator[tuple[int, pa.Table]]:
+    import pyarrow as pa
+
     waiting = [_Waiting(part.first_position or 0, k, part) for k, part in enumerate(parts)]
     heapq.heapify(waiting)
     folders = {root: ResultsFolder(root) for root in {part.root for part in parts}}
@@ -100,7 +93,8 @@ def _merge(
         while waiting and waiting[0].first <= bound:
             part = heapq.heappop(waiting).part
             sources.append(_Source(_part_chunks(folders[part.root], part, names)))
-        yield _in_order([table for source in sources for table in source.pop_until(bound)], columns)
+        gathered = [table for source in sources for table in source.pop_until(bound)]
+        yield bound, pa.concat_tables(gathered).unify_dictionaries().select(columns)
 
 
 def _positions_at_a_time(parts: Sequence[Part], rows: int) -> int:
@@ -110,15 +104,6 @@ def _positions_at_a_time(parts: Sequence[Part], rows: int) -> int:
     ends = [(part.first_position or 0, part.last_position or 0) for part in parts]
     span = max(last for _, last in ends) - min(first for first, _ in ends) + 1
     return max(1, rows * span // sum(part.row_count for part in parts))
-
-
-def _in_order(gathered: Sequence[pa.Table], columns: list[str]) -> pa.Table:
-    """Return the rows of some tables by position; those of a sample are not in an order of their own."""
-    import numpy as np
-    import pyarrow as pa
-
-    rows = pa.concat_tables(gathered).unify_dictionaries().combine_chunks()
-    return rows.take(np.argsort(rows["position"].to_numpy(), kind="stable")).select(columns)
 
 
 def _part_chunks(results: ResultsFolder, part: Part, names: Sequence[str]) -> Iterator[pa.Table]:

@@ -147,7 +147,7 @@ class ResultsFolder:
 
     @property
     def is_unprotected(self) -> bool:
-        """Whether another machine receives the rows without TLS."""
+        """True where another machine receives the rows without TLS."""
         return "scheme=http&" in f"{self.root}&" or "endpoint_override=http:" in self.root.replace("%3A", ":")
 
     def locate(self, path: str) -> str:
