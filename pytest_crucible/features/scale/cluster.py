@@ -98,12 +98,9 @@ class Cluster:
 
 def connect(options: ExecutorOptions, root: Path) -> Cluster:
     """Return the connected cluster; `root` has the suite. Raises SpecError where Ray cannot be used."""
-    try:
-        environment = _set_environment(options)
-        import ray
-    except ImportError:
-        _restore(environment)
-        raise SpecError('--crucible-executor needs Ray: install it with pip install "pytest-crucible[ray]"') from None
+    environment = _set_environment(options)
+    import ray
+
     try:
         _check_reachable(options)
         with _quiet():
@@ -160,7 +157,12 @@ def _init(ray: Any, options: ExecutorOptions, root: Path) -> None:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise SpecError(f"Ray at {place} cannot be used ({first}): {_remedy(str(error))}") from None
     if os.environ.get(MODE) != "token":
-        raise SpecError(f"Ray at {place} requires no token: start it with {MODE}=token")
+        raise SpecError(no_token_sentence(options))
+
+
+def no_token_sentence(options: ExecutorOptions) -> str:
+    """Return the error of a cluster that anybody may use."""
+    return f"Ray at {options.address.removeprefix(SCHEME)} requires no token: start it with {MODE}=token"
 
 
 def _remedy(error: str) -> str:

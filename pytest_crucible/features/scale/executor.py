@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_crucible.adapters.feature_rows import find_pending
-from pytest_crucible.features.scale.cluster import Cluster, connect
+from pytest_crucible.features.scale.cluster import Cluster, connect, no_token_sentence
 from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
@@ -70,6 +70,11 @@ class Executor:
 
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
         """Refuse what workers cannot send."""
+        if any(arm.competitors for arm in collection.opened_arms):
+            collection.problems.append(
+                "--crucible-executor sends the samples of adapters that are known before the run, and a sweep chooses one in it: "
+                "run the sweep without it"
+            )
         for pending in find_pending(collection.opened_arms):
             collection.problems.append(
                 f"adapter {pending.adapter!r} has to be trained first, and --crucible-executor trains nothing: train it "
@@ -115,7 +120,8 @@ class Executor:
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
             worker.node, worker.holder = answer["node"], answer["holder"]
         servers = compare_node_servers({answer["node"]: answer["servers"] for answer in answers})
-        return [*(answer["problem"] for answer in answers if answer["problem"]), *servers]
+        tokens = [no_token_sentence(self._options) for answer in answers if not answer["has_token"]]
+        return [*tokens, *(answer["problem"] for answer in answers if answer["problem"]), *servers]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
