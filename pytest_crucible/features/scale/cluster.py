@@ -153,8 +153,10 @@ def _init(ray: Any, options: ExecutorOptions, root: Path) -> None:
             ray.init(address="local", num_cpus=1, include_dashboard=False, **quiet)
         else:
             ray.init(options.address, runtime_env=suite_environment(root), **quiet)
-    except (ConnectionError, RuntimeError, OSError) as error:
+    except Exception as error:  # Ray itself raises Exception where a process of its own does not start
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if options.is_local:
+            raise SpecError(f"Ray could not be started here ({first}): see its logs below /tmp/ray") from None
         raise SpecError(f"Ray at {place} cannot be used ({first}): {_remedy(str(error))}") from None
     if os.environ.get(MODE) != "token":
         raise SpecError(no_token_sentence(options))
