@@ -6,7 +6,9 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -103,7 +105,7 @@ def connect(options: ExecutorOptions, root: Path) -> Cluster:
 
     try:
         _check_reachable(options)
-        with _quiet():
+        with _quiet(), _same_signals():
             _init(ray, options, root)
     except BaseException:
         ray.shutdown()
@@ -171,6 +173,17 @@ def _remedy(error: str) -> str:
     if "ersion" in error:
         return "install the same versions of Ray and Python here and there"
     return f"start it with {MODE}=token, and set {MODE}=token and {TOKEN} here"
+
+
+@contextlib.contextmanager
+def _same_signals() -> Iterator[None]:
+    """Keep the handler of SIGTERM, which ends a session in order: Ray sets one of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -88,6 +88,8 @@ class _Round:
     ) -> None:
         self._run, self._workers, self._queue, self._sent, self._call = run, workers, queue, sent, call
         self._tasks: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        self._late: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        """Blocks of workers that did not answer, and that are dealt again; their results may still come first."""
         self._lived_at = time.monotonic()
 
     async def run(self) -> None:
@@ -99,7 +101,7 @@ class _Round:
                     break
                 await self._wait()
         finally:
-            for task in self._tasks:
+            for task in (*self._tasks, *self._late):
                 task.cancel()
 
     def _deal(self) -> None:
@@ -121,14 +123,15 @@ class _Round:
 
     async def _wait(self) -> None:
         """Wait for results, and return blocks of lost workers to the queue."""
-        if not self._tasks:
-            await asyncio.sleep(0.05)
-        else:
-            done, _ = await asyncio.wait(self._tasks, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        if tasks := [*self._tasks, *self._late]:
+            done, _ = await asyncio.wait(tasks, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 await self._finish(task)
-        for worker, block in self._tasks.values():
+        else:
+            await asyncio.sleep(0.05)
+        for task, (worker, block) in [*self._tasks.items()]:
             if worker.is_lost:
+                self._late[task] = self._tasks.pop(task)
                 self._queue.put_back(block)
 
     async def _lose(self, worker: Worker) -> None:
@@ -144,13 +147,15 @@ class _Round:
     async def _finish(self, task: asyncio.Task[Any]) -> None:
         import ray
 
-        worker, block = self._tasks.pop(task)
+        is_late = task in self._late
+        worker, block = (self._late if is_late else self._tasks).pop(task)
         try:
             facts, batches = task.result()
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.RayTaskError):
                 raise CrucibleError(f"{worker.name}: {str(error).strip().splitlines()[-1]}") from None
-            self._queue.put_back(block)
+            if not is_late:
+                self._queue.put_back(block)
             await self._lose(worker)
             return
         if facts["problem"]:

@@ -162,7 +162,7 @@ class Executor:
             close_shared(self._session.run)
 
     def block_call(self, run: int, sent: SentRound) -> BlockCall:
-        """Return what workers have to know of a block that they get now."""
+        """Return the facts of the run that workers get with a block."""
         return BlockCall(run, sent.experiment.plan.nodeid, self._following, self._seconds_left(), sent.arms)
 
     def _seconds_left(self) -> float | None:

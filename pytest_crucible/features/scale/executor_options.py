@@ -16,7 +16,7 @@ _KEYS = ("per_node", "concurrency")
 
 @dataclass(frozen=True)
 class ExecutorOptions:
-    """Where workers run, and their size."""
+    """The place of the workers, and their size."""
 
     address: str
     """`ray` for a cluster of our own, `auto`, or `ray://HOST:PORT`."""

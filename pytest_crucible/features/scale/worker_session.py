@@ -50,7 +50,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class WorkerOrder:
-    """What a worker has to know of the driver's session. It is plain data."""
+    """The facts of the driver's session for its workers, as plain data."""
 
     run: str
     directory: str
@@ -71,7 +71,7 @@ class WorkerOrder:
 
 @dataclass(frozen=True)
 class BlockCall:
-    """What a worker has to know of the run that a block belongs to. It is plain data."""
+    """The facts of the run that a block belongs to, as plain data."""
 
     run: int
     """The number of the driver's run of the experiment."""
@@ -88,10 +88,10 @@ class _NoChannel:
     """The place of xdist's channel to a controller: a worker here is called by its driver."""
 
     def setcallback(self, callback: Callable[[Any], object]) -> None:
-        """Nothing is sent to it."""
+        """Nothing is ever received."""
 
     def send(self, message: Any) -> None:
-        """Nobody listens."""
+        """Nothing receives it."""
 
 
 @dataclass
