@@ -35,8 +35,11 @@ class WorkerProblem(CrucibleError):
 class Dealing:
     """Deals the blocks of an experiment, round after round."""
 
-    def __init__(self, run: str, workers: Sequence[Worker], seed: int) -> None:
-        self._run, self._workers, self._seed = run, workers, seed
+    def __init__(
+        self, run: str, workers: Sequence[Worker], seed: int, add_tallies: Callable[[Sequence[Any]], None]
+    ) -> None:
+        """`add_tallies` counts what the reply cache has answered for the units of a block."""
+        self._run, self._workers, self._seed, self._add_tallies = run, workers, seed, add_tallies
         self._last_number = 0
 
     async def send(self, sent: SentRound, call: Callable[[], BlockCall], *, in_order: bool) -> None:
@@ -53,7 +56,7 @@ class Dealing:
         )
         pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]
         try:
-            await _Round(self._run, self._workers, queue, sent, call).run()
+            await _Round(self._run, self._workers, queue, sent, call, self._add_tallies).run()
         finally:
             self._last_number = queue.last_number
             for ping in pings:
@@ -85,7 +88,9 @@ class _Round:
         queue: BlockQueue,
         sent: SentRound,
         call: Callable[[], BlockCall],
+        add_tallies: Callable[[Sequence[Any]], None],
     ) -> None:
+        self._add_tallies = add_tallies
         self._run, self._workers, self._queue, self._sent, self._call = run, workers, queue, sent, call
         self._tasks: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
         self._late: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
@@ -162,6 +167,7 @@ class _Round:
             raise WorkerProblem(facts["problem"])
         worker.node, worker.holder = facts["node"], facts["holder"]
         if self._queue.store(block):
+            self._add_tallies(facts["cache"])
             self._store(worker, block, facts, batches)
 
     def _store(self, worker: Worker, block: Block, facts: Mapping[str, Any], batches: Sequence[Any]) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -98,6 +100,7 @@ class Executor:
             arguments=[str(argument) for argument in config.invocation_params.args],
             names=self._nodes,
             settings=draft_settings(config).facts,
+            input=_feature_input(config),
             concurrency=self._options.concurrency or self._session.settings.concurrency,
             workers=self._count_workers(),
             versions=version_facts(),
@@ -147,8 +150,18 @@ class Executor:
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
         return self._dealings.setdefault(
-            key, Dealing(self._session.run, self._cluster.workers, self._session.settings.seed)
+            key, Dealing(self._session.run, self._cluster.workers, self._session.settings.seed, self._add_tallies)
         )
+
+    def _add_tallies(self, tallies: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        """Count what the reply cache has answered on a worker."""
+        cache = self._session.resources.shared.cache
+        for nodeid, arm, counts in tallies if cache is not None else ():
+            tally = cache.tally(nodeid, arm)
+            tally.requests += counts["requests"]
+            tally.hits += counts["hits"]
+            tally.oldest = min(tally.oldest, counts["oldest"])
+            tally.missing |= counts["missing"]
 
     def close(self) -> None:
         """End the workers' sessions, and the connection."""
@@ -169,6 +182,15 @@ class Executor:
         """Return the seconds until the session's deadline; None without one."""
         deadline = self._session.state.deadline
         return None if deadline is None else max(0.0, deadline.at - time.monotonic())
+
+
+def _feature_input(config: pytest.Config) -> dict[str, Any]:
+    """Return what features pass to workers of pytest-xdist, which those of a cluster need as well."""
+    node = SimpleNamespace(config=config, workerinput={})
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        if name.startswith("crucible-") and name != "crucible-scale" and hasattr(plugin, "pytest_configure_node"):
+            plugin.pytest_configure_node(node=node)
+    return node.workerinput
 
 
 CLOSE_S = 20.0

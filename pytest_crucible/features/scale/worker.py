@@ -47,6 +47,7 @@ class SuiteWorker:
             return {"node": self._node, "problem": str(error)}, []
         flush_reports(self._run)
         facts = {"node": self._node, "holder": worker_name(self._run), "problem": "", **block.facts()}
+        facts["cache"] = self._session.pop_tallies()
         return facts, encode_rows(block.tables())
 
     def end_run(self, run: int) -> None:
