@@ -20,8 +20,9 @@ from typing import Any
 from benchmarks.figures import Figure, show
 from benchmarks.suite import ROOT
 from pytest_crucible.store import schema
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.part_moves import write_batches
-from pytest_crucible.store.parts import PARTS, ResultsFolder, manifest_rows
+from pytest_crucible.store.parts import ResultsFolder, manifest_rows
 from pytest_crucible.store.runs import RunStore
 
 ROWS = 100_000_000

@@ -19,7 +19,8 @@ from pytest_crucible.records.errors import StoreError
 from pytest_crucible.records.files import own_folder, runtime_folder
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import json_part
-from pytest_crucible.store.parts import PART_COLUMNS, PARTS, Part, ResultsFolder, part_schema, part_tables
+from pytest_crucible.store.part_manifest import PARTS
+from pytest_crucible.store.parts import PART_COLUMNS, Part, ResultsFolder, part_schema, part_tables
 from pytest_crucible.store.stored_columns import arrow_chunks
 from pytest_crucible.store.table import Table
 

@@ -13,6 +13,7 @@ import pytest
 
 from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.store import schema
+from pytest_crucible.store.part_manifest import PARTS
 from pytest_crucible.store.runs import RunStore
 
 pytest.importorskip("pyarrow")
@@ -21,7 +22,7 @@ pytest.importorskip("duckdb")
 from pytest_crucible.store.part_moves import DIRECT_ROWS, move_rows, restore_rows, restored_arm, write_batches
 from pytest_crucible.store.part_removal import forget_parts, remove_files, remove_orphans
 from pytest_crucible.store.part_scan import scan_rows
-from pytest_crucible.store.parts import PARTS, ResultsFolder, manifest_rows
+from pytest_crucible.store.parts import ResultsFolder, manifest_rows
 from pytest_crucible.store.row_batches import encode_rows
 
 RUN = "0123456789ab"
