@@ -65,9 +65,10 @@ def fill(store, run=RUN, samples=SAMPLES):
     return arms
 
 
-@pytest.fixture
-def store(tmp_path):
-    store = RunStore(str(tmp_path / "crucible.db"))
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request, tmp_path):
+    on_server = request.param == "postgresql"
+    store = RunStore(request.getfixturevalue("postgresql_store") if on_server else str(tmp_path / "crucible.db"))
     yield store
     store.close()
 
@@ -140,7 +141,9 @@ def test_texts_and_messages_move_with_the_rows_that_refer_to_them(store, results
     assert (store.scalar(text, arm=arms[0]), store.scalar(form, arm=arms[0])) == ("long", b"form")
 
 
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 def test_a_table_with_a_value_that_parquet_cannot_hold_stays_in_the_store(store, results):
+    """PostgreSQL has rounded it."""
     fill(store, samples=2)
     event = {"run": RUN, "experiment": "t", "arm": "v0", "sample": "", "epoch": 0, "name": "request.stop", "at": 1.0}
     store.insert(schema.events, [{**event, "input_tokens": 12.5}])
