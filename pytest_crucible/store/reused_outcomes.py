@@ -11,7 +11,6 @@ from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
-from pytest_crucible.store.part_moves import restored_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import stored_text
@@ -71,6 +70,8 @@ def copy_outcomes(
     are not copied: they are requested again. With `tried`, those of a complete experiment that a server never answered are
     copied, too: they would hang for ever. `with_texts` is False where calls are stored without texts.
     """
+    from pytest_crucible.store.part_moves import restored_arm
+
     # One transaction: a process that is killed leaves an arm with all of its copies or none.
     with store.begin() as connection, restored_arm(connection, source):
         numbers = _copied_repeats(connection, source, draws)
