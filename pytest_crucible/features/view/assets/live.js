@@ -1,8 +1,8 @@
 // Follows the run of a page, or the list of runs, and brings what changes into the page.
 
 import { byId, element } from "./view.js";
-import { follow } from "./follow.js";
 import { morph } from "./morph.js";
+import { follow } from "./stream.js";
 
 const ANNOUNCED_MS = 10_000;
 const address = document.querySelector("meta[name=events]").content;
