@@ -43,6 +43,11 @@ class Table:
         """The columns of the primary key."""
         return tuple(column.name for column in self.columns if column.key)
 
+    @cached_property
+    def has_new_keys(self) -> bool:
+        """Whether most rows are new when they are written. A key of one column, as the hash of a text, is often there already."""
+        return len(self.key) > 1 or self.column(self.key[0]).numbered
+
     def column(self, name: str) -> Column:
         return next(column for column in self.columns if column.name == name)
 
@@ -67,10 +72,12 @@ class Table:
 
 def column_definition(column: Column, *, is_sqlite: bool) -> str:
     """Return a column as CREATE TABLE and ALTER TABLE have it."""
-    type = column.type if is_sqlite else _POSTGRESQL_TYPES.get(column.type, column.type)
+    type = column.type if is_sqlite else postgresql_type(column.type)
     if column.numbered and not is_sqlite:
         type = "SERIAL"
     return f"{column.name} {type}{' NOT NULL' if column.required or column.key else ''}"
 
 
-_POSTGRESQL_TYPES = {"BLOB": "BYTEA"}
+def postgresql_type(type: str) -> str:
+    """Return a column's type by its name in PostgreSQL."""
+    return "BYTEA" if type == "BLOB" else type
