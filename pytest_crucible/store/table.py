@@ -19,6 +19,8 @@ class Column:
     numbered: bool = False
     """Whether the database assigns the number of a new row."""
     references: str = ""
+    is_checked: bool = True
+    """Whether PostgreSQL looks the reference up for each row. SQLite does it for none."""
 
 
 # Compared by identity: rows that wait to be written are gathered by table.
@@ -62,7 +64,11 @@ class Table:
         """Return the statements that create the table and its indexes."""
         keys = [f"PRIMARY KEY ({', '.join(self.key)})"] if self.key else []
         unique = [f"UNIQUE ({', '.join(names)})" for names in self.unique]
-        foreign = [f"FOREIGN KEY ({c.name}) REFERENCES {c.references} (id)" for c in self.columns if c.references]
+        foreign = [
+            f"FOREIGN KEY ({c.name}) REFERENCES {c.references} (id)"
+            for c in self.columns
+            if c.references and (c.is_checked or is_sqlite)
+        ]
         columns = [column_definition(column, is_sqlite=is_sqlite) for column in self.columns]
         ending = "" if self.has_rowid or not is_sqlite else " WITHOUT ROWID"
         body = ",\n\t".join([*columns, *keys, *unique, *foreign])
