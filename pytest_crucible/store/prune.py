@@ -88,7 +88,7 @@ def find_prunable(
 def clear(store: RunStore, what: Prunable) -> int:
     """Delete them and compact the database. Return the bytes freed on disk; 0 for a server. Raises StoreError.
 
-    Other processes can write meanwhile. After an interruption, the next call removes the rest.
+    Other processes can write meanwhile: while a run is running, SQLite's file keeps its size, for rows to come. After an interruption, the next call removes the rest.
     """
     size = _size(store)
     _hide(store, what.runs)
@@ -104,10 +104,15 @@ def clear(store: RunStore, what: Prunable) -> int:
         remove_messages(connection)
         remove_texts(connection)
     with store.connect() as connection:
-        connection.execute("VACUUM")
+        # SQLite's copies the whole file, and nothing can be written meanwhile: a session would wait in vain, of a gigabyte.
+        if not (connection.is_sqlite and connection.scalar(_IS_RUNNING)):
+            connection.execute("VACUUM")
         if connection.is_sqlite:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     return size - _size(store)
+
+
+_IS_RUNNING = "SELECT COUNT(*) FROM runs WHERE status = 'running'"
 
 
 PART_ROWS = 50_000
