@@ -92,7 +92,9 @@ def _fill(location: str, observations: int, runs: tuple[str, ...] = RUNS) -> Non
 def _seconds_of_statements(location: str) -> float:
     """Seconds of what deletes the same rows without leaving others room: a statement for each table, in one transaction."""
     store = RunStore(location)
-    arm = store.scalar("SELECT arms.id FROM arms JOIN experiments ON experiments.id = experiment WHERE run = :run", run="old")
+    arm = store.scalar(
+        "SELECT arms.id FROM arms JOIN experiments ON experiments.id = experiment WHERE run = :run", run="old"
+    )
     begun = time.perf_counter()
     with store.begin() as connection:
         for statement in PEER:

@@ -39,7 +39,9 @@ def load_file(path: Path, *, fields: Mapping[str, str] | None = None, has_option
     return check_samples(source, file_format.read(path), fields or {})
 
 
-def _indexed_samples(index: RowIndex, source: Source, read: Callable[[], Iterator[tuple[int, Any]]], fields: Mapping[str, str]) -> IndexedSamples:
+def _indexed_samples(
+    index: RowIndex, source: Source, read: Callable[[], Iterator[tuple[int, Any]]], fields: Mapping[str, str]
+) -> IndexedSamples:
     """Return the checked samples of a large file, of which only the index stays in memory."""
     names, own = _field_names(source, fields)
     samples = IndexedSamples(

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from pytest_crucible.stats.slices.slicing import Slicing
 
 
-def _fields_for(
-    measures: Sequence[Measure], samples: Sequence[Sample]
-) -> tuple[list[Any], list[Mapping[str, Any]]]:
+def _fields_for(measures: Sequence[Measure], samples: Sequence[Sample]) -> tuple[list[Any], list[Mapping[str, Any]]]:
     """Return the fields of the samples if a measure is by some, else none: of ten million samples they take gigabytes."""
     return sample_fields(samples) if any(measure.by is not None for measure in measures) else ([], [])
 

@@ -446,7 +446,7 @@ def _as_assigned(sql_type: str, values: Sequence[Any]) -> list[Any]:
     """Return numbers as PostgreSQL converts them for their column: an array has one type, and COPY refuses 1.0 for 1."""
     types = {*map(type, values)}
     if sql_type in ("INTEGER", "BIGINT") and float in types:
-        return [value and round(value) for value in values]
+        return [None if value is None else round(value) for value in values]
     if sql_type == "FLOAT" and int in types:
         return [None if value is None else float(value) for value in values]
     return list(values)

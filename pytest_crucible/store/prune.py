@@ -88,7 +88,8 @@ def find_prunable(
 def clear(store: RunStore, what: Prunable) -> int:
     """Delete them and compact the database. Return the bytes freed on disk; 0 for a server. Raises StoreError.
 
-    Other processes can write meanwhile: while a run is running, SQLite's file keeps its size, for rows to come. After an interruption, the next call removes the rest.
+    Other processes can write meanwhile; while a run is running, SQLite's file keeps its size, for rows to come. After an
+    interruption, the next call removes the rest.
     """
     size = _size(store)
     _hide(store, what.runs)

@@ -294,7 +294,9 @@ def _check_arms(connection: Connection, location: str, batch: _Batch) -> None:
     arms = {row["arm"] for table, many in batch.rows.items() if table.key[0] == "arm" for row in many}
     stored = set(connection.scalars("SELECT id FROM arms WHERE id IN (:arms) FOR KEY SHARE", arms=arms))
     if not arms <= stored:
-        raise StoreError(f"run store {location!r} no longer has this run, which `crucible gc` has deleted: run it again")
+        raise StoreError(
+            f"run store {location!r} no longer has this run, which `crucible gc` has deleted: run it again"
+        )
 
 
 def _remove_units(connection: Connection, units: list[Row]) -> None:
