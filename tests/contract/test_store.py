@@ -636,7 +636,9 @@ def test_pruning_deletes_old_runs_with_all_their_rows_and_no_others(store):
 
 def store_large_run(store: RunStore, run: str, samples: int) -> None:
     """Of a run that is pruned in several parts."""
-    arm = store.scalar("SELECT id FROM arms WHERE experiment = :key", key=store_old_run(store, run, "2026-01-01T00:00:00Z"))
+    arm = store.scalar(
+        "SELECT id FROM arms WHERE experiment = :key", key=store_old_run(store, run, "2026-01-01T00:00:00Z")
+    )
     rows = [
         {"arm": arm, "position": k, "epoch": epoch, "metric": metric, "value": 0.5, "is_bool": False}
         for k in range(10, samples)
@@ -668,9 +670,10 @@ def test_pruning_that_is_interrupted_hides_the_run_and_continues(store, monkeypa
     def interrupt(seconds: float) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+    with monkeypatch.context() as patch:
         patch.setattr(prune.time, "sleep", interrupt)
-        clear_store(store)
+        with pytest.raises(KeyboardInterrupt):
+            clear_store(store)
 
     # A part of its rows is gone: it must not be shown, compared with or copied from.
     assert [run.id for run in list_runs(store)] == ["young"]
