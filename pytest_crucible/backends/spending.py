@@ -100,10 +100,19 @@ class Spending:
     """Expenses of a session and their limits. All calls come from the sampling loop, or before it runs."""
 
     def __init__(
-        self, budget: str | None = None, prices: Prices | None = None, ledger: SpendLedger | None = None
+        self,
+        budget: str | None = None,
+        prices: Prices | None = None,
+        ledger: SpendLedger | None = None,
+        *,
+        parts: int = 1,
     ) -> None:
-        """`budget` is the run's, as text. Raises SpecError for an invalid one."""
-        self.run = None if budget is None else Budget.read(budget, ledger)
+        """`budget` is the run's, as text: of it and of experiments' budgets, each of so many `parts` of a run has its share.
+
+        Raises SpecError for an invalid one.
+        """
+        self.run = None if budget is None else Budget.read(budget, ledger, parts=parts)
+        self._parts = parts
         self.budgets: dict[str, Budget] = {}
         """By experiment."""
         self._shared: dict[str, Budget] = {}
@@ -127,7 +136,7 @@ class Spending:
 
     def allow(self, experiment: str, text: str, adapters: Sequence[str]) -> None:
         """Give an experiment a budget of its own; `adapters` are those it queries. Raises SpecError."""
-        budget = Budget.read(text)
+        budget = Budget.read(text, parts=self._parts)
         self._check_priced(budget, adapters)
         self.budgets[experiment] = budget
 

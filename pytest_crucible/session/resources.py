@@ -42,6 +42,10 @@ class Resources:
         self._config, self._settings, self._run, self._publisher = config, settings, run, publisher
         self.on_unsent: Callable[[UnsentRequest], None] | None = None
         """Receives the requests of a session that sends none, such as an estimate. Set before anything is opened."""
+        self.parts = 1
+        """Into how many parts the run is divided, of which this session is one. Set before anything is opened."""
+        self.location = settings.store
+        """The run store: a path from pytest's root directory, or a URL. Set before anything is opened."""
         self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
         if settings.run_code:
@@ -69,8 +73,8 @@ class Resources:
             emit=emit,
             starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
             seed=settings.seed,
-            limiters=Limiters(ordinary=settings.concurrency, workers=workers),
-            spending=_open_spending(self._config, settings.budget, self._run),
+            limiters=Limiters(ordinary=settings.concurrency, workers=workers, parts=self.parts),
+            spending=_open_spending(self._config, settings.budget, self._run, self.parts),
             cache=self._caching(),
             on_unsent=self.on_unsent,
         )
@@ -108,7 +112,7 @@ class Resources:
     def store(self) -> RunStore:
         """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
         if self._unusable is None:
-            where, hide = self._settings.store, key_redactor(self._config)
+            where, hide = self.location, key_redactor(self._config)
             # Paths count from pytest's root directory, wherever pytest is started.
             location = where if "://" in where else str(self._config.rootpath / where)
             try:
@@ -200,18 +204,18 @@ async def _close_all(backends: Sequence[Backend]) -> None:
                 stack.push_async_callback(backend.close)
 
 
-def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
+def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str, parts: int) -> Spending:
     """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
     prices = Prices(read_prices(config.rootpath))
     if not budgets:
-        return Spending(prices=prices)
+        return Spending(prices=prices, parts=parts)
     ledger = None
     is_worker = hasattr(config, "workerinput")
     # All workers of a run share one.
     if is_worker or config.pluginmanager.hasplugin("dsession"):
         name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
         ledger = SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)
-    return Spending(", ".join(budgets), prices, ledger)
+    return Spending(", ".join(budgets), prices, ledger, parts=parts)
 
 
 def emit_budgets(emit: Emit, money: Spending, nodeid: str = "") -> None:

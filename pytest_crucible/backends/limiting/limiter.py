@@ -230,14 +230,16 @@ class Workers:
 class Limiters:
     """Opens limiters on demand; `close` stops their timers and leaves the state shared with other processes."""
 
-    def __init__(self, *, ordinary: float = math.inf, workers: Workers | None = None) -> None:
-        """`ordinary` is the number of concurrent samples, over all workers."""
+    def __init__(self, *, ordinary: float = math.inf, workers: Workers | None = None, parts: int = 1) -> None:
+        """`ordinary` is the number of concurrent samples, over all workers; each of `parts` has its share of set limits."""
         self._ordinary = ordinary
         self._workers = workers
+        self._parts = parts
         self._limiters: dict[str, Limiter] = {}
 
     def of(self, server: str, limits: Limits) -> Limiter:
         """Return the limiter of a server; if several adapters set limits, the strictest count."""
+        limits = limits.share(self._parts)
         if server not in self._limiters:
             self._limiters[server] = Limiter(self._state(server, limits))
         self._limiters[server].tighten(limits)

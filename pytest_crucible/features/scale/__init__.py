@@ -21,4 +21,5 @@ FEATURE = Feature(
             command_line=False,
         ),
     ),
+    check_options="pytest_crucible.features.scale.shard:option_conflicts",
 )

@@ -1,0 +1,266 @@
+"""Copies the runs of shards into a run store as one run, in one transaction: rows of all tables that belong to a run.
+
+Keys of experiments and arms are those of the target; everything else is as the shards have written it, redacted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from pytest_crucible.backends.budget import Amount, format_spent, read_budget
+from pytest_crucible.features.scale.shard_files import ShardFile, limit_reading, merged_plan
+from pytest_crucible.features.scale.shard_session import EXPECTED_FAILURES
+from pytest_crucible.records import BUDGET, BudgetSpent
+from pytest_crucible.records.errors import SpecError
+from pytest_crucible.store import schema
+from pytest_crucible.store.database import Connection, Row
+from pytest_crucible.store.events import load_budgets
+from pytest_crucible.store.reused_outcomes import SENT_AGAIN
+from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.table import Table
+
+_PART = 10_000
+"""Rows that are in memory at a time."""
+_SHARED = (schema.texts, schema.messages, schema.reply_cache, schema.known_adapters, schema.training_sets)
+"""Tables whose rows belong to no run, under keys that equal rows share."""
+
+
+def merged_run(files: Sequence[ShardFile]) -> str:
+    """Return the id of the run that these shards make: the same one each time that they are merged."""
+    return hashlib.sha256(" ".join(["merged", *(file.run for file in files)]).encode()).hexdigest()[:12]
+
+
+def merge_shards(target: RunStore, files: Sequence[ShardFile]) -> str:
+    """Enter the run of some shards, unless the store has it; return its id. Raises SpecError and StoreError."""
+    run = merged_run(files)
+    if target.scalar("SELECT COUNT(*) FROM runs WHERE id = :run", run=run):
+        return run
+    with target.begin() as connection:
+        Merging(connection, run, files).copy()
+    return run
+
+
+class Merging:
+    """Copies shards within a transaction of the target."""
+
+    def __init__(self, connection: Connection, run: str, files: Sequence[ShardFile]) -> None:
+        self._connection, self._run, self._files = connection, run, files
+        self._experiments: dict[str, int] = {}
+        """Keys in the target, by nodeid."""
+        self._begun = set[str]()
+        """Experiments that some shard has begun."""
+
+    def copy(self) -> None:
+        """Copy everything."""
+        self._enter_run()
+        for nodeid in self._files[0].plans:
+            self._enter_experiment(nodeid)
+        budgets: list[Sequence[BudgetSpent]] = []
+        for file in self._files:
+            with closing(file.store()) as store, store.connect() as source:
+                limit_reading(source)
+                _Copy(self._connection, self._run, file, source).copy(self._experiments)
+                budgets.append(load_budgets(store, file.run))
+        self._enter_budgets(budgets)
+
+    def _enter_run(self) -> None:
+        first = self._files[0].facts
+        git = first["git"] and {**first["git"], "dirty": any(file.facts["git"]["dirty"] for file in self._files)}
+        row = {
+            **first,
+            "id": self._run,
+            "started": min(file.facts["started"] for file in self._files),
+            "finished": None,
+            "status": "running",
+            "exit_status": None,
+            "git": git,
+            "manifest": self._manifest(),
+        }
+        self._connection.insert(schema.runs, [row])
+
+    def _manifest(self) -> dict[str, Any]:
+        """Return the manifest of the first shard, as that of a session without shards, and where the rows are from."""
+        manifest = dict(self._files[0].facts["manifest"])
+        options = ("--crucible-shard", "--crucible-store", "--crucible-resume")
+        return {
+            **manifest,
+            "command": list(_without_options(manifest["command"], options)),
+            "settings": {**manifest["settings"], "shard": None, "resume": False},
+            "shards": [{"shard": file.shard.option, "run": file.run, "file": file.name} for file in self._files],
+        }
+
+    def _enter_experiment(self, nodeid: str) -> None:
+        row = {
+            "run": self._run,
+            "nodeid": nodeid,
+            "plan": merged_plan(self._files, nodeid),
+            "finished": all(file.plans[nodeid][2] for file in self._files),
+        }
+        self._connection.insert(schema.experiments, [row])
+        query = "SELECT id FROM experiments WHERE run = :run AND nodeid = :nodeid"
+        self._experiments[nodeid] = int(self._connection.scalar(query, run=self._run, nodeid=nodeid))
+
+    def _enter_budgets(self, of_files: Sequence[Sequence[BudgetSpent]]) -> None:
+        """Enter what all shards together have spent of each budget."""
+        spent: dict[tuple[str, str], Amount] = {}
+        for budget in (budget for budgets in of_files for budget in budgets):
+            place, amount = (budget.experiment, budget.budget), Amount(budget.usd, budget.tokens, budget.requests)
+            spent[place] = spent.get(place, Amount()).plus(amount)
+        rows = [
+            {
+                **{"run": self._run, "experiment": experiment, "arm": "", "sample": "", "epoch": 0, "name": BUDGET},
+                "at": time.time(),
+                "facts": {"budget": text, **amount._asdict(), "said": format_spent(amount, read_budget(text))},
+            }
+            for (experiment, text), amount in spent.items()
+        ]
+        self._connection.insert(schema.events, rows)
+
+
+def _without_options(arguments: Sequence[str], options: Sequence[str]) -> Iterator[str]:
+    """Yield the arguments of a command line without some options and their values."""
+    skips = False
+    for argument in arguments:
+        name, _, value = argument.partition("=")
+        if name in options:
+            skips = not value and name != "--crucible-resume"
+        elif not skips:
+            yield argument
+        else:
+            skips = False
+
+
+class _Copy:
+    """Copies one shard, part by part."""
+
+    def __init__(self, target: Connection, run: str, file: ShardFile, source: Connection) -> None:
+        self._target, self._run, self._file, self._source = target, run, file, source
+        self._arms: dict[int, int] = {}
+        """Keys in the target, by those in the file."""
+
+    def copy(self, experiments: Mapping[str, int]) -> None:
+        for nodeid, (key, plan, _) in self._file.plans.items():
+            self._copy_experiment(key, experiments[nodeid], plan)
+        for table in _SHARED:
+            self._copy_rows(table, "1 = 1")
+        for key, arm in self._arms.items():
+            for table in (schema.replies, schema.calls, schema.observations, schema.lost, *schema.unit_tables().values()):
+                self._copy_rows(table, "arm = :key", {"arm": arm}, is_new=True, key=key)
+        self._copy_rows(schema.events, "run = :key AND name <> :budget", key=self._file.run, budget=BUDGET)
+        self._copy_rows(schema.tags, "run = :key", key=self._file.run)
+        self._copy_decisions()
+
+    def _copy_experiment(self, source: int, target: int, plan: Mapping[str, Any]) -> None:
+        """Copy what an experiment has that began: its samples and variants, and its arms."""
+        query = f"SELECT {', '.join(schema.arms.names)} FROM arms WHERE experiment = :key ORDER BY id"
+        arms = [dict(zip(schema.arms.names, row, strict=True)) for row in self._source.execute(query, key=source)]
+        if not arms:
+            return
+        self._copy_shared(schema.samples, "dataset", plan["dataset_sha256"])
+        for variant in plan["variants"]:
+            self._copy_shared(schema.twins, "variant", variant["sha256"])
+        for table in (schema.variants, schema.repeats):
+            if not self._count(table, "experiment", target):
+                self._copy_rows(table, "experiment = :key", {"experiment": target}, key=source)
+        for arm in arms:
+            self._arms[arm["id"]] = self._enter_arm(arm, target)
+
+    def _enter_arm(self, arm: Row, experiment: int) -> int:
+        """Enter an arm, or add its counts to those of earlier shards; return its key in the target."""
+        of = {"experiment": experiment, "number": arm["number"]}
+        where = "experiment = :experiment AND number = :number"
+        key = self._target.scalar(f"SELECT id FROM arms WHERE {where}", **of)
+        if key is None:
+            original = arm["original"] and self._arms[arm["original"]]
+            row = {name: value for name, value in arm.items() if name != "id"}
+            self._target.insert(schema.arms, [{**row, "experiment": experiment, "original": original}])
+            return int(self._target.scalar(f"SELECT id FROM arms WHERE {where}", **of))
+        with self._target.changing(schema.arms, where, **of):
+            self._target.execute(f"UPDATE arms SET {_ADDED_COUNTS} WHERE {where}", **of, **{n: arm[n] for n in _COUNTS})
+        return int(key)
+
+    def _count(self, table: Table, column: str, key: Any) -> int:
+        return int(self._target.scalar(f"SELECT COUNT(*) FROM {table.name} WHERE {column} = :key", key=key))
+
+    def _copy_shared(self, table: Table, column: str, key: str) -> None:
+        """Copy a dataset or variant, unless it is there."""
+        if self._count(table, column, key):
+            self._target.record_stored(table, column, key)
+        else:
+            self._copy_rows(table, f"{column} = :key", key=key)
+
+    def _copy_decisions(self) -> None:
+        """Copy decisions. Those on replies that were sent again are numbered by arm."""
+        names = ("subject", "number", "body")
+        query = f"SELECT {', '.join(names)} FROM decisions WHERE run = :run AND subject <> :own"
+        for subject, number, body in list(self._source.execute(query, run=self._file.run, own=EXPECTED_FAILURES)):
+            number = self._arms.get(number, number) if subject == SENT_AGAIN else number
+            self._insert(schema.decisions, {"run": [self._run], "subject": [subject], "number": [number], "body": [body]}, 1)
+
+    def _copy_rows(
+        self, table: Table, where: str, others: Mapping[str, Any] | None = None, *, is_new: bool = False, **values: Any
+    ) -> None:
+        """Copy the rows of a table that meet a condition, with `others` in place of values of the file.
+
+        With `is_new` none of them may be there: two shards never have a reply to one sample.
+        """
+        numbered = [column.name for column in table.columns if column.numbered]
+        names = [name for name in table.names if name not in numbered]
+        query = f"SELECT {', '.join(names)} FROM {table.name} WHERE {where} ORDER BY {', '.join(table.key)}"
+        cursor = self._source.execute(query, **values)
+        while rows := cursor.fetchmany(_PART):
+            columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+            columns |= {name: [value] * len(rows) for name, value in (others or {}).items()}
+            if "run" in columns:
+                columns["run"] = [self._run if value == self._file.run else value for value in columns["run"]]
+            inserted = self._insert(table, columns, len(rows))
+            if is_new and inserted < len(rows):
+                raise SpecError(f"{self._file.name} has replies to samples of another shard: run its job again")
+
+    def _insert(self, table: Table, columns: dict[str, Sequence[Any]], rows: int) -> int:
+        for name, values in columns.items():
+            kinds = _KINDS[table.type_of(name).partition("(")[0]]
+            if not {*map(type, values)} <= kinds:
+                raise SpecError(f"{self._file.name} has a value of another kind in {table.name}.{name}: run its job again")
+        if not self._target.is_sqlite:
+            columns = {name: _as_postgresql(table.type_of(name), values) for name, values in columns.items()}
+        inserted = self._target.insert_columns(table, columns, rows)
+        self._target.enter_changes()
+        return inserted
+
+
+_COUNTS = ("requests", "cache_hits", "cache_since", "reused_answers")
+_ADDED_COUNTS = """
+    requests = CASE WHEN requests IS NULL THEN :requests ELSE requests + COALESCE(:requests, 0) END,
+    cache_hits = CASE WHEN cache_hits IS NULL THEN :cache_hits ELSE cache_hits + COALESCE(:cache_hits, 0) END,
+    cache_since = CASE WHEN cache_since < :cache_since THEN cache_since ELSE COALESCE(:cache_since, cache_since) END,
+    reused_answers = CASE WHEN reused_answers IS NULL THEN :reused_answers
+        ELSE reused_answers + COALESCE(:reused_answers, 0) END
+"""
+_INTEGERS = frozenset((int, type(None)))
+_TEXTS = frozenset((str, type(None)))
+_KINDS = {
+    "INTEGER": _INTEGERS,
+    "BIGINT": _INTEGERS,
+    "BOOLEAN": _INTEGERS,
+    "FLOAT": _INTEGERS | {float},
+    "TEXT": _TEXTS,
+    "VARCHAR": _TEXTS,
+    # SQLite stores a number in it as such.
+    "JSON": _TEXTS | {int, float},
+    "BLOB": frozenset((bytes, type(None))),
+}
+"""What SQLite returns for a column, which may have a value of any kind."""
+
+
+def _as_postgresql(type: str, values: Sequence[Any]) -> Sequence[Any]:
+    if type == "BOOLEAN":
+        return [None if value is None else bool(value) for value in values]
+    if type == "JSON":
+        return [json.dumps(value) if isinstance(value, int | float) else value for value in values]
+    return values
