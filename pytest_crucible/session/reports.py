@@ -54,7 +54,7 @@ def verdict_reports(
     return [setup, call, teardown]
 
 
-def rerun_report(nodeid: str, outcome: Literal["passed", "failed", "skipped"] = "failed") -> pytest.TestReport:
+def rerun_report(nodeid: str, outcome: Literal["failed", "skipped"] = "failed") -> pytest.TestReport:
     """Return the report that makes pytest's --lf run an item again, or forget it: the item passed, but its verdict failed."""
     return pytest.TestReport(
         nodeid=nodeid, location=("", None, ""), keywords={}, outcome=outcome, longrepr=None, when="call"

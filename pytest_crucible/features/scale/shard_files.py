@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from pytest_crucible.features.scale.shard import Shard, parse_shard
 from pytest_crucible.features.scale.shard_session import EXPECTED_FAILURES
 from pytest_crucible.records import Plan
-from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.errors import SpecError, StoreError
 from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.records.serialize import from_plain
 from pytest_crucible.store import schema
@@ -74,14 +74,16 @@ class ShardFile:
 def read_shard(path: Path) -> ShardFile:
     """Return the latest run of a shard in a file. Raises SpecError and StoreError."""
     if not path.is_file():
-        raise SpecError(f"{path} does not exist: name the files that --crucible-shard wrote, such as crucible-shard-*.db")
-    with explain_errors(str(path)):
-        _check_schema(path)
-        with closing(RunStore(str(path), reader=READER)) as store:
-            try:
+        raise SpecError(f"{path} is not a file: name those that --crucible-shard wrote, such as crucible-shard-*.db")
+    try:
+        with explain_errors(str(path)):
+            _check_schema(path)
+            with closing(RunStore(str(path), reader=READER)) as store:
                 return _read(path, store)
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise SpecError(f"{path.name} cannot be read ({error}): get the file from its job again") from error
+    except StoreError as error:
+        raise StoreError(str(error) if path.name in str(error) else f"{path.name}: {error}") from error
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise SpecError(f"{path.name} cannot be read ({error}): get the file from its job again") from error
 
 
 def _read(path: Path, store: RunStore) -> ShardFile:
