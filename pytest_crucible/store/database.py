@@ -198,9 +198,7 @@ class Connection:
             return 0
         return self.insert_columns(table, self._columns_to_store(table, rows), len(rows), over=over)
 
-    def insert_columns(
-        self, table: Table, columns: dict[str, Sequence[Any]], rows: int, *, over: bool = False
-    ) -> int:
+    def insert_columns(self, table: Table, columns: dict[str, Sequence[Any]], rows: int, *, over: bool = False) -> int:
         """Insert so many rows as `insert` does, by their columns as a run store has them: redacted, and JSON as text."""
         is_covered = self._is_covered(table)
         if is_covered:

@@ -9,7 +9,6 @@ import sqlite3
 import time
 
 import pytest
-from run_documents import of_arms
 
 from pytest_crucible.runs.run_store import existing_store
 
@@ -111,7 +110,9 @@ def test_merging_twice_is_one_run(suite, three_shards, merge, command):
     assert (status, output.count(first["run"]["id"])) == (0, 1)
 
 
-@pytest.mark.parametrize("words", [["show"], ["show", "--sample", "q03"], ["verify"], ["why"], ["trace", "latest", "q03"]])
+@pytest.mark.parametrize(
+    "words", [["show"], ["show", "--sample", "q03"], ["verify"], ["why"], ["trace", "latest", "q03"]]
+)
 def test_commands_read_a_merged_run(three_shards, merge, command, words):
     merge(*three_shards)
 
@@ -185,7 +186,7 @@ def test_a_waiver_of_the_conftest_applies(suite, merge):
 def test_settings_of_the_shards_decide(suite, merge):
     run_shards(suite, 2, "--crucible-strict", "-o", "crucible_undecided=fail")
 
-    status, output, merged = merge(shard_file(1, 2), shard_file(2, 2))
+    status, _, merged = merge(shard_file(1, 2), shard_file(2, 2))
 
     assert [verdict["state"] for verdict in merged["experiments"][0]["verdicts"]] == ["undecided", "met"]
     assert status == 1
@@ -393,7 +394,9 @@ def test_a_store_with_other_runs_is_refused(suite):
 
     result = suite.run(*ARMS, "--crucible-shard=1/2", "--crucible-store=all.db")
 
-    suite.refuses(result, "*all.db has run *, which is not of shard 1 of 2: a shard needs a store of its own, name another*")
+    suite.refuses(
+        result, "*all.db has run *, which is not of shard 1 of 2: a shard needs a store of its own, name another*"
+    )
 
 
 def refuse(merge, files, sentence, suite):
@@ -495,7 +498,10 @@ def test_a_file_that_would_execute_something_is_refused(suite, three_shards, mer
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"hello", "run store 'bad.db' is not a run store (another kind of file, or corrupt): move it away, or name another one"),
+        (
+            b"hello",
+            "run store 'bad.db' is not a run store (another kind of file, or corrupt): move it away, or name another one",
+        ),
         (b"", "bad.db has no runs yet: run pytest with an experiment first, or name a store with --store"),
     ],
 )
@@ -517,7 +523,10 @@ def test_a_store_without_a_shard_and_a_missing_file_are_refused(suite, three_sha
 @pytest.mark.parametrize(
     ("statement", "sentence"),
     [
-        ("UPDATE observations SET value = 'much'", "*has a value of another kind in observations.value: run its job again"),
+        (
+            "UPDATE observations SET value = 'much'",
+            "*has a value of another kind in observations.value: run its job again",
+        ),
         (
             "INSERT INTO replies (arm, position, epoch, text, skipped) SELECT 1, n, 0, 'x', 0 FROM "
             "(SELECT position AS n FROM samples WHERE position NOT IN (SELECT position FROM replies))",

@@ -113,7 +113,12 @@ class Merging:
             spent[place] = spent.get(place, Amount()).plus(amount)
         rows = [
             {
-                **{"run": self._run, "experiment": experiment, "arm": "", "sample": "", "epoch": 0, "name": BUDGET},
+                "run": self._run,
+                "experiment": experiment,
+                "arm": "",
+                "sample": "",
+                "epoch": 0,
+                "name": BUDGET,
                 "at": time.time(),
                 "facts": {"budget": text, **amount._asdict(), "said": format_spent(amount, read_budget(text))},
             }
@@ -149,7 +154,13 @@ class _Copy:
         for table in _SHARED:
             self._copy_rows(table, "1 = 1")
         for key, arm in self._arms.items():
-            for table in (schema.replies, schema.calls, schema.observations, schema.lost, *schema.unit_tables().values()):
+            for table in (
+                schema.replies,
+                schema.calls,
+                schema.observations,
+                schema.lost,
+                *schema.unit_tables().values(),
+            ):
                 self._copy_rows(table, "arm = :key", {"arm": arm}, is_new=True, key=key)
         self._copy_rows(schema.events, "run = :key AND name <> :budget", key=self._file.run, budget=BUDGET)
         self._copy_rows(schema.tags, "run = :key", key=self._file.run)
@@ -200,7 +211,9 @@ class _Copy:
         query = f"SELECT {', '.join(names)} FROM decisions WHERE run = :run AND subject <> :own"
         for subject, number, body in list(self._source.execute(query, run=self._file.run, own=EXPECTED_FAILURES)):
             number = self._arms.get(number, number) if subject == SENT_AGAIN else number
-            self._insert(schema.decisions, {"run": [self._run], "subject": [subject], "number": [number], "body": [body]}, 1)
+            self._insert(
+                schema.decisions, {"run": [self._run], "subject": [subject], "number": [number], "body": [body]}, 1
+            )
 
     def _copy_rows(
         self, table: Table, where: str, others: Mapping[str, Any] | None = None, *, is_new: bool = False, **values: Any
@@ -226,7 +239,9 @@ class _Copy:
         for name, values in columns.items():
             kinds = _KINDS[table.type_of(name).partition("(")[0]]
             if not {*map(type, values)} <= kinds:
-                raise SpecError(f"{self._file.name} has a value of another kind in {table.name}.{name}: run its job again")
+                raise SpecError(
+                    f"{self._file.name} has a value of another kind in {table.name}.{name}: run its job again"
+                )
         if not self._target.is_sqlite:
             columns = {name: _as_postgresql(table.type_of(name), values) for name, values in columns.items()}
         inserted = self._target.insert_columns(table, columns, rows)

@@ -1,7 +1,7 @@
 """Files of shards: read without trust in what they contain, and compared with each other before they are merged.
 
-Nothing of a file is executed: it is opened for reading alone, and one with a trigger, a view, a virtual table or a computed column is
-refused before any of its tables is queried.
+Nothing of a file is executed: it is opened for reading alone, and one with a trigger, a view, a virtual table or a computed
+column is refused before any of its tables is queried.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ShardFile:
 
     @property
     def is_complete(self) -> bool:
-        """Whether its session came to its end."""
+        """True if its session came to its end."""
         return bool(self.facts["status"] == "finished")
 
     def store(self) -> RunStore:
@@ -117,7 +117,9 @@ def _check_schema(path: Path) -> None:
             is_active = kind not in ("table", "index") or not root
             if is_active or (name in tables and _has_computed_columns(connection, name)):
                 what = "virtual table" if kind == "table" else kind
-                raise SpecError(f"{path.name} has a {what} {name!r} that would be executed: get the file from its job again")
+                raise SpecError(
+                    f"{path.name} has a {what} {name!r} that would be executed: get the file from its job again"
+                )
 
 
 def _has_computed_columns(connection: Connection, table: str) -> bool:
@@ -259,4 +261,3 @@ def merged_plan(files: Sequence[ShardFile], nodeid: str) -> Mapping[str, Any]:
         is_counted = file.is_complete or not file.parsed_plans[nodeid].by_item
         selected += plan["selected"] if is_counted else 0
     return {**files[0].plans[nodeid][1], "selected": selected}
-

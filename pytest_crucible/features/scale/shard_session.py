@@ -117,9 +117,13 @@ class ShardSession:
         """
         replies, location = quantity(store.scalar(query, run=run), "reply"), self._session.resources.location
         if interrupted:
-            return f"shard {self._shard} was interrupted with {replies} in {location}: run it again with --crucible-resume"
+            return (
+                f"shard {self._shard} was interrupted with {replies} in {location}: run it again with --crucible-resume"
+            )
         files = f"crucible-shard-*-of-{self._shard.of}.db" if location == self._shard.file else "FILES"
-        return f"shard {self._shard}: {replies} in {location}; next, with the files of all shards: crucible merge {files}"
+        return (
+            f"shard {self._shard}: {replies} in {location}; next, with the files of all shards: crucible merge {files}"
+        )
 
     # Before the store is closed.
     @pytest.hookimpl(tryfirst=True)
