@@ -140,8 +140,12 @@ def add_sent_again(store: RunStore, run: str, arm: int, sent: SentAgain) -> None
     if earlier is None:
         add_decision(store, run, SENT_AGAIN, arm, to_plain(sent))
         return
-    both = SentAgain(replies=earlier.replies + sent.replies, differences={**sent.differences, **earlier.differences})
-    set_decision(store, run, SENT_AGAIN, arm, to_plain(both))
+    set_decision(store, run, SENT_AGAIN, arm, to_plain(join_sent_again(earlier, sent)))
+
+
+def join_sent_again(earlier: SentAgain, sent: SentAgain) -> SentAgain:
+    """Return what two parts of a run have sent again."""
+    return SentAgain(replies=earlier.replies + sent.replies, differences={**sent.differences, **earlier.differences})
 
 
 def sent_again(store: RunStore, run: str, arm: int) -> SentAgain | None:

@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
@@ -104,7 +105,7 @@ class MergedSession:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """Report each shard as a test; the verdicts follow."""
-        opened = session.config.pluginmanager.get_plugin("crucible-session")
+        opened: Any = session.config.pluginmanager.get_plugin("crucible-session")
         reports = [_shard_report(file.shard, _problem(file)) for file in self._shards.files]
         for shard in self._shards.missing:
             reports.append(_shard_report(shard, f"shard {shard} is missing: verdicts are undecided; add it"))

@@ -15,12 +15,13 @@ from typing import Any
 from pytest_crucible.backends.budget import Amount, format_spent, read_budget
 from pytest_crucible.features.scale.shard_files import ShardFile, limit_reading, merged_plan
 from pytest_crucible.features.scale.shard_session import EXPECTED_FAILURES
-from pytest_crucible.records import BUDGET, BudgetSpent
+from pytest_crucible.records import BUDGET, BudgetSpent, SentAgain
 from pytest_crucible.records.errors import SpecError
+from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store import schema
-from pytest_crucible.store.database import Connection, Row
+from pytest_crucible.store.database import Connection, Row, from_json
 from pytest_crucible.store.events import load_budgets
-from pytest_crucible.store.reused_outcomes import SENT_AGAIN
+from pytest_crucible.store.reused_outcomes import SENT_AGAIN, join_sent_again
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.table import Table
 
@@ -52,8 +53,8 @@ class Merging:
         self._connection, self._run, self._files = connection, run, files
         self._experiments: dict[str, int] = {}
         """Keys in the target, by nodeid."""
-        self._begun = set[str]()
-        """Experiments that some shard has begun."""
+        self._sent_again: dict[int, SentAgain] = {}
+        """By arm of the target."""
 
     def copy(self) -> None:
         """Copy everything."""
@@ -64,9 +65,19 @@ class Merging:
         for file in self._files:
             with closing(file.store()) as store, store.connect() as source:
                 limit_reading(source)
-                _Copy(self._connection, self._run, file, source).copy(self._experiments)
+                copied = _Copy(self._connection, self._run, file, source)
+                copied.copy(self._experiments)
+                self._add_sent_again(copied.sent_again())
                 budgets.append(load_budgets(store, file.run))
         self._enter_budgets(budgets)
+        of = {"run": self._run, "subject": SENT_AGAIN}
+        rows = [{**of, "number": arm, "body": to_plain(sent)} for arm, sent in self._sent_again.items()]
+        self._connection.insert(schema.decisions, rows)
+
+    def _add_sent_again(self, of_shard: Mapping[int, SentAgain]) -> None:
+        for arm, sent in of_shard.items():
+            earlier = self._sent_again.get(arm)
+            self._sent_again[arm] = sent if earlier is None else join_sent_again(earlier, sent)
 
     def _enter_run(self) -> None:
         first = self._files[0].facts
@@ -205,15 +216,15 @@ class _Copy:
         else:
             self._copy_rows(table, f"{column} = :key", key=key)
 
+    def sent_again(self) -> Mapping[int, SentAgain]:
+        """Return which stored replies the shard has sent again, by arm of the target."""
+        query = "SELECT number, body FROM decisions WHERE run = :run AND subject = :subject"
+        rows = self._source.execute(query, run=self._file.run, subject=SENT_AGAIN)
+        return {self._arms[arm]: from_plain(SentAgain, from_json(body)) for arm, body in rows if arm in self._arms}
+
     def _copy_decisions(self) -> None:
-        """Copy decisions. Those on replies that were sent again are numbered by arm."""
-        names = ("subject", "number", "body")
-        query = f"SELECT {', '.join(names)} FROM decisions WHERE run = :run AND subject <> :own"
-        for subject, number, body in list(self._source.execute(query, run=self._file.run, own=EXPECTED_FAILURES)):
-            number = self._arms.get(number, number) if subject == SENT_AGAIN else number
-            self._insert(
-                schema.decisions, {"run": [self._run], "subject": [subject], "number": [number], "body": [body]}, 1
-            )
+        of = {"key": self._file.run, "sent": SENT_AGAIN, "own": EXPECTED_FAILURES}
+        self._copy_rows(schema.decisions, "run = :key AND subject <> :sent AND subject <> :own", **of)
 
     def _copy_rows(
         self, table: Table, where: str, others: Mapping[str, Any] | None = None, *, is_new: bool = False, **values: Any
@@ -227,7 +238,7 @@ class _Copy:
         query = f"SELECT {', '.join(names)} FROM {table.name} WHERE {where} ORDER BY {', '.join(table.key)}"
         cursor = self._source.execute(query, **values)
         while rows := cursor.fetchmany(_PART):
-            columns = dict(zip(names, zip(*rows, strict=True), strict=True))
+            columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
             columns |= {name: [value] * len(rows) for name, value in (others or {}).items()}
             if "run" in columns:
                 columns["run"] = [self._run if value == self._file.run else value for value in columns["run"]]
