@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -103,16 +103,17 @@ class Spending:
         self,
         budget: str | None = None,
         prices: Prices | None = None,
-        ledger: SpendLedger | None = None,
+        open_ledger: Callable[[str], SpendLedger] = lambda experiment: SpendLedger(),
         *,
         parts: int = 1,
     ) -> None:
-        """`budget` is the run's, as text: of it and of experiments' budgets, each of so many `parts` of a run has its share.
+        """`budget` is the run's, as text; `open_ledger` returns the ledger of an experiment, or of the run ("").
 
-        Raises SpecError for an invalid one.
+        Of all budgets, each of so many `parts` of a run has its share. Raises SpecError for an invalid budget.
         """
-        self.run = None if budget is None else Budget.read(budget, ledger, parts=parts)
+        self._open_ledger = open_ledger
         self._parts = parts
+        self.run = None if budget is None else Budget.read(budget, open_ledger(""), parts=parts)
         self.budgets: dict[str, Budget] = {}
         """By experiment."""
         self._shared: dict[str, Budget] = {}
@@ -136,7 +137,7 @@ class Spending:
 
     def allow(self, experiment: str, text: str, adapters: Sequence[str]) -> None:
         """Give an experiment a budget of its own; `adapters` are those it queries. Raises SpecError."""
-        budget = Budget.read(text, parts=self._parts)
+        budget = Budget.read(text, self._open_ledger(experiment), parts=self._parts)
         self._check_priced(budget, adapters)
         self.budgets[experiment] = budget
 
@@ -164,8 +165,9 @@ class Spending:
         return self._accounts[experiment]
 
     def close(self) -> None:
-        if self.run is not None:
-            self.run.ledger.close()
+        for budget in (self.run, *self.budgets.values()):
+            if budget is not None:
+                budget.ledger.close()
 
     def _check_priced(self, budget: Budget, adapters: Sequence[str]) -> None:
         """Raise SpecError if dollars are limited and an adapter has no price."""

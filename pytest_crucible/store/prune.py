@@ -124,7 +124,7 @@ _ARMS = f"SELECT id FROM arms WHERE experiment IN ({_EXPERIMENTS})"
 def _remove(connection: Connection, run: str) -> None:
     for table in ("replies", "calls", "observations", "lost", *schema.unit_tables()):
         connection.execute(f"DELETE FROM {table} WHERE arm IN ({_ARMS})", run=run)
-    for table in ("verdicts", "arms", "variants", "repeats"):
+    for table in ("verdicts", "arms", "variants", "repeats", *schema.experiment_tables()):
         connection.execute(f"DELETE FROM {table} WHERE experiment IN ({_EXPERIMENTS})", run=run)
     for table in ("events", "decisions", "experiments"):
         connection.execute(f"DELETE FROM {table} WHERE run = :run", run=run)
