@@ -9,7 +9,8 @@ import hashlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
+from types import NoneType
 from typing import Any
 
 from pytest_crucible.backends.budget import Amount, format_spent, read_budget
@@ -27,6 +28,8 @@ from pytest_crucible.store.table import Table
 
 _PART = 10_000
 """Rows that are in memory at a time."""
+_POSITIONS = 8_192
+"""Samples whose rows are copied from all shards before those of further samples: 500 pages of a table, which SQLite's cache has."""
 _SHARED = (schema.texts, schema.messages, schema.reply_cache, schema.known_adapters, schema.training_sets)
 """Tables whose rows belong to no run, under keys that equal rows share."""
 
@@ -62,17 +65,41 @@ class Merging:
         for nodeid in self._files[0].plans:
             self._enter_experiment(nodeid)
         budgets: list[Sequence[BudgetSpent]] = []
-        for file in self._files:
-            with closing(file.store()) as store, store.connect() as source:
+        with ExitStack() as opened:
+            copies = []
+            for file in self._files:
+                store = opened.enter_context(closing(file.store()))
+                source = opened.enter_context(store.connect())
                 limit_reading(source)
-                copied = _Copy(self._connection, self._run, file, source)
-                copied.copy(self._experiments)
-                self._add_sent_again(copied.sent_again())
+                copies.append(_Copy(self._connection, self._run, file, source))
                 budgets.append(load_budgets(store, file.run))
+            for copied in copies:
+                copied.copy_shared(self._experiments)
+                self._add_sent_again(copied.sent_again())
+            self._copy_units(copies)
         self._enter_budgets(budgets)
         of = {"run": self._run, "subject": SENT_AGAIN}
         rows = [{**of, "number": arm, "body": to_plain(sent)} for arm, sent in self._sent_again.items()]
         self._connection.insert(schema.decisions, rows)
+
+    def _copy_units(self, copies: Sequence[_Copy]) -> None:
+        """Copy replies and scores in the order of their keys, over all shards.
+
+        One shard after the other would change each page of a table once for each shard: what is written would grow with their
+        number.
+        """
+        units = (schema.replies, schema.calls, schema.observations, schema.lost, *schema.unit_tables().values())
+        for arm, planned in self._planned_by_arm(copies).items():
+            for table in units:
+                having = [copied for copied in copies if copied.has_rows(table, arm)]
+                for start in range(0, planned if having else 0, _POSITIONS):
+                    for copied in having:
+                        copied.copy_units(table, arm, start, start + _POSITIONS)
+                    self._connection.enter_changes()
+
+    def _planned_by_arm(self, copies: Sequence[_Copy]) -> Mapping[int, int]:
+        """Return the number of samples of each arm of the target."""
+        return {arm: planned for copied in copies for arm, planned in copied.planned.items()}
 
     def _add_sent_again(self, of_shard: Mapping[int, SentAgain]) -> None:
         for arm, sent in of_shard.items():
@@ -158,24 +185,32 @@ class _Copy:
         self._target, self._run, self._file, self._source = target, run, file, source
         self._arms: dict[int, int] = {}
         """Keys in the target, by those in the file."""
+        self.planned: dict[int, int] = {}
+        """The number of samples of each arm, by its key in the target."""
 
-    def copy(self, experiments: Mapping[str, int]) -> None:
+    def copy_shared(self, experiments: Mapping[str, int]) -> None:
+        """Copy everything but the rows of units."""
         for nodeid, (key, plan, _) in self._file.plans.items():
             self._copy_experiment(key, experiments[nodeid], plan)
         for table in _SHARED:
             self._copy_rows(table, "1 = 1")
-        for key, arm in self._arms.items():
-            for table in (
-                schema.replies,
-                schema.calls,
-                schema.observations,
-                schema.lost,
-                *schema.unit_tables().values(),
-            ):
-                self._copy_rows(table, "arm = :key", {"arm": arm}, is_new=True, key=key)
         self._copy_rows(schema.events, "run = :key AND name <> :budget", key=self._file.run, budget=BUDGET)
         self._copy_rows(schema.tags, "run = :key", key=self._file.run)
-        self._copy_decisions()
+        where = "run = :key AND subject <> :sent AND subject <> :own"
+        self._copy_rows(schema.decisions, where, key=self._file.run, sent=SENT_AGAIN, own=EXPECTED_FAILURES)
+
+    def has_rows(self, table: Table, arm: int) -> bool:
+        """Return whether a table has rows of an arm of the target."""
+        exists = f"SELECT EXISTS (SELECT 1 FROM {table.name} WHERE arm = :arm)"
+        return bool(self._source.scalar(exists, arm=self._key(arm)))
+
+    def copy_units(self, table: Table, arm: int, start: int, end: int) -> None:
+        """Copy the rows of an arm of the target about the samples from a position to another one."""
+        where = "arm = :key AND position >= :start AND position < :end"
+        self._copy_rows(table, where, {"arm": arm}, is_unit=True, key=self._key(arm), start=start, end=end)
+
+    def _key(self, arm: int) -> int | None:
+        return next((key for key, target in self._arms.items() if target == arm), None)
 
     def _copy_experiment(self, source: int, target: int, plan: Mapping[str, Any]) -> None:
         """Copy what an experiment has that began: its samples and variants, and its arms."""
@@ -190,7 +225,8 @@ class _Copy:
             if not self._count(table, "experiment", target):
                 self._copy_rows(table, "experiment = :key", {"experiment": target}, key=source)
         for arm in arms:
-            self._arms[arm["id"]] = self._enter_arm(arm, target)
+            key = self._arms[arm["id"]] = self._enter_arm(arm, target)
+            self.planned[key] = plan["planned"]
 
     def _enter_arm(self, arm: Row, experiment: int) -> int:
         """Enter an arm, or add its counts to those of earlier shards; return its key in the target."""
@@ -222,42 +258,40 @@ class _Copy:
         rows = self._source.execute(query, run=self._file.run, subject=SENT_AGAIN)
         return {self._arms[arm]: from_plain(SentAgain, from_json(body)) for arm, body in rows if arm in self._arms}
 
-    def _copy_decisions(self) -> None:
-        of = {"key": self._file.run, "sent": SENT_AGAIN, "own": EXPECTED_FAILURES}
-        self._copy_rows(schema.decisions, "run = :key AND subject <> :sent AND subject <> :own", **of)
-
     def _copy_rows(
-        self, table: Table, where: str, others: Mapping[str, Any] | None = None, *, is_new: bool = False, **values: Any
+        self, table: Table, where: str, others: Mapping[str, Any] | None = None, *, is_unit: bool = False, **values: Any
     ) -> None:
         """Copy the rows of a table that meet a condition, with `others` in place of values of the file.
 
-        With `is_new` none of them may be there: two shards never have a reply to one sample.
+        Rows of a unit must be new: two shards never have a reply to one sample. The caller then lets listeners enter the changes.
         """
-        numbered = [column.name for column in table.columns if column.numbered]
-        names = [name for name in table.names if name not in numbered]
+        names = [column.name for column in table.columns if not column.numbered]
         query = f"SELECT {', '.join(names)} FROM {table.name} WHERE {where} ORDER BY {', '.join(table.key)}"
         cursor = self._source.execute(query, **values)
         while rows := cursor.fetchmany(_PART):
-            columns: dict[str, Sequence[Any]] = dict(zip(names, zip(*rows, strict=True), strict=True))
-            columns |= {name: [value] * len(rows) for name, value in (others or {}).items()}
-            if "run" in columns:
-                columns["run"] = [self._run if value == self._file.run else value for value in columns["run"]]
-            inserted = self._insert(table, columns, len(rows))
-            if is_new and inserted < len(rows):
+            inserted = self._insert(
+                table, dict(zip(names, zip(*rows, strict=True), strict=True)), len(rows), others or {}
+            )
+            if is_unit and inserted < len(rows):
                 raise SpecError(f"{self._file.name} has replies to samples of another shard: run its job again")
+            if not is_unit:
+                self._target.enter_changes()
 
-    def _insert(self, table: Table, columns: dict[str, Sequence[Any]], rows: int) -> int:
-        for name, values in columns.items():
-            kinds = _KINDS[table.type_of(name).partition("(")[0]]
-            if not {*map(type, values)} <= kinds:
+    def _insert(self, table: Table, rows: Mapping[str, Sequence[Any]], count: int, others: Mapping[str, Any]) -> int:
+        columns: dict[str, Sequence[Any]] = {}
+        for name, values in rows.items():
+            kinds = {*map(type, values)}
+            if not kinds <= _KINDS[table.type_of(name).partition("(")[0]]:
                 raise SpecError(
                     f"{self._file.name} has a value of another kind in {table.name}.{name}: run its job again"
                 )
-        if not self._target.is_sqlite:
-            columns = {name: _as_postgresql(table.type_of(name), values) for name, values in columns.items()}
-        inserted = self._target.insert_columns(table, columns, rows)
-        self._target.enter_changes()
-        return inserted
+            # NULL is what a row has without a value; sqlite3 looks for a converter of each None.
+            if kinds != {NoneType}:
+                columns[name] = values if self._target.is_sqlite else _as_postgresql(table.type_of(name), values)
+        columns |= {name: [value] * count for name, value in others.items()}
+        if "run" in columns:
+            columns["run"] = [self._run if value == self._file.run else value for value in columns["run"]]
+        return self._target.insert_columns(table, columns, count)
 
 
 _COUNTS = ("requests", "cache_hits", "cache_since", "reused_answers")
@@ -268,8 +302,8 @@ _ADDED_COUNTS = """
     reused_answers = CASE WHEN reused_answers IS NULL THEN :reused_answers
         ELSE reused_answers + COALESCE(:reused_answers, 0) END
 """
-_INTEGERS = frozenset((int, type(None)))
-_TEXTS = frozenset((str, type(None)))
+_INTEGERS = frozenset((int, NoneType))
+_TEXTS = frozenset((str, NoneType))
 _KINDS = {
     "INTEGER": _INTEGERS,
     "BIGINT": _INTEGERS,
@@ -279,7 +313,7 @@ _KINDS = {
     "VARCHAR": _TEXTS,
     # SQLite stores a number in it as such.
     "JSON": _TEXTS | {int, float},
-    "BLOB": frozenset((bytes, type(None))),
+    "BLOB": frozenset((bytes, NoneType)),
 }
 """What SQLite returns for a column, which may have a value of any kind."""
 
