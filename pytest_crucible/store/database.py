@@ -216,14 +216,17 @@ class Connection:
         """
         if not rows:
             return 0
-        columns = self._columns_to_store(table, rows)
+        return self.insert_columns(table, self._columns_to_store(table, rows), len(rows), over=over)
+
+    def insert_columns(self, table: Table, columns: dict[str, Sequence[Any]], rows: int, *, over: bool = False) -> int:
+        """Insert so many rows as `insert` does, by their columns as a run store has them: redacted, and JSON as text."""
         is_covered = self._is_covered(table)
         if is_covered:
-            self._number(table, columns, len(rows))
+            self._number(table, columns, rows)
         insert_columns = self._insert_by_statements if self.is_sqlite else self._insert_by_columns
         inserted = insert_columns(table, columns, over)
         if is_covered and inserted and not over:
-            self._record(self._change_of_insert(table, columns, len(rows), inserted))
+            self._record(self._change_of_insert(table, columns, rows, inserted))
         return inserted
 
     def _insert_by_statements(self, table: Table, columns: Columns, over: bool) -> int:
@@ -379,6 +382,11 @@ class Connection:
             if self.raw.in_transaction:
                 self.raw.execute("ROLLBACK")
             raise
+
+    def enter_changes(self) -> None:
+        """Let listeners enter what belongs to the changes so far: those of millions of rows would fill the memory."""
+        with self._with_listeners():
+            self._prepared = [(listener, []) for listener in self.database.listeners]
 
     @contextlib.contextmanager
     def _with_listeners(self) -> Iterator[None]:
