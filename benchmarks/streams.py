@@ -21,7 +21,7 @@ from benchmarks.figures import Figure, show
 from pytest_crucible.measures.row import Prepared
 from pytest_crucible.measures.streams import ArmStream, PairStream
 from pytest_crucible.records import Contrast, Measure, MetricFacts
-from pytest_crucible.stats.resampling.draws import MonteCarlo, resolve_for
+from pytest_crucible.stats.resampling.draws import resolve_for
 
 ROWS, ALL, BATCH, PROCESSES = 2_000_000, 100_000_000, 2**17, 2
 SECONDS, MEBIBYTES = 30.0, 512.0
