@@ -10,9 +10,11 @@ import socket
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from pytest_crucible.features.scale.executor_options import SCHEME, ExecutorOptions
+from pytest_crucible.features.scale.suite_files import suite_environment
 from pytest_crucible.records.errors import SpecError
 
 MODE, TOKEN = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN"
@@ -27,7 +29,8 @@ class Worker:
     number: int
     actor: Any
     node: str = ""
-    in_flight: int = 0
+    holder: str = ""
+    """The name under which its process holds leases."""
     is_lost: bool = False
 
     @property
@@ -105,8 +108,8 @@ class Cluster:
         _restore(self.environment)
 
 
-def connect(options: ExecutorOptions) -> Cluster:
-    """Return the connected cluster. Raises SpecError where Ray is missing, cannot be reached, or needs no token."""
+def connect(options: ExecutorOptions, root: Path) -> Cluster:
+    """Return the connected cluster; `root` has the suite. Raises SpecError where Ray cannot be used."""
     try:
         environment = _set_environment(options)
         import ray
@@ -116,7 +119,7 @@ def connect(options: ExecutorOptions) -> Cluster:
     try:
         _check_reachable(options)
         with _quiet():
-            _init(ray, options)
+            _init(ray, options, root)
     except BaseException:
         ray.shutdown()
         _restore(environment)
@@ -155,16 +158,14 @@ def _check_reachable(options: ExecutorOptions) -> None:
         ) from None
 
 
-def _init(ray: Any, options: ExecutorOptions) -> None:
+def _init(ray: Any, options: ExecutorOptions, root: Path) -> None:
     quiet = {"log_to_driver": False, "logging_level": logging.ERROR, "configure_logging": False}
     place = options.address.removeprefix(SCHEME)
     try:
         if options.is_local:
             ray.init(address="local", num_cpus=1, include_dashboard=False, **quiet)
-        elif options.address.startswith(SCHEME):
-            ray.init(options.address, **quiet)
         else:
-            ray.init(address="auto", **quiet)
+            ray.init(options.address, runtime_env=suite_environment(root), **quiet)
     except (ConnectionError, RuntimeError, OSError) as error:
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
         raise SpecError(f"Ray at {place} cannot be used ({first}): {_remedy(str(error))}") from None

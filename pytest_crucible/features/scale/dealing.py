@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 from pytest_crucible.features.scale.block_results import read_results
 from pytest_crucible.features.scale.blocks import Block, BlockQueue
 from pytest_crucible.features.scale.cluster import Worker
+from pytest_crucible.features.scale.leases import forget_worker
 from pytest_crucible.features.scale.tables import blocks
 from pytest_crucible.features.scale.worker_session import BlockCall
 from pytest_crucible.records.errors import CrucibleError
@@ -25,11 +28,15 @@ GONE_S = 120.0
 """Seconds without any worker after which a run is given up: Ray may have to start one on another node."""
 
 
+class WorkerProblem(CrucibleError):
+    """A worker that cannot send the suite, such as one without a fixture."""
+
+
 class Dealing:
     """Deals the blocks of an experiment, round after round."""
 
-    def __init__(self, workers: Sequence[Worker], seed: int) -> None:
-        self._workers, self._seed = workers, seed
+    def __init__(self, run: str, workers: Sequence[Worker], seed: int) -> None:
+        self._run, self._workers, self._seed = run, workers, seed
         self._last_number = 0
 
     async def send(self, sent: SentRound, call: Callable[[], BlockCall], *, in_order: bool) -> None:
@@ -46,7 +53,7 @@ class Dealing:
         )
         pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]
         try:
-            await _Round(self._workers, queue, sent, call).run()
+            await _Round(self._run, self._workers, queue, sent, call).run()
         finally:
             self._last_number = queue.last_number
             for ping in pings:
@@ -69,12 +76,19 @@ class _Round:
     """The blocks of one round while they are sent."""
 
     def __init__(
-        self, workers: Sequence[Worker], queue: BlockQueue, sent: SentRound, call: Callable[[], BlockCall]
+        self,
+        run: str,
+        workers: Sequence[Worker],
+        queue: BlockQueue,
+        sent: SentRound,
+        call: Callable[[], BlockCall],
     ) -> None:
-        self._workers, self._queue, self._sent, self._call = workers, queue, sent, call
+        self._run, self._workers, self._queue, self._sent, self._call = run, workers, queue, sent, call
         self._tasks: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        self._lived_at = time.monotonic()
 
     async def run(self) -> None:
+        """Send all blocks. Raises what `Dealing.send` raises."""
         try:
             while not self._queue.is_done:
                 self._deal()
@@ -87,7 +101,12 @@ class _Round:
 
     def _deal(self) -> None:
         """Give each worker in turn a block, until all have as many as they may."""
-        live = [worker for worker in self._workers if not worker.is_lost]
+        live, now = [worker for worker in self._workers if not worker.is_lost], time.monotonic()
+        self._lived_at = now if live else self._lived_at
+        if now - self._lived_at > GONE_S:
+            raise CrucibleError(
+                f"no worker of the cluster has answered for {GONE_S:.0f} s: see `ray status`, and --crucible-resume"
+            )
         for _ in range(0 if self._sent.writer.behind() else WINDOW):
             for worker in live:
                 if self._in_flight(worker) < WINDOW and (block := self._queue.pop()) is not None:
@@ -104,12 +123,22 @@ class _Round:
         else:
             done, _ = await asyncio.wait(self._tasks, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                self._finish(task)
+                await self._finish(task)
         for worker, block in self._tasks.values():
             if worker.is_lost:
                 self._queue.put_back(block)
 
-    def _finish(self, task: asyncio.Task[Any]) -> None:
+    async def _lose(self, worker: Worker) -> None:
+        """Deal nothing to a worker until a process answers again, and return the leases of the one that has died."""
+        worker.is_lost, holder, worker.holder = True, worker.holder, ""
+        if holder:
+            import ray
+
+            # They end by themselves, too, but later.
+            with contextlib.suppress(ray.exceptions.RayError):
+                await asyncio.to_thread(forget_worker, self._run, holder)
+
+    async def _finish(self, task: asyncio.Task[Any]) -> None:
         import ray
 
         worker, block = self._tasks.pop(task)
@@ -118,13 +147,12 @@ class _Round:
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.RayTaskError):
                 raise CrucibleError(f"{worker.name}: {str(error).strip().splitlines()[-1]}") from None
-            # Its pings end when the actor runs again.
-            worker.is_lost = True
             self._queue.put_back(block)
+            await self._lose(worker)
             return
         if facts["problem"]:
-            raise CrucibleError(facts["problem"])
-        worker.node = facts["node"]
+            raise WorkerProblem(facts["problem"])
+        worker.node, worker.holder = facts["node"], facts["holder"]
         if self._queue.store(block):
             self._store(worker, block, facts, batches)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
@@ -13,11 +12,12 @@ import pytest
 
 from pytest_crucible.adapters.feature_rows import find_pending
 from pytest_crucible.features.scale.cluster import Cluster, connect
-from pytest_crucible.features.scale.dealing import Dealing
+from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.node_servers import compare_node_servers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
+from pytest_crucible.features.scale.suite_files import key_variables
 from pytest_crucible.features.scale.vllm_kind import missing_resources, worker_resources
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
 from pytest_crucible.records.errors import CrucibleError
@@ -39,7 +39,9 @@ def open_executor(session: CrucibleSession) -> Executor:
     """Connect to the cluster, and return the plugin that sends units by its workers. Raises pytest.UsageError."""
     try:
         options = parse_executor(session.settings.option("executor"))
-        executor = Executor(session, options, connect(options))
+        cluster = connect(options, session.config.rootpath)
+        session.resources.on_close(cluster.close)
+        executor = Executor(session, options, cluster)
         session.resources.on_close(executor.close)
         executor.share()
     except CrucibleError as error:
@@ -52,15 +54,20 @@ class Executor:
 
     def __init__(self, session: CrucibleSession, options: ExecutorOptions, cluster: Cluster) -> None:
         self._session, self._options, self._cluster = session, options, cluster
+        self._nodes = cluster.nodes()
         self._following: str | None = None
         self._runs = 0
         self._dealings: dict[int, Dealing] = {}
 
     def share(self) -> None:
         """Open what workers share: limits, budgets, cached replies. Raises StoreError."""
-        session, cluster = self._session, self._cluster
-        workers = len(cluster.nodes()) * self._options.per_node
-        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(session.run, workers, session.resources.store.where)
+        session = self._session
+        session.config.stash[SHARED_BY_WORKERS] = share_by_workers(
+            session.run, self._count_workers(), session.resources.store.where
+        )
+
+    def _count_workers(self) -> int:
+        return len(self._nodes) * self._options.per_node
 
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
         """Refuse what workers cannot send."""
@@ -78,28 +85,27 @@ class Executor:
         resources = worker_resources(opened.adapter for opened in collection.opened_arms if opened.adapter is not None)
         collection.problems += missing_resources(self._cluster.node_resources(), resources)
         if not collection.problems:
-            self._cluster.start_workers(asdict(self._order(collection)), self._keys(), resources)
+            keys = key_variables(self._session.config.rootpath)
+            self._cluster.start_workers(asdict(self._order(collection)), keys, resources)
             collection.problems += dict.fromkeys(self._wait_until_planned())
 
     def _order(self, collection: ExperimentCollection) -> WorkerOrder:
-        config, nodes = self._session.config, self._cluster.nodes()
+        config = self._session.config
         return WorkerOrder(
             run=self._session.run,
             directory=os.getcwd(),
+            folder=os.path.relpath(os.getcwd(), config.rootpath),
             arguments=[str(argument) for argument in config.invocation_params.args],
-            names=nodes,
+            names=self._nodes,
             settings=draft_settings(config).facts,
             concurrency=self._options.concurrency or self._session.settings.concurrency,
-            workers=len(nodes) * self._options.per_node,
+            workers=self._count_workers(),
             versions=version_facts(),
             experiments={
                 nodeid: {"nodeid": nodeid, "plan": to_plain(experiment.plan), **experiment_facts(experiment)}
                 for nodeid, experiment in collection.experiments.items()
             },
         )
-
-    def _keys(self) -> Mapping[str, str]:
-        return {}
 
     def _wait_until_planned(self) -> list[str]:
         import ray
@@ -112,7 +118,7 @@ class Executor:
         except ray.exceptions.RayError as error:
             return [f"a worker could not be started: {str(error).strip().splitlines()[-1]}"]
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
-            worker.node = answer["node"]
+            worker.node, worker.holder = answer["node"], answer["holder"]
         servers = compare_node_servers({answer["node"]: answer["servers"] for answer in answers})
         return [*(answer["problem"] for answer in answers if answer["problem"]), *servers]
 
@@ -129,13 +135,19 @@ class Executor:
         run.sender = _RunSender(self, number, in_order=run.rule is not None)
         run.after.append(lambda: self._end_run(number))
 
+    def add_problem(self, sentence: str) -> None:
+        """End the session with this error."""
+        self._session.messages.problems.append(sentence)
+
     def _end_run(self, number: int) -> None:
         for worker in self._cluster.workers:
             worker.actor.end_run.remote(number)
 
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
-        return self._dealings.setdefault(key, Dealing(self._cluster.workers, self._session.settings.seed))
+        return self._dealings.setdefault(
+            key, Dealing(self._session.run, self._cluster.workers, self._session.settings.seed)
+        )
 
     def close(self) -> None:
         """End the workers' sessions, and the connection."""
@@ -144,9 +156,9 @@ class Executor:
         if ray.is_initialized():
             calls = [worker.actor.close.remote() for worker in self._cluster.workers if not worker.is_lost]
             # Teardown of fixtures; a worker that hangs is ended with its process.
-            ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S) if calls else None
+            if calls:
+                ray.wait(calls, num_returns=len(calls), timeout=CLOSE_S)
             close_shared(self._session.run)
-        self._cluster.close()
 
     def block_call(self, run: int, sent: SentRound) -> BlockCall:
         """Return what workers have to know of a block that they get now."""
@@ -169,4 +181,9 @@ class _RunSender:
 
     async def send(self, sent: SentRound) -> None:
         dealing, call = self._executor.dealing(sent.key), partial(self._executor.block_call, self._number, sent)
-        await dealing.send(sent, call, in_order=self._in_order)
+        try:
+            await dealing.send(sent, call, in_order=self._in_order)
+        except WorkerProblem as error:
+            # An error of the configuration, though it is known only now.
+            self._executor.add_problem(str(error))
+            raise

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import queue
 import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -52,7 +54,9 @@ class WorkerOrder:
 
     run: str
     directory: str
-    """The driver's working directory, or a copy of it."""
+    """The driver's working directory, which a node may have, too."""
+    folder: str
+    """The place of the working directory in the copy of the suite that Ray has made, as the process's own directory."""
     arguments: Sequence[str]
     names: Mapping[str, str]
     """Names of nodes, by their ids on the cluster."""
@@ -108,6 +112,8 @@ class _OpenExperiment:
     submit: Callable[[Callable[[], object]], object]
     """Calls a function on the sampling loop."""
     begin_units: Callable[[Sequence[Unit]], None]
+    cancel: Callable[[], object]
+    """Ends the engine; called on the loop."""
 
 
 class WorkerSession:
@@ -194,7 +200,8 @@ class WorkerSession:
 
     def _run_pytest(self) -> None:
         try:
-            os.chdir(self._order.directory)
+            has_suite = os.path.isdir(self._order.directory)
+            os.chdir(self._order.directory if has_suite else self._order.folder)
             self._run_session()
         except BaseException as error:  # it would be lost in this thread
             if not self._planned.done():
@@ -240,7 +247,7 @@ class WorkerSession:
 
     @pytest.hookimpl(trylast=True)
     def pytest_configure(self, config: pytest.Config) -> None:
-        """Share limits with other workers, and print nothing: the driver has the terminal."""
+        """Print nothing, because the driver has the terminal; share limits and budgets with the other workers."""
         config.stash[SHARED_BY_WORKERS] = share_by_workers(self._order.run, self._order.workers)
         config.get_terminal_writer()._file = open(os.devnull, "w")  # noqa: SIM115  # as long as the process
 
@@ -344,8 +351,11 @@ class WorkerSession:
 
         async def send() -> None:
             source = UnitSource(self.rows)
-            opened = _OpenExperiment(source, experiment, session.resources.loop.loop.call_soon_threadsafe, begin_units)
-            current.opened.set_result(opened)
+            loop, task = asyncio.get_running_loop(), asyncio.current_task()
+            assert task is not None
+            current.opened.set_result(
+                _OpenExperiment(source, experiment, loop.call_soon_threadsafe, begin_units, task.cancel)
+            )
             arms = len(experiment.plan.arms)
             try:
                 await run_units(
@@ -365,7 +375,9 @@ class WorkerSession:
                 raise
 
         try:
-            session.resources.loop.submit(send()).result()
+            # Cancelled where the driver has ended the run before its last units.
+            with contextlib.suppress(CancelledError):
+                session.resources.loop.submit(send()).result()
         finally:
             threads.shutdown()
 
@@ -373,7 +385,7 @@ class WorkerSession:
 def _end_source(opened: Future[_OpenExperiment]) -> None:
     if opened.exception() is None:
         open_experiment = opened.result()
-        open_experiment.submit(open_experiment.source.end)
+        open_experiment.submit(partial(open_experiment.source.end, open_experiment.cancel))
 
 
 def _with_plan(experiment: Experiment, plan: Plan) -> Experiment:

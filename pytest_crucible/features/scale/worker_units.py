@@ -107,10 +107,12 @@ class UnitSource:
         self._units += units
         self._more.set()
 
-    def end(self) -> None:
-        """End the iterator after the units that it has."""
+    def end(self, cancel: Callable[[], object]) -> None:
+        """End the iterator. Units that are still sent, which the driver does not wait for any more, are cancelled."""
         self._is_over = True
         self._more.set()
+        if self._block_of:
+            cancel()
 
     def __iter__(self) -> UnitSource:
         return self
