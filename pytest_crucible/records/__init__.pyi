@@ -39,6 +39,7 @@ from .measures import VariantTerm as VariantTerm
 from .outcomes import CUT_SHORT as CUT_SHORT
 from .outcomes import UNEXPLAINED as UNEXPLAINED
 from .outcomes import ArmOutcomes as ArmOutcomes
+from .outcomes import OutcomeCounts as OutcomeCounts
 from .outcomes import Emit as Emit
 from .outcomes import Event as Event
 from .outcomes import Failure as Failure
