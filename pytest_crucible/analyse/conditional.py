@@ -54,8 +54,8 @@ def wrong_declaration(facts: MetricFacts, different: int, mixed: int) -> str:
     in_one = f"to {quantity(different, 'sample')} in one arm only"
     where = in_one if different else f"to some replies only of {quantity(mixed, 'sample')}"
     return (
-        f'{facts.name!r} is declared to apply to samples, and applied {where}: declare @metric(applies="reply"), which measures each '
-        "arm on the replies that it applies to"
+        f'{facts.name!r} is declared to apply to samples, and applied {where}: declare @metric(applies="reply"), which measures '
+        "each arm on the replies that it applies to"
     )
 
 

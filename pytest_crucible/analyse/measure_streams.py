@@ -91,7 +91,11 @@ class _ArmCounts:
             counts = _count_replies(units.values[scored])
             self.replies = (self.replies or 0) + int(counts.sum())
             self.sizes |= set(np.unique(counts).tolist())
-            self.sizes |= set(np.unique(_count_replies(units.low[~inapplicable])).tolist()) if row_of(measure).of_replies else set()
+            self.sizes |= (
+                set(np.unique(_count_replies(units.low[~inapplicable])).tolist())
+                if row_of(measure).of_replies
+                else set()
+            )
         if pair is not None:
             self.is_drop = True
             _, (twins, originals) = drop_arms(pair)
@@ -208,7 +212,9 @@ class MeasureInArm:
 
     def _uneven(self) -> str:
         counts, row = self._counts, row_of(self.measure)
-        is_uneven = counts.replies is not None and len(counts.sizes) > 1 and not counts.is_drop and not any(counts.mixed)
+        is_uneven = (
+            counts.replies is not None and len(counts.sizes) > 1 and not counts.is_drop and not any(counts.mixed)
+        )
         if not is_uneven or self.measure.by_sample or row.chances is not None:
             return ""
         return uneven_text(self.measure, counts.replies or 0)
@@ -226,7 +232,11 @@ class MeasureInArm:
             estimate=self.estimate(1 - alpha),
             evidence=Evidence(observed=observed, worst=worst, best=best, method=method),
             needed=None,
-            note=self.problem or self._prepared.problem or row.no_proof(target, self.facts) or note or self._prepared.note,
+            note=self.problem
+            or self._prepared.problem
+            or row.no_proof(target, self.facts)
+            or note
+            or self._prepared.note,
             suite_error=declared or (invalid if self._counts.scored else ""),
         )
 
@@ -280,9 +290,7 @@ class ComparedArms:
         """Open the statistics that take the tables, after all samples were counted."""
         self._monte_carlo = resolve_for(alpha, family_size, seed)
         # Each metric of a measure has its declaration; those of several metrics have no comparison in parts.
-        self._declared = conditional.wrong_declaration(
-            self.facts, self._different_by_metric[0], self._arms[0].mixed[0]
-        )
+        self._declared = conditional.wrong_declaration(self.facts, self._different_by_metric[0], self._arms[0].mixed[0])
         self.problem = self.problem or self._declared or self._pairs_problem()
         if self.problem or not self._pairs:
             return
@@ -309,7 +317,11 @@ class ComparedArms:
         scored = scored_samples(arms[0]) & scored_samples(arms[1])
         applicable = ~inapplicable_samples(arms[0]) & ~inapplicable_samples(arms[1])
         low, high = worst_and_best(self.measure, self.facts)
-        ends: dict[End, tuple[End, End]] = {"observed": ("observed", "observed"), "low": (low, high), "high": (high, low)}
+        ends: dict[End, tuple[End, End]] = {
+            "observed": ("observed", "observed"),
+            "low": (low, high),
+            "high": (high, low),
+        }
         for end, stream in self.streams.items():
             if not stream.is_done:
                 chosen = scored if end == "observed" else applicable

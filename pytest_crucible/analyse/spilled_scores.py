@@ -5,6 +5,7 @@ Reading the rows of a database takes a hundred times as long. The files have no 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pickle
 import tempfile
@@ -24,7 +25,8 @@ class SpilledScores:
 
     def __init__(self) -> None:
         self._scores: dict[str, IO[bytes]] = {}
-        self._attributes = tempfile.TemporaryFile()
+        self._open = contextlib.ExitStack()
+        self._attributes = self._open_file()
         self._tables = 0
         self._empty: ScoreTable | None = None
 
@@ -34,7 +36,7 @@ class SpilledScores:
         self._tables += 1
         for name, scores in table.scores.items():
             if name not in self._scores:
-                self._scores[name] = tempfile.TemporaryFile()
+                self._scores[name] = self._open_file()
             _Pickler(self._scores[name], pickle.HIGHEST_PROTOCOL).dump(scores)
         _Pickler(self._attributes, pickle.HIGHEST_PROTOCOL).dump(table.attributes)
 
@@ -50,8 +52,10 @@ class SpilledScores:
 
     def close(self) -> None:
         """Remove the files."""
-        for file in (self._attributes, *self._scores.values()):
-            file.close()
+        self._open.close()
+
+    def _open_file(self) -> IO[bytes]:
+        return self._open.enter_context(tempfile.TemporaryFile())
 
 
 class _Pickler(pickle.Pickler):

@@ -24,25 +24,8 @@ from pytest_crucible.records import Analysis, BeyondReach, Comparison, MetricFac
 from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
-IN_MEMORY = 2_000_000
-"""Replies of an experiment that are analysed in memory, where two metrics of them take about 1 GiB. Above it, batches are."""
-BATCH = 2**16
-"""Replies of a batch in all arms: its arrays stay in the processor's cache, and take a few MiB."""
-
-
-def is_streamed(plan: Plan, most_in_memory: int = IN_MEMORY) -> bool:
-    """Return whether an experiment is analysed in batches: it is large, and nothing in its plan needs all samples at once."""
-    replies = sum(plan.count_replies(number) for number in range(len(plan.arms)))
-    measures = (*plan.targets, *plan.contrasts)
-    needs_all = (
-        plan.look_alpha is not None
-        or plan.random_factors
-        or plan.exclusions
-        or plan.selected < plan.planned
-        or any(measure.by is not None for measure in measures)
-        or any(contrast.unpaired for contrast in plan.contrasts)
-    )
-    return replies > most_in_memory and not needs_all
+BATCH = 2**17
+"""Replies of a batch in all arms: its arrays take a few MiB, and a call of numpy is long beside its own cost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

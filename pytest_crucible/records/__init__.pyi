@@ -39,7 +39,6 @@ from .measures import VariantTerm as VariantTerm
 from .outcomes import CUT_SHORT as CUT_SHORT
 from .outcomes import UNEXPLAINED as UNEXPLAINED
 from .outcomes import ArmOutcomes as ArmOutcomes
-from .outcomes import OutcomeCounts as OutcomeCounts
 from .outcomes import Emit as Emit
 from .outcomes import Event as Event
 from .outcomes import Failure as Failure
@@ -49,6 +48,7 @@ from .outcomes import ModelCall as ModelCall
 from .outcomes import Observation as Observation
 from .outcomes import OpenStream as OpenStream
 from .outcomes import Outcome as Outcome
+from .outcomes import OutcomeCounts as OutcomeCounts
 from .outcomes import Reply as Reply
 from .outcomes import Request as Request
 from .outcomes import ScoreColumns as ScoreColumns

@@ -83,9 +83,7 @@ def compute_sections(sections: Mapping[str, Section | Placed], inputs: SectionIn
     return {name: outcome for name, section in concerned.items() for outcome in _compute(section, inputs)}
 
 
-def _compute_of_counts(
-    sections: Mapping[str, Section | Placed], inputs: SectionInputs
-) -> dict[str, SectionOutcome]:
+def _compute_of_counts(sections: Mapping[str, Section | Placed], inputs: SectionInputs) -> dict[str, SectionOutcome]:
     """Return the outcomes of an experiment that is larger than memory: of the sections that read no single replies."""
     of_counts = {name: section for name, section in sections.items() if getattr(section, "of_counts", False)}
     left_out = [

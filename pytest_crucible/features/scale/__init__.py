@@ -13,7 +13,9 @@ FEATURE = Feature(
             key="string",
             metavar="WHERE",
         ),
-        Option("shard", "run one part of the samples, for example 3/8; `crucible merge` joins the parts", metavar="K/N"),
+        Option(
+            "shard", "run one part of the samples, for example 3/8; `crucible merge` joins the parts", metavar="K/N"
+        ),
         Option(
             "results",
             "directory or s3:// address for replies and scores, in Parquet parts beside the run store",

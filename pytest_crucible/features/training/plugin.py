@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def pytest_crucible_sections() -> dict[str, Placed]:
-    return {"training": Placed(130, "pytest_crucible.features.training.numbers", _has_trainings, of_counts=True)}
+    return {"training": Placed(130, "pytest_crucible.features.training.numbers", _has_trainings)}
 
 
 def _has_trainings(plan: Plan) -> bool:

@@ -1,0 +1,27 @@
+"""Which experiments are analysed in batches: known from the plan, before a request is sent."""
+
+from __future__ import annotations
+
+from pytest_crucible.records import Plan
+from pytest_crucible.records.datasets import SAME_ANSWER
+
+IN_MEMORY = 2_000_000
+"""Replies of an experiment that are analysed in memory: with two metrics, they take about 1 GiB."""
+
+
+def is_streamed(plan: Plan, most_in_memory: int = IN_MEMORY) -> bool:
+    """Return whether an experiment is analysed in batches: it is large, and nothing in its plan needs all samples at once."""
+    replies = sum(plan.count_replies(number) for number in range(len(plan.arms)))
+    return replies > most_in_memory and not _needs_all(plan)
+
+
+def _needs_all(plan: Plan) -> bool:
+    return bool(
+        plan.look_alpha is not None
+        or plan.random_factors
+        or plan.exclusions
+        or plan.selected < plan.planned
+        or any(measure.by is not None for measure in (*plan.targets, *plan.contrasts))
+        or any(contrast.unpaired for contrast in plan.contrasts)
+        or any(term.metric == SAME_ANSWER for term in plan.variant_terms)
+    )
