@@ -261,7 +261,9 @@ def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats
 def _status(arm: ArmOutcomes, size: int, repeats: int) -> npt.NDArray[np.int8]:
     status = np.zeros(size, dtype=np.int8)
     units = _index(arm.positions, arm.repeats, repeats)
-    failed = np.array([failure is not None for failure in arm.failures], dtype=bool)
+    failed = arm.failures
+    if not isinstance(failed, np.ndarray):
+        failed = np.array([failure is not None for failure in failed], dtype=bool)
     skipped = np.array(arm.skipped, dtype=bool)
     status[units] = np.where(skipped, _SKIPPED, np.where(failed, _FAILED, _OK))
     return status

@@ -24,10 +24,6 @@ from pytest_crucible.records import Analysis, BeyondReach, Comparison, MetricFac
 from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
-BATCH = 2**17
-"""Replies of a batch in all arms: its arrays take a few MiB, and a call of numpy is long beside its own cost."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedInputs:
     """The inputs of the analysis of an experiment that is read in batches."""

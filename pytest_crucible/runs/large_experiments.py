@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 
 from pytest_crucible.analyse.adjusted_analyses import hold_for_all_members
 from pytest_crucible.analyse.analysis import AnalysisInputs, failure_text
 from pytest_crucible.analyse.scores import mark_outside
-from pytest_crucible.analyse.streamed import BATCH, StreamedInputs, analyse_streamed
+from pytest_crucible.analyse.streamed_plan import BATCH
 from pytest_crucible.features.row import Placed
 from pytest_crucible.records import Analysis, ArmOutcomes, Lost, MetricFacts, ScoreColumns, Unit
 from pytest_crucible.records.datasets import applies
@@ -19,6 +21,9 @@ from pytest_crucible.sections.inputs import large_inputs
 from pytest_crucible.sections.run import compute_sections
 from pytest_crucible.store.experiments import StoredExperiment
 from pytest_crucible.store.sample_batches import ArmOutline, SampleBatch, StoredBatches
+
+if TYPE_CHECKING:
+    from pytest_crucible.analyse.streamed import StreamedInputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +35,15 @@ class LargeExperiment:
     finished: bool
     most_in_memory: int
     plans_next_run: bool = True
-    batch: int = BATCH
 
 
 def analyse_large(
     sections: Mapping[str, Section | Placed], large: LargeExperiment, *, alpha: float, family_size: int
 ) -> Analysis:
     """Return the analysis of an experiment with the sections that its counts allow."""
+    # Its statistics are loaded for a run that needs them.
+    from pytest_crucible.analyse.streamed import analyse_streamed
+
     stored, plan = large.stored, large.stored.plan
     batches = StoredBatches(stored.store, stored.key, plan)
     outcomes = compute_sections(
@@ -56,6 +63,8 @@ def analyse_large(
 
 
 def _streamed_inputs(large: LargeExperiment, batches: StoredBatches) -> StreamedInputs:
+    from pytest_crucible.analyse.streamed import StreamedInputs
+
     stored, plan = large.stored, large.stored.plan
     is_cut_short = any(outline.is_cut_short for outline in batches.outlines.values())
     seed = stored.seed()
@@ -70,7 +79,7 @@ def _streamed_inputs(large: LargeExperiment, batches: StoredBatches) -> Streamed
         plans_next_run=large.plans_next_run,
     )
     conditional = [facts for facts in plan.metrics if facts.applies_to is not None]
-    size = max(1, large.batch // sum(plan.draws(number).size for number in range(len(plan.arms))))
+    size = max(1, min(BATCH, large.most_in_memory) // sum(plan.draws(number).size for number in range(len(plan.arms))))
 
     def read() -> Iterator[AnalysisInputs]:
         for batch in batches.read(size, with_expected=bool(conditional)):

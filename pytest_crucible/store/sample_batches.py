@@ -99,7 +99,7 @@ class StoredBatches:
                     answers=of_twins[0],
                     variants=dict(zip(names, of_twins[1:], strict=True)),
                     sample_ids=column("sample_id"),
-                    groups=column("sample_group"),
+                    groups=column("sample_group") if self._plan.groups is not None else [None] * (stop - start),
                     expected=list(map(from_json, column("expected"))) if with_expected else (),
                 )
 
@@ -139,7 +139,8 @@ class StoredBatches:
             SELECT {column} FROM samples
             WHERE dataset = :dataset AND position >= :start AND position < :stop ORDER BY position
         """
-        return list(connection.scalars(query, dataset=self._plan.dataset_sha256, start=start, stop=stop))
+        rows = connection.execute(query, dataset=self._plan.dataset_sha256, start=start, stop=stop)
+        return list(chain.from_iterable(rows))
 
     def _outline(self, arms: Sequence[int]) -> ArmOutline:
         # A condition that the first row meets ends its search there.
@@ -187,7 +188,8 @@ class StoredBatches:
         return ArmOutcomes(
             positions=positions,
             repeats=repeats,
-            failures=_FAILURES[(states == _FAILED).astype(np.intp)].tolist(),
+            # Flags: the kind of a failure matters to counts alone.
+            failures=states == _FAILED,  # type: ignore[arg-type]
             skipped=states == _SKIPPED,
             scores={name: _score_columns([part[name] for part in scores], draws.size) for name in outline.metrics},
             labels=outline.labels,
@@ -196,8 +198,6 @@ class StoredBatches:
 
 
 _ANSWERED, _FAILED, _SKIPPED = 0, 1, 2
-# The kind of a failure matters to counts alone.
-_FAILURES = np.array([None, "assertion"], dtype=object)
 _IN_PART = "arm = :arm AND position >= :start AND position < :stop"
 _Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """Units, which count all replies of an arm sample by sample, and a number of each."""
