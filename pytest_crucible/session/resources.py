@@ -7,14 +7,16 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_prices
-from pytest_crucible.backends.budget import SharedLedger
-from pytest_crucible.backends.cache import CachePolicy
+from pytest_crucible.backends.budget import SharedLedger, SpendLedger
+from pytest_crucible.backends.cache import CachePolicy, ReplyCache
 from pytest_crucible.backends.context import BackendContext, UnsentRequest
+from pytest_crucible.backends.limiting.control import Control, LimiterState
 from pytest_crucible.backends.limiting.limiter import Limiters, Workers
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.backends.spending import Prices, Spending
@@ -32,6 +34,24 @@ from pytest_crucible.telemetry.listeners import Listeners
 
 # A server that does not answer must not keep pytest from ending.
 CLOSE_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class SharedByWorkers:
+    """The limits, budgets and cached replies that workers on several machines share, in place of files of one machine."""
+
+    count: int
+    """The number of workers; each sends as many samples at a time as `--crucible-concurrency`."""
+    open_limiter_state: Callable[[str, Control], LimiterState]
+    """Returns the state of a server's limiter, by the name of the server."""
+    open_ledger: Callable[[str], SpendLedger]
+    """Returns the ledger of an experiment's budget, or of the run's (an empty name)."""
+    replies: ReplyCache | None = None
+    """The cache of replies in place of that of this process's run store; None to use the store's."""
+
+
+SHARED_BY_WORKERS = pytest.StashKey[SharedByWorkers]()
+"""Set before a session opens what it names: in `pytest_crucible_open`, or earlier."""
 
 
 class Resources:
@@ -62,14 +82,18 @@ class Resources:
         """State shared by the session's backends. Raises SpecError for invalid budgets or prices."""
         emit, settings = self._publisher.request_emit(), self._settings
         # The controller sends no requests, and does not use its workers' shared state.
-        worker = getattr(self._config, "workerinput", None)
-        # --crucible-concurrency is per run, not per worker.
-        workers = Workers(self._run, worker["workercount"]) if worker else None
+        worker, across = getattr(self._config, "workerinput", None), self._config.stash.get(SHARED_BY_WORKERS, None)
+        if across is not None:
+            limiters = Limiters(ordinary=settings.concurrency * across.count, open_state=across.open_limiter_state)
+        else:
+            # --crucible-concurrency is per run, not per worker.
+            workers = Workers(self._run, worker["workercount"]) if worker else None
+            limiters = Limiters(ordinary=settings.concurrency, workers=workers)
         return BackendContext(
             emit=emit,
             starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
             seed=settings.seed,
-            limiters=Limiters(ordinary=settings.concurrency, workers=workers),
+            limiters=limiters,
             spending=_open_spending(self._config, settings.budget, self._run),
             cache=self._caching(),
             on_unsent=self.on_unsent,
@@ -79,8 +103,9 @@ class Resources:
         settings = self._settings
         if settings.cache == "off":
             return None
+        across = self._config.stash.get(SHARED_BY_WORKERS, None)
         return CachePolicy(
-            replies=self.replies,
+            replies=self.replies if across is None or across.replies is None else across.replies,
             only=settings.cache == "only",
             begun=time.time(),
             refresh=settings.cache == "refresh",
@@ -202,16 +227,19 @@ async def _close_all(backends: Sequence[Backend]) -> None:
 
 def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
     """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
-    prices = Prices(read_prices(config.rootpath))
-    if not budgets:
-        return Spending(prices=prices)
-    ledger = None
+    across = config.stash.get(SHARED_BY_WORKERS, None)
+    open_ledger = partial(_open_ledger, config, run) if across is None else across.open_ledger
+    return Spending(", ".join(budgets) or None, Prices(read_prices(config.rootpath)), open_ledger)
+
+
+def _open_ledger(config: pytest.Config, run: str, experiment: str) -> SpendLedger:
+    """Return the ledger of an experiment, or of the run, which all workers of pytest-xdist share."""
     is_worker = hasattr(config, "workerinput")
-    # All workers of a run share one.
-    if is_worker or config.pluginmanager.hasplugin("dsession"):
-        name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
-        ledger = SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)
-    return Spending(", ".join(budgets), prices, ledger)
+    # An experiment is run by one worker.
+    if experiment or not (is_worker or config.pluginmanager.hasplugin("dsession")):
+        return SpendLedger()
+    name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
+    return SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)
 
 
 def emit_budgets(emit: Emit, money: Spending, nodeid: str = "") -> None:

@@ -79,6 +79,16 @@ class CommitListener(Protocol):
         ...
 
 
+class PartQueries(Protocol):
+    """Reads rows that are not in the database."""
+
+    def execute(self, connection: Connection, sql: str, values: Mapping[str, Any]) -> Cursor | None:
+        """Return the result of a query about runs with parts; None for any other statement."""
+        ...
+
+    def close(self) -> None: ...
+
+
 class Database:
     """Connections to a database, each used by one thread at a time. Everything here raises the driver's errors."""
 
@@ -90,6 +100,8 @@ class Database:
         """Returns the values of each execution as they are sent."""
         self.listeners: list[CommitListener] = []
         """Enter rows of their own in each transaction, for the rows that it changes."""
+        self.parts: PartQueries | None = None
+        """Answers queries about runs with rows in Parquet parts."""
         self._open = open_connection
         self._idle: list[Any] = []
 
@@ -114,6 +126,8 @@ class Database:
 
     def dispose(self) -> None:
         """Close the connections that are not in use."""
+        if self.parts is not None:
+            self.parts.close()
         while self._idle:
             self._idle.pop().close()
 
@@ -146,12 +160,17 @@ class Connection:
 
     def __init__(self, database: Database, raw: Any) -> None:
         self.database, self.raw = database, raw
-        self.is_sqlite = database.is_sqlite
+        self.is_sqlite, self.parts = database.is_sqlite, database.parts
         self._prepared: list[tuple[CommitListener, list[Any]]] = []
         """By listener, what it remembers of the transaction so far; empty outside of one."""
 
     def execute(self, sql: str, /, **values: Any) -> Cursor:
-        """Execute a statement with its values."""
+        """Execute a statement with its values; a query about runs with Parquet parts reads those, too."""
+        cursor = self.parts.execute(self, sql, values) if self.parts is not None else None
+        return cursor or self.execute_stored(sql, **values)
+
+    def execute_stored(self, sql: str, /, **values: Any) -> Cursor:
+        """Execute a statement on the rows that the database itself has."""
         lists = {name: value for name, value in values.items() if isinstance(value, list | tuple | set | frozenset)}
         statement = _translate(sql, self.is_sqlite, tuple((name, len(value)) for name, value in lists.items()))
         for name, items in lists.items():
@@ -368,6 +387,9 @@ class Connection:
         """Execute a query whose rows are fetched a part at a time, so that a large result never sits in memory."""
         if self.is_sqlite:
             yield self.execute(sql, **values)
+            return
+        if self.parts is not None and (rows := self.parts.execute(self, sql, values)) is not None:
+            yield rows
             return
         with self.raw.transaction(), self.raw.cursor(name="crucible") as cursor:
             cursor.execute(_translate(sql, False, ()), self.database.redact(values))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import shutil
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 from pytest_crucible.records.redaction import redact
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, from_json, json_part
+from pytest_crucible.store.part_moves import restore_rows
+from pytest_crucible.store.part_removal import ORPHAN_S, forget_parts, remove_files, remove_orphans
+from pytest_crucible.store.parts import Part
 from pytest_crucible.store.runs import RunStore, newest_first
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import (
@@ -84,11 +88,15 @@ def find_prunable(
 
 
 def clear(store: RunStore, what: Prunable) -> int:
-    """Delete them and compact the database. Return the bytes freed on disk; 0 for a server. Raises StoreError."""
-    size = _size(store)
+    """Delete them and compact the database. Return the bytes freed, of a server's database only those of parts.
+
+    Raises StoreError.
+    """
+    size, parts = _size(store), list[Part]()
     with store.begin() as connection:
         _exclude_writers(connection)
         for run in what.runs:
+            parts += forget_parts(connection, run)
             _remove(connection, run)
         if what.before is not None:
             connection.execute("DELETE FROM reply_cache WHERE created < :before", before=what.before)
@@ -99,7 +107,8 @@ def clear(store: RunStore, what: Prunable) -> int:
         connection.execute("VACUUM")
         if connection.is_sqlite:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return size - _size(store)
+    freed = remove_files(parts) + remove_orphans(store, parts, time.time() - ORPHAN_S)
+    return freed + size - _size(store)
 
 
 def _exclude_writers(connection: Connection) -> None:
@@ -124,7 +133,7 @@ _ARMS = f"SELECT id FROM arms WHERE experiment IN ({_EXPERIMENTS})"
 def _remove(connection: Connection, run: str) -> None:
     for table in ("replies", "calls", "observations", "lost", *schema.unit_tables()):
         connection.execute(f"DELETE FROM {table} WHERE arm IN ({_ARMS})", run=run)
-    for table in ("verdicts", "arms", "variants", "repeats"):
+    for table in ("verdicts", "arms", "variants", "repeats", *schema.experiment_tables()):
         connection.execute(f"DELETE FROM {table} WHERE experiment IN ({_EXPERIMENTS})", run=run)
     for table in ("events", "decisions", "experiments"):
         connection.execute(f"DELETE FROM {table} WHERE run = :run", run=run)
@@ -195,6 +204,7 @@ def _feature_texts() -> dict[Table, tuple[str, ...]]:
 def redact_again(store: RunStore, run: str, hide: Callable[[str], str]) -> None:
     """Redact all texts of a run in one transaction. Raises StoreError."""
     with store.begin() as connection:
+        restore_rows(connection, run)
         for table, columns in {**_TEXTS, **_feature_texts()}.items():
             with connection.changing(table, _of_run(connection, table), run=run):
                 _redact_columns(connection, table, columns, run, hide)

@@ -20,10 +20,11 @@ from pytest_crucible.backends.cache import CachedReply, KnownAdapter
 from pytest_crucible.records import Reply
 from pytest_crucible.records.serialize import from_plain, pick, texts_in, to_plain
 from pytest_crucible.store.database import BATCH_SIZE, from_json
+from pytest_crucible.store.row_batch import Row
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.schema import known_adapters, reply_cache
 from pytest_crucible.store.texts import referred_text, sanitize_text, stored_text
-from pytest_crucible.store.writer import Row, Writer
+from pytest_crucible.store.writer import Writer
 
 Value = TypeVar("Value")
 

@@ -11,6 +11,7 @@ from pytest_crucible.records.serialize import from_plain, to_plain
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection
 from pytest_crucible.store.decisions import add_decision, load_decisions, set_decision
+from pytest_crucible.store.part_moves import restored_arm
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.table import Table
 from pytest_crucible.store.texts import stored_text
@@ -71,7 +72,7 @@ def copy_outcomes(
     copied, too: they would hang for ever. `with_texts` is False where calls are stored without texts.
     """
     # One transaction: a process that is killed leaves an arm with all of its copies or none.
-    with store.begin() as connection:
+    with store.begin() as connection, restored_arm(connection, source):
         numbers = _copied_repeats(connection, source, draws)
         tried = tried and _is_complete(connection, source)
         for table in (schema.replies, schema.observations, schema.lost):

@@ -16,6 +16,7 @@ from pytest_crucible.records.serialize import from_plain, pick, plain_or_repr, t
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import Connection, Row, from_json
 from pytest_crucible.store.opening import explain_errors, open_database, redact_location
+from pytest_crucible.store.part_reader import PartReader
 from pytest_crucible.store.reading import check_format, open_for_reading
 from pytest_crucible.store.redactors import IdRedactor, ParameterRedactor, RedactOnce, read_store_key
 from pytest_crucible.store.rows import twin_row, variant_rows
@@ -111,6 +112,7 @@ class RunStore:
         """`where` is the location as it was given: it may have a password, and is never shown."""
         self.database = open_for_reading(location, reader) if reader else open_database(location)
         self._reader = reader
+        self.database.parts = PartReader()
         redactor = ParameterRedactor(hide_keys or self.hide, self.redact_once.is_redacted)
         self.database.redact = redactor.redact_values
         self.database.listeners = [

@@ -419,3 +419,8 @@ def unit_tables() -> dict[str, Table]:
     """Return the tables of features whose rows are about units, by name: `Outcome.feature_rows` has theirs."""
     unit = tuple(column.name for column in UNIT_COLUMNS)
     return {table.name: table for table in feature_tables() if table.key[: len(unit)] == unit}
+
+
+def experiment_tables() -> list[str]:
+    """Return the names of features' tables whose rows belong to experiments."""
+    return [table.name for table in feature_tables() if table.key[0] == "experiment"]

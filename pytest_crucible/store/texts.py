@@ -46,7 +46,7 @@ REFERENCES = ("text_id", "reasoning_id")
 """Columns that refer to the table `texts`."""
 
 
-def refer_to_texts(tables: Iterable[Rows]) -> list[Rows]:
+def refer_to_texts(tables: Iterable[Rows], ids: dict[str, bytes]) -> list[Rows]:
     """Return rows to write, with references in place of their long texts, after the rows of the texts themselves.
 
     In a row to write, `text` may be long and `reasoning_id` is the reasoning itself. A text is written with every row that refers

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -230,10 +231,20 @@ class Workers:
 class Limiters:
     """Opens limiters on demand; `close` stops their timers and leaves the state shared with other processes."""
 
-    def __init__(self, *, ordinary: float = math.inf, workers: Workers | None = None) -> None:
-        """`ordinary` is the number of concurrent samples, over all workers."""
+    def __init__(
+        self,
+        *,
+        ordinary: float = math.inf,
+        workers: Workers | None = None,
+        open_state: Callable[[str, Control], LimiterState] | None = None,
+    ) -> None:
+        """`ordinary` is the number of concurrent samples, over all workers.
+
+        `open_state` returns the state of a server's limiter that workers of several machines share.
+        """
         self._ordinary = ordinary
         self._workers = workers
+        self._open_state = open_state
         self._limiters: dict[str, Limiter] = {}
 
     def of(self, server: str, limits: Limits) -> Limiter:
@@ -260,6 +271,8 @@ class Limiters:
         self._limiters.clear()
 
     def _state(self, server: str, limits: Limits) -> LimiterState:
+        if self._open_state is not None:
+            return self._open_state(server, Control(limits, self._ordinary))
         if self._workers is None or self._workers.count < 2:
             return LimiterState(Control(limits, self._ordinary))
         try:

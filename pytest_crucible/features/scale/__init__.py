@@ -23,4 +23,5 @@ FEATURE = Feature(
             command_line=False,
         ),
     ),
+    tables={"store_tables": "pytest_crucible.features.scale.tables:TABLES"},
 )

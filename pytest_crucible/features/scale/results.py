@@ -1,0 +1,45 @@
+"""Keeps the replies and scores of a session in Parquet parts: the setting `crucible_results`."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_crucible.records.errors import SpecError, StoreError
+from pytest_crucible.store.part_moves import move_rows
+from pytest_crucible.store.parts import ResultsFolder
+
+if TYPE_CHECKING:
+    from pytest_crucible.session.session import CrucibleSession
+
+
+class ResultsPlugin:
+    """Moves the rows of a session into parts when all of them are stored."""
+
+    def __init__(self, session: CrucibleSession, results: ResultsFolder) -> None:
+        self._session, self._results = session, results
+
+    # After features that write rows of their own.
+    @pytest.hookimpl(trylast=True)
+    def pytest_crucible_sampled(self, interrupted: bool) -> None:
+        session = self._session
+        try:
+            move_rows(session.resources.store, self._results, session.run)
+        except StoreError as error:
+            # Every row is still in the run store: the verdicts do not depend on where it is.
+            session.messages.lines.append(f"replies and scores stay in the run store: {error}")
+
+
+def open_results(session: CrucibleSession, where: str) -> ResultsPlugin:
+    """Return the plugin of a session. Raises SpecError for a place that cannot be used."""
+    if importlib.util.find_spec("duckdb") is None:
+        raise SpecError('crucible_results needs DuckDB: pip install "pytest-crucible[scale]"')
+    # Paths count from pytest's root directory, as that of the run store does.
+    results = ResultsFolder(where if "://" in where else str(session.config.rootpath / where))
+    if results.is_unprotected:
+        warnings.warn(f"crucible_results = {where!r} sends replies without TLS: use https", stacklevel=2)
+    results.create()
+    return ResultsPlugin(session, results)
