@@ -24,6 +24,7 @@ from pytest_crucible.records import Analysis, BeyondReach, Comparison, MetricFac
 from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedInputs:
     """The inputs of the analysis of an experiment that is read in batches."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import pytest
 
@@ -149,6 +150,11 @@ class Resources:
     @cached_property
     def writer(self) -> Writer:
         return self.store.writer(stores_texts=self._settings.trace == "on")
+
+    def replace_writer(self, writer: Any) -> None:
+        """Use another writer, such as one that sends rows to another process."""
+        self.close_writer()
+        self.__dict__["writer"] = writer
 
     @cached_property
     def loop(self) -> BackgroundLoop:

@@ -6,11 +6,11 @@ Positions of a batch count from its first sample. Columns are arrays: an object 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +18,11 @@ import numpy.typing as npt
 from pytest_crucible.records import CUT_SHORT, ArmOutcomes, Lost, OutcomeCounts, Plan, ScoreColumns, Unit
 from pytest_crucible.store.database import Connection, from_json
 from pytest_crucible.store.outcomes import variant_keys
+from pytest_crucible.store.part_reader import load_parts
 from pytest_crucible.store.runs import RunStore
+
+if TYPE_CHECKING:
+    from pytest_crucible.store.scanned_rows import Columns, ScannedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,13 +87,16 @@ class StoredBatches:
 
     def read(self, size: int, *, with_expected: bool) -> Iterator[SampleBatch]:
         """Yield batches of so many samples, in the dataset's order."""
+        scanned = self._scan()
         with self._store.connect() as connection:
             for start in range(0, self.samples, size):
                 stop = min(start + size, self.samples)
+                rows = scanned.pop_until(stop) if scanned else {}
                 column = partial(self._column, connection, start=start, stop=stop)
                 of_twins = [
                     tuple(
-                        self._outcomes(connection, twin, number, start, stop) for number in range(len(self._plan.arms))
+                        self._outcomes(partial(self._part, connection, scanned, rows, start, stop), twin, number)
+                        for number in range(len(self._plan.arms))
                     )
                     for twin in range(1 + len(self._plan.variants))
                 ]
@@ -172,13 +179,38 @@ class StoredBatches:
                 ),
             )
 
-    def _outcomes(self, connection: Connection, twin: int, number: int, start: int, stop: int) -> ArmOutcomes:
+    def _scan(self) -> ScannedRows | None:
+        """Return the rows of a run that are in Parquet parts; None for one without parts."""
+        run = self._store.scalar("SELECT run FROM experiments WHERE id = :key", key=self._experiment)
+        with self._store.connect() as connection:
+            if not load_parts(connection, frozenset([run])):
+                return None
+        # It needs pyarrow, which is installed where parts are written.
+        from pytest_crucible.store.scanned_rows import ScannedRows
+
+        return ScannedRows(self._store, run)
+
+    def _part(
+        self,
+        connection: Connection,
+        scanned: ScannedRows | None,
+        rows: Mapping[str, Columns],
+        start: int,
+        stop: int,
+        arm: int,
+        size: int,
+        places: range,
+    ) -> _Part:
+        unit = _Range(arm=arm, start=start, stop=stop, size=size, places=places)
+        return _QueriedPart(unit, connection) if scanned is None else _ScannedPart(unit, rows, scanned.metrics)
+
+    def _outcomes(self, part_of: Callable[[int, int, range], _Part], twin: int, number: int) -> ArmOutcomes:
         """Return the outcomes of an arm on some samples, or on their twins."""
         keys, draws, outline = self._keys[twin, number], self._plan.draws(number), self.outlines[twin, number]
         # Several keys are those of one form of the prompt each.
         own = draws.size // (draws.prompts if len(keys) > 1 else 1)
         parts = [
-            _Part(connection, key, start, stop, draws.size, range(first, first + own))
+            part_of(key, draws.size, range(first, first + own))
             for key, variant in keys
             for first in [draws.place(variant, 0) if len(keys) > 1 else 0]
         ]
@@ -189,25 +221,25 @@ class StoredBatches:
             positions=positions,
             repeats=repeats,
             # Flags: the kind of a failure matters to counts alone.
-            failures=states == _FAILED,  # type: ignore[arg-type]
-            skipped=states == _SKIPPED,
+            failures=states == FAILED,  # type: ignore[arg-type]
+            skipped=states == SKIPPED,
             scores={name: _score_columns([part[name] for part in scores], draws.size) for name in outline.metrics},
             labels=outline.labels,
             lost=[loss for part in parts for loss in part.lost(number)],
         )
 
 
-_ANSWERED, _FAILED, _SKIPPED = 0, 1, 2
+ANSWERED, FAILED, SKIPPED = 0, 1, 2
+"""The state of a reply."""
 _IN_PART = "arm = :arm AND position >= :start AND position < :stop"
 _Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """Units, which count all replies of an arm sample by sample, and a number of each."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """The rows of an arm in one form of the prompt, of some samples."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Range:
+    """An arm in one form of the prompt, on some samples."""
 
-    connection: Connection
     arm: int
     start: int
     stop: int
@@ -216,20 +248,88 @@ class _Part:
     places: range
     """Those of this form among them."""
 
+    def units(self, positions: Any, epochs: Any) -> Any:
+        return (positions - self.start) * self.size + self.places[0] + epochs
+
+    def unit(self, number: int, position: int, epoch: int) -> Unit:
+        """Return the unit of a loss of the arm with a number."""
+        return Unit(position - self.start, 0, number, epoch + self.places[0])
+
+
+class _Part(Protocol):
+    """The outcomes of such a range."""
+
     def replies(self) -> _Columns:
         """Return the unit and the state of each reply."""
+        ...
+
+    def scores(self, metrics: Sequence[str]) -> dict[str, _Columns]:
+        """Return the units of each metric, and their values; NaN does not apply."""
+        ...
+
+    def lost(self, number: int) -> list[Lost]:
+        """Return what is lost, as that of the arm with a number."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _ScannedPart:
+    """Rows of Parquet parts."""
+
+    range: _Range
+    rows: Mapping[str, Columns]
+    metrics: Mapping[str, int]
+
+    def replies(self) -> _Columns:
+        rows = self._of_arm("replies")
+        return self._units(rows), rows["state"].astype(np.float64)
+
+    def scores(self, metrics: Sequence[str]) -> dict[str, _Columns]:
+        rows = self._of_arm("observations")
+        units, chosen = self._units(rows), {name: rows["metric"] == self.metrics.get(name, -1) for name in metrics}
+        return {name: (units[of_metric], rows["value"][of_metric]) for name, of_metric in chosen.items()}
+
+    def lost(self, number: int) -> list[Lost]:
+        rows = self._of_arm("lost")
+        columns = (rows[name].tolist() for name in ("position", "epoch", "metric", "reason", "detail"))
+        return [
+            Lost(self.range.unit(number, position, epoch), metric or None, reason, detail or "")
+            for position, epoch, metric, reason, detail in sorted(zip(*columns, strict=True))
+        ]
+
+    def _of_arm(self, table: str) -> Columns:
+        rows = self.rows[table] or _NO_ROWS
+        of_arm = rows["arm"] == self.range.arm
+        return {name: column[of_arm] for name, column in rows.items()}
+
+    def _units(self, rows: Columns) -> Any:
+        return self.range.units(rows["position"], rows["epoch"])
+
+
+_NAMES = ("arm", "position", "epoch", "state", "metric", "value", "reason", "detail")
+_NO_ROWS = {name: np.array([], dtype=np.int64) for name in _NAMES}
+
+
+@dataclass(frozen=True, slots=True)
+class _QueriedPart:
+    """Rows of a database."""
+
+    range: _Range
+    connection: Connection
+
+    def replies(self) -> _Columns:
+        part = self.range
         counts = "SELECT COUNT(*), SUM(CASE WHEN skipped OR failure IS NOT NULL THEN 1 ELSE 0 END) FROM replies"
         count, others = self.connection.first(f"{counts} WHERE {_IN_PART}", **self._values)
-        if count == (self.stop - self.start) * len(self.places) and not others:
+        if count == (part.stop - part.start) * len(part.places) and not others:
             # The database counts them in a fifth of the time in which it returns them.
-            starts = np.arange(self.stop - self.start, dtype=np.int64) * self.size
-            return np.add.outer(starts, np.array(self.places)).ravel(), np.full(count, float(_ANSWERED))
-        state = f"CASE WHEN skipped THEN {_SKIPPED} WHEN failure IS NULL THEN {_ANSWERED} ELSE {_FAILED} END"
+            starts = np.arange(part.stop - part.start, dtype=np.int64) * part.size
+            return np.add.outer(starts, np.array(part.places)).ravel(), np.full(count, float(ANSWERED))
+        state = f"CASE WHEN skipped THEN {SKIPPED} WHEN failure IS NULL THEN {ANSWERED} ELSE {FAILED} END"
         units, states = self._read("replies", state).T
         return units.astype(np.int64), states
 
     def scores(self, metrics: Sequence[str]) -> dict[str, _Columns]:
-        """Return the units of each metric, and their values; NaN does not apply."""
         names = {f"metric_{place}": name for place, name in enumerate(metrics)}
         cases = " ".join(f"WHEN :{name} THEN {place}" for place, name in enumerate(names)) or "WHEN '' THEN 0"
         # The only text that a float is made of: SQL has no NaN among its numbers.
@@ -240,15 +340,14 @@ class _Part:
 
     def lost(self, number: int) -> list[Lost]:
         query = f"SELECT position, epoch, metric, reason, detail FROM lost WHERE {_IN_PART} ORDER BY position, epoch"
-        first = self.places[0]
         return [
-            Lost(Unit(position - self.start, 0, number, epoch + first), metric or None, reason, detail or "")
+            Lost(self.range.unit(number, position, epoch), metric or None, reason, detail or "")
             for position, epoch, metric, reason, detail in self.connection.execute(query, **self._values)
         ]
 
     def _read(self, table: str, columns: str, condition: str = "", **values: Any) -> npt.NDArray[np.float64]:
         """Return the units of rows and some columns of numbers: rows x columns."""
-        unit = f"(position - :start) * {self.size:d} + {self.places[0]:d} + epoch"
+        unit = f"(position - :start) * {self.range.size:d} + {self.range.places[0]:d} + epoch"
         query = f"SELECT {unit}, {columns} FROM {table} WHERE {_IN_PART} {condition} ORDER BY position, epoch"
         rows = self.connection.execute(query, **self._values, **values)
         # Without a list of rows, which the garbage collector would visit. Units are whole numbers that a float holds.
@@ -257,7 +356,7 @@ class _Part:
 
     @property
     def _values(self) -> dict[str, Any]:
-        return {"arm": self.arm, "start": self.start, "stop": self.stop}
+        return {"arm": self.range.arm, "start": self.range.start, "stop": self.range.stop}
 
 
 def _join(parts: Sequence[_Columns]) -> _Columns:

@@ -23,5 +23,6 @@ FEATURE = Feature(
             command_line=False,
         ),
     ),
+    check_options="pytest_crucible.features.scale.executor_options:check_options",
     tables={"store_tables": "pytest_crucible.features.scale.tables:TABLES"},
 )

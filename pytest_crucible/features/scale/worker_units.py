@@ -6,7 +6,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,7 +58,7 @@ class BlockRows:
         with self._lock:
             self._of_sample |= dict.fromkeys(samples, block)
 
-    def close(self, block: OpenBlock) -> None:
+    def finish(self, block: OpenBlock) -> None:
         """Take the loose rows into a finished block. Later events of its samples are loose."""
         with self._lock:
             self._of_sample = {sample: other for sample, other in self._of_sample.items() if other is not block}
@@ -80,6 +80,9 @@ class BlockRows:
         with self._lock:
             self._loose.put(table, row, overwrite=overwrite)
             self._cached[table, row[table.names[0]]] = row
+
+    def close(self) -> None:
+        """Do nothing: blocks are sent when they are finished."""
 
     def waiting(self, table: Table, key: str) -> Row | None:
         """Return a row that was put by this worker; its own database never has it."""
@@ -136,7 +139,7 @@ class UnitSource:
         block.units.discard(unit)
         if not block.units:
             block.finished = time.time()
-            self._writer.close(block)
+            self._writer.finish(block)
             block.done.set_result(None)
 
     def fail(self, error: BaseException) -> None:
@@ -145,11 +148,3 @@ class UnitSource:
             if not block.done.done():
                 block.done.set_exception(error)
         self._block_of.clear()
-
-
-def with_places(units: Sequence[Sequence[int]]) -> list[Unit]:
-    """Return units from the numbers that were sent."""
-    return [Unit(*numbers) for numbers in units]
-
-
-Facts = Mapping[str, Any]
