@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_crucible.records import Plan
+from pytest_crucible.records import MetricFacts, Plan
 from pytest_crucible.records.datasets import SAME_ANSWER
 
 IN_MEMORY = 2_000_000
@@ -28,3 +28,22 @@ def _needs_all(plan: Plan) -> bool:
         or any(contrast.unpaired for contrast in plan.contrasts)
         or any(term.metric == SAME_ANSWER for term in plan.variant_terms)
     )
+
+
+def undecided_lines(plan: Plan) -> list[str]:
+    """Return a line for each target and comparison that an experiment of this size leaves undecided."""
+    if not is_streamed(plan):
+        return []
+    # Loaded for a plan of so many replies.
+    from pytest_crucible.measures.streams import stream_problem
+
+    problems = (
+        stream_problem(
+            measure,
+            plan.facts.get(measure.metric, MetricFacts(name=measure.metric)),
+            clustered=plan.groups is not None,
+            replies=plan.draws(0).size,
+        )
+        for measure in (*plan.targets, *plan.contrasts)
+    )
+    return [f"undecided: {problem}" for problem in dict.fromkeys(filter(None, problems))]

@@ -43,7 +43,7 @@ def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
     if any("executor" in plan.features for plan in analysis.plans):
         from pytest_crucible.features.scale.nodes import with_blocks
 
-        analysis.cuts.append(with_blocks)
+        analysis.additions.append(with_blocks)
 
 
 def pytest_crucible_open(session: CrucibleSession) -> None:
