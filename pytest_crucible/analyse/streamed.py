@@ -20,7 +20,7 @@ from pytest_crucible.analyse.reach import find_refuted_reaches
 from pytest_crucible.analyse.spilled_scores import SpilledScores
 from pytest_crucible.analyse.statistics import SampleAttributes, mean_of
 from pytest_crucible.measures.table import MEAN
-from pytest_crucible.records import Analysis, BeyondReach, Comparison, MetricFacts, Plan, Target, TargetResult
+from pytest_crucible.records import Analysis, BeyondReach, Comparison, Measure, MetricFacts, Plan, Target, TargetResult
 from pytest_crucible.records.statistics import known_numbers
 from pytest_crucible.stats.resampling.draws import MonteCarlo, hash_ids
 
@@ -52,7 +52,9 @@ class _Measures:
     comparisons: list[ComparedArms] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[MeasureInArm | ComparedArms]:
-        yield from (*self.estimates, *self.targets, *self.comparisons)
+        yield from self.estimates
+        yield from self.targets
+        yield from self.comparisons
 
 
 def analyse_streamed(inputs: StreamedInputs, *, alpha: float, family_size: int) -> Analysis:
@@ -90,7 +92,7 @@ def analyse_streamed(inputs: StreamedInputs, *, alpha: float, family_size: int) 
 
 
 def _target(
-    target: Target, plan: Plan, results: Mapping[object, TargetResult], facts: Mapping[str, MetricFacts], alpha: float
+    target: Target, plan: Plan, results: Mapping[Measure, TargetResult], facts: Mapping[str, MetricFacts], alpha: float
 ) -> TargetResult | None:
     if target in results or target.metric in facts:
         return results.get(target)
@@ -111,7 +113,8 @@ def _score(
     """Spill the scores of all samples, and return the facts of the metrics, the measures, and samples beyond a reach."""
     declared = metric_facts(inputs.outline)
     numeric = numeric_facts(inputs.outline, declared)
-    facts, measures = declared, _Measures()
+    facts: Mapping[str, MetricFacts] = declared
+    measures = _Measures()
     beyond: dict[str, BeyondReach] = {}
     for batch in inputs.read():
         table = replace(score_metrics(batch, declared, numeric), attributes=_attributes(inputs, batch))

@@ -10,19 +10,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import CUT_SHORT, ArmOutcomes, Lost, OutcomeCounts, Plan, ScoreColumns, Unit
+from pytest_crucible.records import CUT_SHORT, ArmOutcomes, Lost, LostReason, OutcomeCounts, Plan, ScoreColumns, Unit
 from pytest_crucible.store.database import Connection, from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.part_reader import load_parts
 from pytest_crucible.store.runs import RunStore
+from pytest_crucible.store.scanned_rows import ANSWERED, FAILED, SKIPPED, Columns, ScannedRows
 
-if TYPE_CHECKING:
-    from pytest_crucible.store.scanned_rows import Columns, ScannedRows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,7 +51,7 @@ class ArmOutline:
     has_replies: bool
     has_answers: bool
     """Whether some reply has not failed."""
-    lost_reasons: frozenset[str]
+    lost_reasons: frozenset[LostReason]
 
     @property
     def is_cut_short(self) -> bool:
@@ -185,9 +184,6 @@ class StoredBatches:
         with self._store.connect() as connection:
             if not load_parts(connection, frozenset([run])):
                 return None
-        # It needs pyarrow, which is installed where parts are written.
-        from pytest_crucible.store.scanned_rows import ScannedRows
-
         return ScannedRows(self._store, run)
 
     def _part(
@@ -229,8 +225,6 @@ class StoredBatches:
         )
 
 
-ANSWERED, FAILED, SKIPPED = 0, 1, 2
-"""The state of a reply."""
 _IN_PART = "arm = :arm AND position >= :start AND position < :stop"
 _Columns = tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]
 """Units, which count all replies of an arm sample by sample, and a number of each."""

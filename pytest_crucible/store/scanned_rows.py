@@ -11,7 +11,6 @@ import numpy.typing as npt
 from pytest_crucible.store import schema
 from pytest_crucible.store.part_scan import scan_rows
 from pytest_crucible.store.runs import RunStore
-from pytest_crucible.store.sample_batches import ANSWERED, FAILED, SKIPPED
 from pytest_crucible.store.table import Table
 
 if TYPE_CHECKING:
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 Columns = Mapping[str, npt.NDArray[Any]]
 """One entry a row; among them `arm`, `position` and `epoch`."""
+ANSWERED, FAILED, SKIPPED = 0, 1, 2
+"""The state of a reply."""
 
 
 class ScannedRows:
