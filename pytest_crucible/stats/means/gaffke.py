@@ -244,30 +244,6 @@ def size_of_unseen(sizes: Array, times: float | Array = 1.0) -> float:
     return float((times * sizes**3).sum() / (times * sizes**2).sum())
 
 
-def tail_below_zero(
-    distances: Array,
-    pseudo: float,
-    times: float | Array = 1.0,
-    series: Callable[[float, CumulantAt], CumulantAt] | None = None,
-) -> float:
-    """Return P(weighted mean <= 0) of distances from a mean and that of the end, never 0: Gaffke's p-value of that mean.
-
-    `series` may replace the sum over many distances, of which it gets the scale.
-    """
-    # Without a unit on one side of the mean all weighted means are on the other.
-    if pseudo >= 0:
-        return _SMALLEST
-    if distances.max() <= 0:
-        return 1.0
-    scale = max(float(np.abs(distances).max()), -pseudo)
-    scaled = distances / scale
-    poles = 1 / min(float(scaled.min()), pseudo / scale), 1 / float(scaled.max())
-    cumulant = sum_directly(scaled, times)
-    if series is not None:
-        cumulant = series(scale, cumulant)
-    return max(_probability_below(_with_pseudo(cumulant, pseudo / scale), poles), _SMALLEST)
-
-
 def _check_rows(
     values: npt.ArrayLike, clusters: Labels | None, end: float, side: Side, times: float | Array
 ) -> UnitRows:

@@ -23,8 +23,8 @@ from pytest_crucible.stats.arrays import (
     finite,
     is_finite_range,
 )
-from pytest_crucible.stats.exact_sums import exact_sum
 from pytest_crucible.stats.distributions import normal_cdf, normal_quantile, t_cdf, t_quantile
+from pytest_crucible.stats.exact_sums import exact_sum
 from pytest_crucible.stats.interval import Interval, NotEnoughData
 from pytest_crucible.stats.number_format import quantity
 

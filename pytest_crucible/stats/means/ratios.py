@@ -12,7 +12,6 @@ from pytest_crucible.stats.arrays import (
     ROUNDING,
     Alternative,
     Array,
-    Codes,
     Labels,
     Range,
     Side,
@@ -21,7 +20,7 @@ from pytest_crucible.stats.arrays import (
     is_constant,
     paired_arrays,
 )
-from pytest_crucible.stats.inputs import OPEN, Arms, Observed, declare_arms, declare_pairs, mean
+from pytest_crucible.stats.inputs import OPEN, Arms, Observed, declare_arms, declare_pairs
 from pytest_crucible.stats.interval import Interval
 from pytest_crucible.stats.means.clustered import (
     ClusteredMean,
@@ -230,9 +229,7 @@ def log_claim(arms: Arms, level: float, alternative: Alternative = "two-sided") 
     return log_claim_of(logarithms(arms).pairs, arms.candidate.bounds, level, alternative)
 
 
-def log_claim_of(
-    logs: Observed, bounds: Range, level: float, alternative: Alternative = "two-sided"
-) -> Significance:
+def log_claim_of(logs: Observed, bounds: Range, level: float, alternative: Alternative = "two-sided") -> Significance:
     """Return `log_claim` of the logarithms of the pairs' ratios; `bounds` are those of the amounts."""
     tail, reach = tail_share(1 - level, alternative), log_reach(logs, bounds)
     low = -math.inf if alternative == "less" else log_side_of(logs, bounds, tail, "lower")

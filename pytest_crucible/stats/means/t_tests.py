@@ -61,7 +61,9 @@ def one_sample_t(
     >>> result.statistic, round(result.p_value, 6), round(result.interval.low, 4)
     (5.0, 0.125666, -0.9633)
     """
-    return t_test_of(Spread.of(check_enough(values)), "one-sample t", mu=mu, alternative=alternative, level=level, bounds=bounds)
+    return t_test_of(
+        Spread.of(check_enough(values)), "one-sample t", mu=mu, alternative=alternative, level=level, bounds=bounds
+    )
 
 
 def paired_t(

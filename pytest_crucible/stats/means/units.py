@@ -1,8 +1,8 @@
 """What Gaffke's bound, CR2 and Korn & Graubard's bound need of values: their distinct units, and sums of powers of the others.
 
-A unit is a value, or a group with its total and its size. Equal units are one row with their number, so that neither order nor split of
-the values changes a bit. More than `MANY` distinct values are reduced to sums of powers around their mean, and to the `MANY`
-values that are the farthest from it. The series of the others then converges wherever a tail is not below 1e-50: as many values lie
+A unit is a value, or a group with its total and its size. Equal units are one row with their number, so that neither order nor
+split of the values changes a bit. More than `MANY` distinct values are reduced to sums of powers around their mean, and to the
+`MANY` values that are the farthest from it. The series of the others then converges wherever a tail is not below 1e-50: as many values lie
 at least as far away as the farthest of them, and so sd sqrt(n) is at least 64 times its distance.
 """
 
@@ -191,7 +191,7 @@ def rows_of_clusters(values: Array, codes: Codes) -> UnitRows:
     return rows_of_groups(totals, sizes, float(np.abs(values).max()))
 
 
-# Of a power, which is at most 1: two windows keep 73 of its places. One and a half, because below a power of two the places are finer.
+# Two windows keep 73 places of a power, which is at most 1. One and a half, because below a power of two the places are finer.
 _WINDOWS = 1.5 * 2.0**16, 1.5 * 2.0**-21
 _PLACES = 73
 

@@ -26,8 +26,8 @@ from pytest_crucible.stats.arrays import (
 )
 from pytest_crucible.stats.distributions import beta_cdf, beta_sf, binomial_cdf
 from pytest_crucible.stats.interval import Interval, NotEnoughData
-from pytest_crucible.stats.means.units import FEWEST_CLUSTERS
 from pytest_crucible.stats.means.gaffke import gaffke_p_value
+from pytest_crucible.stats.means.units import FEWEST_CLUSTERS
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.stats.proportions.one import effective_size
 

@@ -38,12 +38,12 @@ class KeyCounts:
         starts, ranks = ends - self.counts, first_ranks(int(ends[-1]))[1:]
         before = np.searchsorted(ranks, starts, side="right")
         inside = np.searchsorted(ranks, ends, side="left") > before
-        return KeyBlocks(np.where(inside, -1, before).astype(np.int16), starts[inside], np.flatnonzero(inside), ranks)
+        return KeyBlocks(np.where(inside, MOST_UNITS, before).astype(np.int16), starts[inside], np.flatnonzero(inside), ranks)
 
 
 @dataclass(slots=True)
 class KeyBlocks:
-    """The block of keys by their upper bits: -1 where a block begins among them."""
+    """The block of keys by their upper bits: `MOST_UNITS`, which is none, where a block begins among them."""
 
     of_bits: npt.NDArray[np.int16]
     starts: npt.NDArray[np.int64]
@@ -76,9 +76,9 @@ class BlockSums:
 
     def add(self, values: Array, keys: Keys) -> None:
         codes = self.blocks.of_bits[_upper_bits(keys)]
-        open_ones = codes < 0
-        self._keep(values[open_ones], keys[open_ones])
-        self.sums.add(codes[~open_ones].astype(np.intp), values[~open_ones])
+        (later,) = np.nonzero(codes == MOST_UNITS)
+        self._keep(values[later], keys[later])
+        self.sums.add(codes, values)
 
     def merge(self, other: BlockSums) -> None:
         self._keep(other.values, other.keys)
@@ -89,7 +89,7 @@ class BlockSums:
         whole = GroupSums(self.sums.exponent, MOST_UNITS)
         whole.merge(self.sums)
         whole.add(self.blocks.number(self.keys[order]), self.values[order])
-        return Units(whole.totals(), whole.sizes.astype(np.float64))
+        return Units(whole.totals()[:MOST_UNITS], whole.sizes[:MOST_UNITS].astype(np.float64))
 
     def _keep(self, values: Array, keys: Keys) -> None:
         self.values, self.keys = np.concatenate((self.values, values)), np.concatenate((self.keys, keys))

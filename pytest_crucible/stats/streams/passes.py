@@ -19,9 +19,7 @@ class Stream(Protocol):
         """Conclude a pass over all batches."""
 
 
-def run_passes(
-    streams: Sequence[Stream], batches: Callable[[], Iterable[Batch]], feed: Callable[[Batch], None]
-) -> int:
+def run_passes(streams: Sequence[Stream], batches: Callable[[], Iterable[Batch]], feed: Callable[[Batch], None]) -> int:
     """Read the batches until all streams are done, and return the number of passes; `feed` adds a batch to the open streams."""
     passes = 0
     while not all(stream.is_done for stream in streams):

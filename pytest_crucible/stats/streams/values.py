@@ -7,7 +7,7 @@ mean, by group and by block. The results are those of `inputs.Observed` to the l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
@@ -15,7 +15,6 @@ import numpy as np
 from pytest_crucible.stats.arrays import Array, Codes
 from pytest_crucible.stats.exact_sums import ExactSum, GroupSums, exponent_of
 from pytest_crucible.stats.inputs import Observed, keep_between
-from pytest_crucible.stats.interval import NotEnoughData
 from pytest_crucible.stats.means.moments import Spread, check_enough, squared_distances
 from pytest_crucible.stats.means.units import (
     MANY,
