@@ -95,7 +95,7 @@ def write_batches(
     import pyarrow as pa
 
     groups: dict[str, list[pa.RecordBatch]] = {}
-    rest = []
+    rest: list[pa.RecordBatch] = []
     for batch in batches:
         facts = batch.schema.metadata
         name = facts[b"table"].decode()

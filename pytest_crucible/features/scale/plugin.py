@@ -47,7 +47,11 @@ def pytest_crucible_analyse_run(analysis: RunAnalysis) -> None:
 
 
 def pytest_crucible_open(session: CrucibleSession) -> None:
-    """Connect a session to its cluster. A session that sends nothing, and a worker of a cluster, need none."""
+    """Connect a session to its cluster, and open its results. What sends nothing, and a worker of a cluster, needs no cluster."""
+    if session.settings.option("results") and not session.is_worker:
+        from pytest_crucible.features.scale.results import open_results
+
+        open_results(session)
     if session.settings.option("executor") and not session.is_worker and session.collection.spends:
         from pytest_crucible.features.scale.executor import open_executor
 

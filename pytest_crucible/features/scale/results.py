@@ -33,13 +33,23 @@ class ResultsPlugin:
             session.messages.lines.append(f"replies and scores stay in the run store: {error}")
 
 
-def open_results(session: CrucibleSession, where: str) -> ResultsPlugin:
-    """Return the plugin of a session. Raises SpecError for a place that cannot be used."""
+def open_results(session: CrucibleSession) -> None:
+    """Register the plugin of a session, or add to its problems why the place of its results cannot be used."""
+    where = session.settings.option("results")
+    try:
+        results = _open_folder(session, where)
+    except SpecError as error:
+        session.collection.problems.append(str(error))
+        return
+    if results.is_unprotected:
+        warnings.warn(f"crucible_results = {where!r} sends replies without TLS: use https", stacklevel=2)
+    session.config.pluginmanager.register(ResultsPlugin(session, results), "crucible-results")
+
+
+def _open_folder(session: CrucibleSession, where: str) -> ResultsFolder:
     if importlib.util.find_spec("duckdb") is None:
         raise SpecError('crucible_results needs DuckDB: pip install "pytest-crucible[scale]"')
     # Paths count from pytest's root directory, as that of the run store does.
     results = ResultsFolder(where if "://" in where else str(session.config.rootpath / where))
-    if results.is_unprotected:
-        warnings.warn(f"crucible_results = {where!r} sends replies without TLS: use https", stacklevel=2)
     results.create()
-    return ResultsPlugin(session, results)
+    return results

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -334,3 +336,41 @@ def test_orphans_of_killed_processes_are_removed_and_files_of_other_stores_stay(
         *entered,
         folder / "othersrun" / f"replies-{'0' * 32}.parquet",
     }
+
+
+MOVING = """
+import sys
+from pytest_crucible.store.part_moves import move_rows
+from pytest_crucible.store.parts import ResultsFolder
+from pytest_crucible.store.runs import RunStore
+
+store, results = RunStore(sys.argv[1]), ResultsFolder(sys.argv[2])
+print("ready", flush=True)
+move_rows(store, results, sys.argv[3])
+"""
+
+
+@pytest.mark.slow
+def test_a_process_that_is_killed_while_it_moves_rows_loses_none_and_doubles_none(tmp_path):
+    store, results = RunStore(str(tmp_path / "crucible.db")), str(tmp_path / "results")
+    samples = 10_000
+    killed = 0
+    for number in range(8):
+        run = f"run{number}"
+        arms = fill(store, run, samples=samples)
+        process = subprocess.Popen(
+            [sys.executable, "-c", MOVING, str(tmp_path / "crucible.db"), results, run], stdout=subprocess.PIPE
+        )
+        assert process.stdout is not None
+        process.stdout.readline()
+        time.sleep(random.Random(number).uniform(0.0, 0.6))
+        process.kill()
+        killed += process.wait() != 0
+        process.stdout.close()
+
+        for table in ("replies", "observations"):
+            units = list(store.rows(f"SELECT arm, position FROM {table} WHERE arm IN (:arms)", arms=arms))
+            assert len(units) == 2 * samples
+            assert len(set(units)) == 2 * samples
+    store.close()
+    assert killed, "every process ended before it was killed"
