@@ -129,7 +129,7 @@ class MeasureInArm:
         self.problem = stream_problem(measure, facts, clustered=clustered, replies=replies)
         self._counts, self._prepared = _ArmCounts(), Prepared(values=np.empty(0))
         self._worst = worst_if_inapplicable(measure, facts)
-        self._filled, self._known = ExactSum(), 0
+        self._filled, self._filled_samples = ExactSum(), 0
         self._is_drop = False
 
     def count(self, table: ScoreTable) -> None:
@@ -140,9 +140,9 @@ class MeasureInArm:
         if self._worst is not None:
             scores = metrics[0].scores
             values = np.where(scores.inapplicable, self._worst, scores.values)
-            known = values[~np.isnan(values)]
-            self._filled.add(known)
-            self._known += known.size
+            values = values[~np.isnan(values)]
+            self._filled.add(values)
+            self._filled_samples += values.size
 
     def open(self) -> None:
         """Open the statistics that take the tables, after all samples were counted."""
@@ -194,7 +194,9 @@ class MeasureInArm:
             lost=counts.lost,
             inapplicable=counts.inapplicable,
             value=measured.value,
-            unconditional=self._filled.value / self._known if self._worst is not None and counts.inapplicable else None,
+            unconditional=self._filled.value / self._filled_samples
+            if self._worst is not None and counts.inapplicable
+            else None,
             interval=measured.interval,
             clusters=measured.clusters,
             method=measured.method,

@@ -1,4 +1,4 @@
-"""Which experiments are analysed in batches: known from the plan, before a request is sent."""
+"""Experiments that are analysed in batches. The plan decides it, before a request is sent."""
 
 from __future__ import annotations
 

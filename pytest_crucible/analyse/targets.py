@@ -264,8 +264,8 @@ def _unconditional(measure: Measure, metric: ScoredMetric) -> float | None:
         return None
     values = np.where(scores.inapplicable, worst, scores.values)
     # Lost samples stay NaN here: their value is unknown, not the worst.
-    known = values[~np.isnan(values)]
-    return exact_sum(known) / known.size
+    values = values[~np.isnan(values)]
+    return exact_sum(values) / values.size
 
 
 def worst_if_inapplicable(measure: Measure, facts: MetricFacts) -> float | None:

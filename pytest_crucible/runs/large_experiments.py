@@ -152,8 +152,8 @@ def _failed_metrics(batches: StoredBatches, outline: AnalysisInputs) -> dict[str
         for term in outline.plan.variant_terms
     }
     candidate = batches.outlines[0, 0]
-    known = {facts.name for facts in outline.plan.metrics} | set(candidate.metrics)
-    of_metrics = {name: _failure(batches, name, 0) for name in sorted(known)}
+    names_of_metrics = {facts.name for facts in outline.plan.metrics} | set(candidate.metrics)
+    of_metrics = {name: _failure(batches, name, 0) for name in sorted(names_of_metrics)}
     return {name: error for name, error in (of_terms | of_metrics).items() if error}
 
 

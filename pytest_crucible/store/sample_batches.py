@@ -23,7 +23,6 @@ from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.scanned_rows import ANSWERED, FAILED, SKIPPED, Columns, ScannedRows
 
 
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleBatch:
     """Consecutive samples of a dataset, with their outcomes in each arm."""
@@ -155,24 +154,24 @@ class StoredBatches:
             query = f"SELECT DISTINCT metric FROM observations WHERE {of_arm}"
             metrics = sorted(connection.scalars(query, arms=arms))
 
-            def is_found(table: str, condition: str, **values: Any) -> bool:
-                found = f"SELECT 1 FROM {table} WHERE {of_arm} AND {condition} LIMIT 1"
-                return connection.scalar(found, arms=arms, **values) is not None
+            def has_row(table: str, condition: str, **values: Any) -> bool:
+                query = f"SELECT 1 FROM {table} WHERE {of_arm} AND {condition} LIMIT 1"
+                return connection.scalar(query, arms=arms, **values) is not None
 
             def metrics_with(condition: str, names: Sequence[str] | frozenset[str] = metrics) -> frozenset[str]:
                 condition = f"metric = :metric AND {condition}"
-                of_names = {name: is_found("observations", condition, metric=name, no=False) for name in names}
+                of_names = {name: has_row("observations", condition, metric=name, no=False) for name in names}
                 return frozenset(name for name, is_there in of_names.items() if is_there)
 
-            known = {facts.name for facts in self._plan.metrics if facts.kind is not None}
+            declared = {facts.name for facts in self._plan.metrics if facts.kind is not None}
             scored = metrics_with("value IS NOT NULL AND label IS NULL")
             return ArmOutline(
                 metrics=tuple(metrics),
-                labels=metrics_with("label IS NOT NULL", [name for name in metrics if name not in known]),
-                numbers=metrics_with("value IS NOT NULL AND label IS NULL AND is_bool = :no", scored - known),
+                labels=metrics_with("label IS NOT NULL", [name for name in metrics if name not in declared]),
+                numbers=metrics_with("value IS NOT NULL AND label IS NULL AND is_bool = :no", scored - declared),
                 scored=scored,
-                has_replies=is_found("replies", "position >= 0"),
-                has_answers=is_found("replies", "failure IS NULL"),
+                has_replies=has_row("replies", "position >= 0"),
+                has_answers=has_row("replies", "failure IS NULL"),
                 lost_reasons=frozenset(
                     connection.scalars(f"SELECT DISTINCT reason FROM lost WHERE {of_arm}", arms=arms)
                 ),
