@@ -37,7 +37,7 @@ from pytest_crucible.analyse.targets import (
     worst_if_inapplicable,
 )
 from pytest_crucible.measures.row import Difference, End, Measured, Prepared
-from pytest_crucible.measures.streams import MOST_SAMPLES, ArmStream, PairStream, stream_problem
+from pytest_crucible.measures.streams import ArmStream, PairStream, refusal, stream_problem
 from pytest_crucible.measures.table import comparison_row, contrast_problem, target_problem
 from pytest_crucible.records import (
     BoundedValue,
@@ -54,11 +54,6 @@ from pytest_crucible.stats.exact_sums import ExactSum
 from pytest_crucible.stats.resampling.draws import resolve_for
 
 Stream = ArmStream | PairStream
-
-
-def in_parts_text(measure: Measure, why: str) -> str:
-    """Return the sentence on a measure that needs all values at once."""
-    return f"{measure.expression} is not computed above {MOST_SAMPLES:,} samples: {why}"
 
 
 @dataclass(slots=True)
@@ -105,11 +100,11 @@ class _ArmCounts:
     def problem(self, measure: Measure, facts: MetricFacts) -> str:
         """Explain why these replies have no statistic in parts; empty if they have one."""
         if any(self.mixed):
-            return in_parts_text(measure, f"{facts.name} applies to some replies only of a sample")
+            return refusal(measure, f"{facts.name} applies to some replies only of a sample")
         if self.is_drop and facts.applies != "sample" and (facts.applies == "reply" or self.unlike_sides):
-            return in_parts_text(measure, f"{facts.name} applies to other samples on one side")
+            return refusal(measure, f"{facts.name} applies to other samples on one side")
         if row_of(measure).of_replies and len(self.sizes) > 1:
-            return in_parts_text(measure, "samples have unequal numbers of replies")
+            return refusal(measure, "samples have unequal numbers of replies")
         return ""
 
 
@@ -307,7 +302,7 @@ class ComparedArms:
                 return conditional.unlike_sides_text(measure)
         is_conditional = applies == "reply" or (applies != "sample" and self._different_by_metric[0] > 0)
         if row.is_mean and not row.is_total and is_conditional:
-            return in_parts_text(measure, f"{self.facts.name} applies to other samples in each arm")
+            return refusal(measure, f"{self.facts.name} applies to other samples in each arm")
         if self._different:
             return conditional.unpaired_text(measure, self._different)
         return next(filter(None, (counts.problem(measure, self.facts) for counts in self._arms)), "")

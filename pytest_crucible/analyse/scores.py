@@ -261,12 +261,17 @@ def _units(column: ScoreColumns | None, size: int, repeats: int) -> tuple[Floats
 def _status(arm: ArmOutcomes, size: int, repeats: int) -> npt.NDArray[np.int8]:
     status = np.zeros(size, dtype=np.int8)
     units = _index(arm.positions, arm.repeats, repeats)
-    failed = arm.failures
-    if not isinstance(failed, np.ndarray):
-        failed = np.array([failure is not None for failure in failed], dtype=bool)
+    failed = _failed_flags(arm.failures)
     skipped = np.array(arm.skipped, dtype=bool)
     status[units] = np.where(skipped, _SKIPPED, np.where(failed, _FAILED, _OK))
     return status
+
+
+def _failed_flags(failures: Sequence[Any]) -> Flags:
+    """Return which replies failed: a batch of a large run has the flags in place of the kinds."""
+    if isinstance(failures, np.ndarray):
+        return failures
+    return np.array([failure is not None for failure in failures], dtype=bool)
 
 
 def _broken_units(metric: str, arm: ArmOutcomes, size: int, repeats: int) -> Flags:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import MetricFacts, Plan
 from pytest_crucible.records.datasets import SAME_ANSWER
-
-IN_MEMORY = 2_000_000
-"""Replies of an experiment that are analysed in memory: with two metrics, they take about 1 GiB."""
 
 BATCH = 2**17
 """Replies of a batch in all arms: its arrays take a few MiB, and a call of numpy is long beside its own cost."""
 
 
-def is_streamed(plan: Plan, most_in_memory: int = IN_MEMORY) -> bool:
+def is_streamed(plan: Plan, most_in_memory: int = MOST_REPLIES) -> bool:
     """Return whether an experiment is analysed in batches: it is large, and nothing in its plan needs all samples at once."""
     replies = sum(plan.count_replies(number) for number in range(len(plan.arms)))
     return replies > most_in_memory and not _needs_all(plan)

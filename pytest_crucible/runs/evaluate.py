@@ -25,8 +25,9 @@ from pytest_crucible.analyse.analysis import (
 from pytest_crucible.analyse.pool import Part, Pool, pool_arms
 from pytest_crucible.analyse.scores import mark_inapplicable
 from pytest_crucible.analyse.stopping import in_order, keep_answers, skip_samples, stop_early
-from pytest_crucible.analyse.streamed_plan import IN_MEMORY, is_streamed
+from pytest_crucible.analyse.streamed_plan import is_streamed
 from pytest_crucible.features.row import Placed
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import (
     CUT_SHORT,
     Analysis,
@@ -66,7 +67,7 @@ def conclude(
     amend: Callable[[Verdict], Verdict | None],
     extensions: Extensions | None = None,
     memory: str = "off",
-    most_in_memory: int = IN_MEMORY,
+    most_in_memory: int = MOST_REPLIES,
 ) -> Run:
     """Analyse everything that a run has stored, decide all verdicts together, store and return them.
 
@@ -113,7 +114,7 @@ def analyse_run(
     at: Mapping[str, Any] | None = None,
     look_share: float = 1.0,
     plans_next_run: bool = True,
-    most_in_memory: int = IN_MEMORY,
+    most_in_memory: int = MOST_REPLIES,
 ) -> tuple[dict[int, Analysis], int]:
     """Return the analysis of each experiment that began, by its key, and the size of the session's Holm family.
 
@@ -127,7 +128,8 @@ def analyse_run(
 
     def is_large(plan: Plan) -> bool:
         # Pools and features that choose samples need all of them.
-        return memory != "pool" and not whole.cuts and is_streamed(plan, most_in_memory)
+        needs_all = memory == "pool" or whole.cuts or variant_rules(plan).kept
+        return not needs_all and is_streamed(plan, most_in_memory)
 
     def experiments() -> Iterator[tuple[AnalysisInputs | LargeExperiment, StoredExperiment]]:
         for stored in load_experiments(whole.store, whole.run, is_large):

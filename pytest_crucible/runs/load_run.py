@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from pytest_crucible import gate
-from pytest_crucible.analyse.streamed_plan import IN_MEMORY
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.records import Run, Verdict
 from pytest_crucible.records.results import RULES_VERSION, rules_of
 from pytest_crucible.runs.evaluate import analyse_run, concluded_run
@@ -19,7 +19,7 @@ Stored = Mapping[tuple[str, str], Mapping[str, Any]]
 """Stored verdicts by nodeid and subject."""
 
 
-def load_run(store: RunStore, run: str, *, decide_again: bool = False, most_in_memory: int = IN_MEMORY) -> Run:
+def load_run(store: RunStore, run: str, *, decide_again: bool = False, most_in_memory: int = MOST_REPLIES) -> Run:
     """Return the run with this id. Nothing is written; verdicts on a killed run are decided by its stored replies.
 
     With `decide_again`, the verdicts that another version of the rules gave are decided by this one.
@@ -58,7 +58,7 @@ def _load(
     *,
     decide_again: bool = False,
     plans_next_run: bool = True,
-    most_in_memory: int = IN_MEMORY,
+    most_in_memory: int = MOST_REPLIES,
 ) -> Run:
     facts = store.run(run)
     settings = (facts["manifest"] or {}).get("settings") or {}

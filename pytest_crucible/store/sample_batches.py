@@ -15,7 +15,17 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from pytest_crucible.records import CUT_SHORT, ArmOutcomes, Lost, LostReason, OutcomeCounts, Plan, ScoreColumns, Unit
+from pytest_crucible.records import (
+    CUT_SHORT,
+    ArmOutcomes,
+    Lost,
+    LostReason,
+    OutcomeCounts,
+    Plan,
+    PlannedVariant,
+    ScoreColumns,
+    Unit,
+)
 from pytest_crucible.store.database import Connection, from_json
 from pytest_crucible.store.outcomes import variant_keys
 from pytest_crucible.store.part_reader import load_parts
@@ -91,12 +101,11 @@ class StoredBatches:
                 stop = min(start + size, self.samples)
                 rows = scanned.pop_until(stop) if scanned else {}
                 column = partial(self._column, connection, start=start, stop=stop)
+                part_of = partial(self._part, connection, scanned, rows, start, stop)
+                without = [[], *(self._without_twin(connection, each, start, stop) for each in self._plan.variants)]
                 of_twins = [
-                    tuple(
-                        self._outcomes(partial(self._part, connection, scanned, rows, start, stop), twin, number)
-                        for number in range(len(self._plan.arms))
-                    )
-                    for twin in range(1 + len(self._plan.variants))
+                    tuple(self._outcomes(part_of, twin, number, absent) for number in range(len(self._plan.arms)))
+                    for twin, absent in enumerate(without)
                 ]
                 names = [variant.name for variant in self._plan.variants]
                 yield SampleBatch(
@@ -199,8 +208,18 @@ class StoredBatches:
         unit = _Range(arm=arm, start=start, stop=stop, size=size, places=places)
         return _QueriedPart(unit, connection) if scanned is None else _ScannedPart(unit, rows, scanned.metrics)
 
-    def _outcomes(self, part_of: Callable[[int, int, range], _Part], twin: int, number: int) -> ArmOutcomes:
-        """Return the outcomes of an arm on some samples, or on their twins."""
+    def _without_twin(self, connection: Connection, variant: PlannedVariant, start: int, stop: int) -> list[int]:
+        """Return the samples that a variant does not apply to, counted from the first of the batch."""
+        query = """
+            SELECT position - :start FROM twins
+            WHERE variant = :sha256 AND position >= :start AND position < :stop AND reason IS NOT NULL
+        """
+        return list(connection.scalars(query, sha256=variant.sha256, start=start, stop=stop)) if variant.reasons else []
+
+    def _outcomes(
+        self, part_of: Callable[[int, int, range], _Part], twin: int, number: int, absent: Sequence[int]
+    ) -> ArmOutcomes:
+        """Return the outcomes of an arm on some samples, or on their twins; `absent` samples have none, and are skipped."""
         keys, draws, outline = self._keys[twin, number], self._plan.draws(number), self.outlines[twin, number]
         # Several keys are those of one form of the prompt each.
         own = draws.size // (draws.prompts if len(keys) > 1 else 1)
@@ -209,7 +228,9 @@ class StoredBatches:
             for key, variant in keys
             for first in [draws.place(variant, 0) if len(keys) > 1 else 0]
         ]
-        units, states = _join([part.replies() for part in parts])
+        skipped = np.add.outer(np.array(absent, dtype=np.int64) * draws.size, np.arange(draws.size)).ravel()
+        skips = [(skipped, np.full(skipped.size, float(SKIPPED)))] if absent else []
+        units, states = _join([*(part.replies() for part in parts), *skips])
         scores = [part.scores(outline.metrics) for part in parts]
         positions, repeats = np.divmod(units, draws.size)
         return ArmOutcomes(

@@ -38,7 +38,9 @@ class KeyCounts:
         starts, ranks = ends - self.counts, first_ranks(int(ends[-1]))[1:]
         before = np.searchsorted(ranks, starts, side="right")
         inside = np.searchsorted(ranks, ends, side="left") > before
-        return KeyBlocks(np.where(inside, MOST_UNITS, before).astype(np.int16), starts[inside], np.flatnonzero(inside), ranks)
+        return KeyBlocks(
+            np.where(inside, MOST_UNITS, before).astype(np.int16), starts[inside], np.flatnonzero(inside), ranks
+        )
 
 
 @dataclass(slots=True)

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from plan_builders import plan_of
 
 from pytest_crucible.plan.targets import parse_target
+from pytest_crucible.plan.variants import VariantNames, variant_terms
 from pytest_crucible.records import (
     Contrast,
     Lost,
     MetricFacts,
+    NoTwin,
     Observation,
     Outcome,
     Reply,
     Run,
     Sample,
+    Twin,
     Unit,
     Value,
+    Variant,
 )
 from pytest_crucible.records.datasets import AppliesTo
 from pytest_crucible.records.results import RULES_VERSION
@@ -93,6 +98,34 @@ def store_scores(
                 else:
                     scored = [Observation(unit, "score", draw(rng, number))]
                     writer.add(Outcome(unit, reply=Reply(text="")), own, scored, [])
+    writer.close()
+    store.finish_experiment(key)
+
+
+def store_twins(store: RunStore, facts: MetricFacts, draw: Draw, *terms: str) -> None:
+    """Store a finished run of one arm on samples and on their twins, which every fourth sample lacks; targets name them."""
+    rng = random.Random(5)
+    samples = [Sample(id=f"q{k}", input=k) for k in range(SAMPLES)]
+    twins = {f"q{k}": NoTwin("none") if k % 4 == 0 else Twin(input=-k) for k in range(SAMPLES)}
+    planned = PlannedVariant(name="she", sha256="she", samples=SAMPLES - 33, reasons={"none": 33})
+    names = VariantNames(("she",), {})
+    plan = plan_of(
+        "v2", n=SAMPLES, metrics=(facts,), variants=(planned,), targets=tuple(map(parse_target, terms)),
+        variant_terms=variant_terms([parse_target(term).metric for term in terms], {"score": facts}, names, open_metrics=False),
+    )  # fmt: skip
+    settings = {"seed": 3, "alpha": 0.05, "correction": "holm", "git": None, "environment": {"rules": RULES_VERSION}}
+    store.begin_run("first", started="2026-01-01", **settings)
+    key = store.add_experiment("first", plan, samples, (Variant(name="she", twins=twins),))
+    own = store.add_arm(key, 0, "v2", "v2")
+    of_twins = store.add_arm(key, 1, "v2", "v2 she", variant=1, original=own)
+    writer = store.writer()
+    for position in range(SAMPLES):
+        for arm, variant in ((own, 0), (of_twins, 1)):
+            unit = Unit(position, variant, 0, 0)
+            if variant == 0 or position % 4:
+                writer.add(
+                    Outcome(unit, reply=Reply(text="")), arm, [Observation(unit, "score", draw(rng, variant))], []
+                )
     writer.close()
     store.finish_experiment(key)
 
@@ -184,7 +217,7 @@ def test_other_statistics_have_their_form_for_batches_or_none(store, text):
 
 def test_a_sample_beyond_a_declared_reach_is_found_in_any_batch(store):
     facts, draw = KINDS["reach"]
-    store_scores(store, facts, draw, contrasts=REGRESSION)
+    store_scores(store, replace(facts, reach=0.5), draw, contrasts=REGRESSION)
 
     assert check_equal(store)["comparisons"][0]["beyond_reach"] is not None
 
@@ -220,3 +253,20 @@ def test_a_statistic_that_needs_all_values_is_undecided_and_says_above_which_num
 
     assert verdict.state == "undecided"
     assert "auroc(score) is not computed above" in verdict.reason
+
+
+@pytest.mark.parametrize("kind", ["binary", "bounded"])
+def test_samples_without_a_twin_are_skipped(store, kind):
+    store_twins(store, *KINDS[kind], "score.drop[she] <= 0.5", "score[she] >= 0.1")
+
+    document = check_equal(store)
+    assert [estimate["inapplicable"] for estimate in document["estimates"]] == [0, 33, 33]
+
+
+def test_a_large_run_says_what_is_left_out(store):
+    store_scores(store, *KINDS["bounded"], contrasts=REGRESSION)
+    sections = conclude_run(store, most_in_memory=100).experiments[0].sections
+
+    assert {"worst_samples", "drift"} <= set(sections["large_run"].result.sections)
+    assert "260 replies, more than 100, were analysed in batches" in sections["large_run"].view.notes[0].text
+    assert "worst_samples" not in sections
