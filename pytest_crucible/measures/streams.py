@@ -23,6 +23,7 @@ from pytest_crucible.measures.means import (
 from pytest_crucible.measures.percentile_streams import GROUPS, PercentilePairStream, PercentileStream
 from pytest_crucible.measures.ratios import claim_geometric_means, without_relative_rounding
 from pytest_crucible.measures.row import Difference, Floats, Measured, Numbers, Prepared, no_bounds, no_data
+from pytest_crucible.measures.statistic import MOST_REPLIES
 from pytest_crucible.measures.table import GEOMETRIC, OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.measures.values import numeric, without_rounding
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
@@ -31,8 +32,6 @@ from pytest_crucible.stats.inputs import OPEN, Arms, Kind, apply_kind, check_pai
 from pytest_crucible.stats.streams.unit_counts import UnitCounts
 from pytest_crucible.stats.streams.values import Pass, Streamed, Summary, ValueStream
 
-MOST_SAMPLES = 1_000_000
-"""Runs of more samples are analysed in streams. So many are compared in memory in less than a minute and a gigabyte."""
 # 128 KB of each column.
 _PIECE = 2**14
 _MEANS = ("mean", "rate", "count")
@@ -40,14 +39,14 @@ UNEVEN = "samples have unequal numbers of replies"
 
 
 def stream_problem(measure: Measure, facts: MetricFacts, *, clustered: bool = False, replies: int = 1) -> str:
-    """Explain why a measure is not computed of more than `MOST_SAMPLES` samples; empty if it is."""
+    """Explain why a measure is not computed of more than `MOST_REPLIES` replies; empty if it is."""
     reason = _reason(measure, facts, clustered=clustered, replies=replies)
     return reason and refusal(measure, reason)
 
 
 def refusal(measure: Measure, reason: str) -> str:
-    """Return the note of a measure that is undecided for so many samples."""
-    return f"{measure.expression} is not computed above {MOST_SAMPLES:,} samples: {reason}"
+    """Return the note of a measure that is undecided for so many replies."""
+    return f"{measure.expression} is not computed above {MOST_REPLIES:,} replies: {reason}"
 
 
 def open_arm_stream(measure: Measure) -> ArmStream | PercentileStream:
