@@ -49,8 +49,11 @@ class Cluster:
     """The variables that connecting has changed, with their values before."""
     workers: list[Worker] = field(default_factory=list)
 
-    def start_workers(self, order: Mapping[str, Any], keys: Mapping[str, str]) -> None:
-        """Start the workers on all live nodes. `keys` are the environment variables that adapters refer to."""
+    def start_workers(self, order: Mapping[str, Any], keys: Mapping[str, str], resources: Mapping[str, float]) -> None:
+        """Start the workers on all live nodes.
+
+        `keys` are the environment variables that adapters refer to, `resources` what each worker needs, such as a GPU.
+        """
         import ray
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
@@ -62,7 +65,9 @@ class Cluster:
         for node in self.nodes():
             for _ in range(self.options.per_node):
                 actor = remote.options(
-                    num_cpus=0,
+                    num_cpus=resources.get("CPU", 0),
+                    num_gpus=resources.get("GPU", 0),
+                    resources={name: amount for name, amount in resources.items() if name not in ("CPU", "GPU")},
                     max_restarts=-1,
                     max_task_retries=0,
                     max_concurrency=64,
@@ -84,6 +89,13 @@ class Cluster:
             ]
             for node in alive
         }
+
+    def node_resources(self) -> dict[str, Mapping[str, float]]:
+        """Return what each live node has, such as `GPU`, by its name."""
+        import ray
+
+        names = self.nodes()
+        return {names[node["NodeID"]]: node["Resources"] for node in ray.nodes() if node["NodeID"] in names}
 
     def close(self) -> None:
         """End the workers and the connection, and the cluster itself if it is ours. Idempotent."""

@@ -20,6 +20,7 @@ from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.node_servers import compare_node_servers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.suite_files import key_variables
+from pytest_crucible.features.scale.vllm_kind import missing_resources, worker_resources
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
@@ -88,8 +89,12 @@ class Executor:
         """Start the workers, and compare their suites with this one."""
         if collection.problems or not (collection.experiments and collection.spends):
             return
-        self._cluster.start_workers(asdict(self._order(collection)), key_variables(self._session.config.rootpath))
-        collection.problems += dict.fromkeys(self._wait_until_planned())
+        resources = worker_resources(opened.adapter for opened in collection.opened_arms if opened.adapter is not None)
+        collection.problems += missing_resources(self._cluster.node_resources(), resources)
+        if not collection.problems:
+            keys = key_variables(self._session.config.rootpath)
+            self._cluster.start_workers(asdict(self._order(collection)), keys, resources)
+            collection.problems += dict.fromkeys(self._wait_until_planned())
 
     def _order(self, collection: ExperimentCollection) -> WorkerOrder:
         config = self._session.config

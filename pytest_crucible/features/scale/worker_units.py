@@ -79,7 +79,8 @@ class BlockRows:
         """Add a row of a table whose key is its first column."""
         with self._lock:
             self._loose.put(table, row, overwrite=overwrite)
-            self._cached[table, row[table.names[0]]] = row
+            key = table, row[table.names[0]]
+            self._cached[key] = row if overwrite else self._cached.get(key, row)
 
     def close(self) -> None:
         """Do nothing: blocks are sent when they are finished."""
