@@ -23,7 +23,7 @@ FEATURE = Feature(
             command_line=False,
         ),
     ),
-    check_options="pytest_crucible.features.scale.option_checks:check_options",
+    check_options="pytest_crucible.features.scale.executor_options:check_options",
     tables={
         "store_tables": "pytest_crucible.features.scale.tables:TABLES",
         "adapter_kinds": "pytest_crucible.features.scale.vllm_kind:KINDS",

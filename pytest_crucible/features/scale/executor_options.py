@@ -54,8 +54,8 @@ def parse_executor(text: str) -> ExecutorOptions:
     return ExecutorOptions(address, **sizes)
 
 
-def check_executor(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
-    """Yield pairs of (is wrong, sentence) for the option and those that it cannot be combined with."""
+def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield what is wrong with the options of runs on many machines, and the sentence for it."""
     yield from option_conflicts(values)
     if (text := values["executor"]) is not None:
         is_missing = any(find_spec(name) is None for name in ("ray", "pyarrow"))
