@@ -1,4 +1,4 @@
-"""From how many samples on a run is analysed in streams, and the note of what is then left undecided."""
+"""The number of samples from which on a run is analysed in streams, and the note of what is then undecided."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def compare_in_memory(contrast, facts, candidate, baseline):
     st.sampled_from(["free", "near", "equal", "shifted"]),
     st.integers(0, 10**6),
 )
-@settings(max_examples=choose_examples(150), deadline=None)
+@settings(max_examples=choose_examples(60), deadline=None)
 def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
     rng = np.random.default_rng(seed)
     ours, theirs = draw_values(kind, n, rng), draw_values(kind, n, rng)
@@ -117,7 +117,7 @@ def test_a_comparison_has_the_bits_of_memory(kind, n, grouped, likeness, seed):
 
 
 @given(st.sampled_from(sorted(RANGES)), SIZES, st.booleans(), st.sampled_from(["mean", "count"]), st.integers(0, 10**6))
-@settings(max_examples=choose_examples(150), deadline=None)
+@settings(max_examples=choose_examples(60), deadline=None)
 def test_a_target_has_the_bits_of_memory(kind, n, grouped, statistic, seed):
     rng = np.random.default_rng(seed)
     groups = rng.integers(0, 1 + n // 4, n) if grouped else None
@@ -150,7 +150,7 @@ def prepare_replies(table, there, places):
 
 
 @given(SIZES, st.integers(1, 4), st.booleans(), st.integers(0, 10**6))
-@settings(max_examples=choose_examples(100), deadline=None)
+@settings(max_examples=choose_examples(50), deadline=None)
 def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, repeats, some_lost, seed):
     rng = np.random.default_rng(seed)
     table, there = rng.random((n, repeats)), np.ones((n, repeats), dtype=bool)
@@ -174,7 +174,7 @@ def test_a_rate_of_replies_has_the_bits_of_memory_also_where_some_are_lost(n, re
     st.booleans(),
     st.integers(0, 10**6),
 )
-@settings(max_examples=choose_examples(100), deadline=None)
+@settings(max_examples=choose_examples(50), deadline=None)
 def test_percentiles_have_the_bits_of_memory(kind, n, quantile, some_lost, seed):
     rng = np.random.default_rng(seed)
     arms = [
