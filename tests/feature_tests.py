@@ -22,6 +22,7 @@ FILES = {
     "slices": "conditional slices slices_in_sessions fairness_numbers",
     "stages": "stages stop estimate",
     "sweeps": "sweep search",
+    "scale": "cluster shards parquet_results nodes",
     "view": "view_pages view_hostile view_keyboard view_live",
     "training": "cache_local curve lineages local_names recipes tinker_recipes training_sets training_targets",
 }

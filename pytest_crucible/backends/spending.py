@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from importlib import resources
@@ -100,10 +100,20 @@ class Spending:
     """Expenses of a session and their limits. All calls come from the sampling loop, or before it runs."""
 
     def __init__(
-        self, budget: str | None = None, prices: Prices | None = None, ledger: SpendLedger | None = None
+        self,
+        budget: str | None = None,
+        prices: Prices | None = None,
+        open_ledger: Callable[[str], SpendLedger] = lambda experiment: SpendLedger(),
+        *,
+        parts: int = 1,
     ) -> None:
-        """`budget` is the run's, as text. Raises SpecError for an invalid one."""
-        self.run = None if budget is None else Budget.read(budget, ledger)
+        """`budget` is the run's, as text; `open_ledger` returns the ledger of an experiment, or of the run ("").
+
+        Of all budgets, each of so many `parts` of a run has its share. Raises SpecError for an invalid budget.
+        """
+        self._open_ledger = open_ledger
+        self._parts = parts
+        self.run = None if budget is None else Budget.read(budget, open_ledger(""), parts=parts)
         self.budgets: dict[str, Budget] = {}
         """By experiment."""
         self._shared: dict[str, Budget] = {}
@@ -127,7 +137,7 @@ class Spending:
 
     def allow(self, experiment: str, text: str, adapters: Sequence[str]) -> None:
         """Give an experiment a budget of its own; `adapters` are those it queries. Raises SpecError."""
-        budget = Budget.read(text)
+        budget = Budget.read(text, self._open_ledger(experiment), parts=self._parts)
         self._check_priced(budget, adapters)
         self.budgets[experiment] = budget
 
@@ -155,8 +165,9 @@ class Spending:
         return self._accounts[experiment]
 
     def close(self) -> None:
-        if self.run is not None:
-            self.run.ledger.close()
+        for budget in (self.run, *self.budgets.values()):
+            if budget is not None:
+                budget.ledger.close()
 
     def _check_priced(self, budget: Budget, adapters: Sequence[str]) -> None:
         """Raise SpecError if dollars are limited and an adapter has no price."""

@@ -34,6 +34,7 @@ NAMES: tuple[str, ...] = (
     "run_checks",
     "provenance",
     "view",
+    "scale",
 )
 """The features, in the order in which their hooks are called."""
 LATE = frozenset(

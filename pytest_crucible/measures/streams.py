@@ -9,7 +9,6 @@ from __future__ import annotations
 from pytest_crucible.measures.mean_streams import MeanPairStream, MeanStream
 from pytest_crucible.measures.percentile_streams import GROUPS, PercentilePairStream, PercentileStream
 from pytest_crucible.measures.row import Difference, Measured, Prepared
-from pytest_crucible.measures.stream_limits import MOST_SAMPLES as MOST_SAMPLES
 from pytest_crucible.measures.stream_limits import refusal as refusal
 from pytest_crucible.measures.table import OF_MEANS, STATISTICS, comparison_row
 from pytest_crucible.records import BoundedValue, Contrast, Measure, MetricFacts
@@ -19,7 +18,7 @@ _STREAMED = ("mean", "rate", "count", _QUANTILE)
 
 
 def stream_problem(measure: Measure, facts: MetricFacts, *, clustered: bool = False, replies: int = 1) -> str:
-    """Explain why a measure is not computed of more than `MOST_SAMPLES` samples; empty if it is."""
+    """Explain why a measure is not computed of more than `MOST_REPLIES` replies; empty if it is."""
     reason = _reason(measure, facts, is_grouped=clustered or replies > 1)
     return reason and refusal(measure, reason)
 

@@ -164,15 +164,19 @@ class Progress:
 
 
 @dataclass(slots=True)
-class _Watch:
+class Watch:
     """Detects an arm that loses every sample."""
 
     names: tuple[str, ...]
     planned: list[int]
-    lost: list[int]
     answered: list[bool]
+    lost: list[int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.lost = [0] * len(self.names)
 
     def see(self, outcome: Outcome) -> None:
+        """Raise AllLost if the outcome's arm has lost each of its first samples."""
         arm = outcome.unit.arm
         if not outcome.lost and outcome.failure != "timeout":
             self.answered[arm] = True
@@ -189,7 +193,7 @@ class _Watch:
 
 
 async def run_units(
-    units: Iterator[Unit],
+    units: Iterator[Unit | None],
     ask: Callable[[Unit], Awaitable[Outcome]],
     keep: Callable[[Outcome], None],
     *,
@@ -199,21 +203,26 @@ async def run_units(
     progress: Progress,
     answered: Sequence[bool] = (),
     behind: Callable[[], bool] = lambda: False,
+    wait: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(PAUSE_S),
 ) -> None:
     """Run all units, at most `concurrency` at a time, and keep each outcome as it comes.
 
     A unit whose request waits to be sent again lets another one start in its place; at most MOST_OPEN times as many are open.
     `planned` counts the units of each arm that are left; `answered` marks the arms that have stored replies of an earlier
-    run. While `behind()`, no unit is started: a model can be faster than a disk. Raises AllLost, and any error of `ask` and
-    `keep`. Then, and when it is cancelled itself, it cancels the units in flight.
+    run. While `behind()`, no unit is started: a model can be faster than a disk. For None among the units, `wait` is awaited,
+    because further ones are to come. Raises AllLost, and any error of `ask` and `keep`. Then, and when it is cancelled itself,
+    it cancels the units in flight.
     """
     yielded_at = 0.0
-    watch = _Watch(arms, planned, [0] * len(arms), list(answered) or [False] * len(arms))
+    watch = Watch(arms, planned, list(answered) or [False] * len(arms))
 
     async def worker() -> None:
         nonlocal yielded_at
         # One iterator for all workers: each unit is pulled once.
         for unit in units:
+            if unit is None:
+                await wait()
+                continue
             slot = SampleSlot(slots)
             set_slot(slot)
             outcome = await ask(unit)

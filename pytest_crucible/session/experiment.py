@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
 
@@ -17,7 +17,9 @@ from pytest_crucible.records import (
     Dataset,
     Draws,
     Exclusion,
+    Lost,
     MetricFacts,
+    Observation,
     Outcome,
     Plan,
     Reasoning,
@@ -28,13 +30,14 @@ from pytest_crucible.records import (
 )
 from pytest_crucible.records.plan import PlanValue
 from pytest_crucible.records.settings import Settings
-from pytest_crucible.sample.engine import Progress
+from pytest_crucible.sample.engine import Progress, Watch
 from pytest_crucible.score import FurtherScores
 from pytest_crucible.session.experiment_data import ExperimentData, ExperimentMetrics
 from pytest_crucible.session.marks import ExperimentMark, comparisons, targets
 
 if TYPE_CHECKING:
     from pytest_crucible.runs.looks import LookRule
+    from pytest_crucible.store.writer import Writer
 
 
 # These arguments differ between the calls of one function, which fixtures cannot; all others are ordinary fixtures.
@@ -127,8 +130,8 @@ class Experiment:
 
     def position(self, sample_id: str) -> int | None:
         """Return the position of a sample in the dataset; None for an unknown id."""
-        ids = [sample.id for sample in self.dataset.samples]
-        return ids.index(sample_id) if sample_id in ids else None
+        samples = enumerate(self.dataset.samples)
+        return next((position for position, sample in samples if sample.id == sample_id), None)
 
     def metrics_of(self, unit: Unit) -> tuple[Metric, ...]:
         """Return the metrics that score the reply of a unit."""
@@ -209,6 +212,43 @@ class ExperimentDraft:
         self.data.plan_value(name, value)
 
 
+class StoredResult(NamedTuple):
+    """The outcome of a unit that another process has sent, with its scores, as far as rows of the store have them."""
+
+    outcome: Outcome
+    observations: Sequence[Observation]
+    lost: Sequence[Lost]
+    calls: Sequence[Mapping[str, Any]]
+    """Rows of the table `calls`, in their order."""
+
+
+@dataclass(frozen=True)
+class SentRound:
+    """The units of one round of an experiment, which are sent elsewhere, and what is done with their results."""
+
+    units: Iterator[Unit]
+    """Results may add further units until the last one is pulled."""
+    number: int
+    """The round, from 0."""
+    experiment: Experiment
+    key: int
+    """The store's key of the experiment."""
+    arms: Sequence[Sequence[int]]
+    """The store's keys of the arms, by arm and variant."""
+    watch: Watch
+    progress: Progress
+    writer: Writer
+    keep: Callable[[StoredResult], None]
+    """Uses a result, whose rows the writer gets apart."""
+
+
+class UnitSender(Protocol):
+    """Sends the units of experiments elsewhere, in place of this process's engine."""
+
+    async def send(self, sent: SentRound) -> None:
+        """Send all units, and store and keep each result as it comes. Raises AllLost, and what keeping raises."""
+
+
 Show = Callable[[Progress | None], None]
 """Shows the progress; None when it ends."""
 
@@ -231,6 +271,8 @@ class ExperimentRun:
     """The number of arms, from the first, that have had their requests in this session: trials of a search before the next."""
     is_over: Callable[[], bool] | None = None
     """Asked before each unit: whether to send no further unit."""
+    sender: UnitSender | None = None
+    """Sends the units; None to send them from this process."""
     show: Show = lambda progress: None
     before: list[Callable[[ExperimentRun], None]] = field(default_factory=list)
     """Called before anything is sent, while signals are deferred; may replace the experiment."""

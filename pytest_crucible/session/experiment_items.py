@@ -23,12 +23,12 @@ from pytest_crucible.plan.arms import OpenUnits
 from pytest_crucible.records import Lost, Observation, Outcome, Reply, Sample, Unit
 from pytest_crucible.records.errors import CrucibleError, StoreError, UnsuitableMetric
 from pytest_crucible.report.printable import AN_ID, printable
-from pytest_crucible.sample.engine import MOST_OPEN, Progress, run_units
+from pytest_crucible.sample.engine import MOST_OPEN, Progress, Watch, run_units
 from pytest_crucible.sample.loop import BackgroundLoop, DaemonThreads, collecting_seldom
 from pytest_crucible.score import Scored, score_outcome
 from pytest_crucible.session.call import Call, ScoredUnits
 from pytest_crucible.session.events import experiment_span, with_sample_spans
-from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun
+from pytest_crucible.session.experiment import CrucibleWarning, Experiment, ExperimentRun, SentRound, StoredResult
 from pytest_crucible.session.items import collected_nodeid
 from pytest_crucible.session.late_imports import import_analysis
 from pytest_crucible.session.markers import is_experiment
@@ -71,6 +71,42 @@ class _Work:
         """Return whether no further unit is sent."""
         is_over = self.run.is_over is not None and self.run.is_over()
         return is_over or (self.looks is not None and not self.looks.live)
+
+
+class _OutcomeKeeper:
+    """Hands outcomes and their scores to the writer, to looks, and to the hook for observations."""
+
+    def __init__(self, work: _Work, forget: Callable[[Sequence[Unit]], None], state: SessionState) -> None:
+        """`forget` is called with the units whose stored replies are not used any more."""
+        plan = work.call.experiment.plan
+        self._work, self._forget, self._nodeid = work, forget, plan.nodeid
+        self._samples, self._names = work.call.experiment.dataset.samples, [arm.name for arm in plan.arms]
+        self._writer, self._on_observation = state.resources.writer, observation_hook(state.config)
+
+    def keep(self, scored: ScoredUnits, outcome: Outcome) -> None:
+        """Keep what this process has sent and scored."""
+        observations, lost = scored.pop_scores(outcome)
+        # First of all: a look must not see stored replies to other calls.
+        self._forget(self._work.stored_calls.add(outcome))
+        unit = outcome.unit
+        self._writer.add(outcome, self._work.entered.arms[unit.arm][unit.variant], observations, lost)
+        self._pass_on(outcome, observations, lost)
+
+    def keep_stored(self, result: StoredResult) -> None:
+        """Keep what another process has sent and scored, whose rows the writer gets apart."""
+        self._forget(self._work.stored_calls.add_rows(result.outcome.unit, result.calls))
+        self._work.call.release(result.outcome.unit)
+        self._pass_on(result.outcome, result.observations, result.lost)
+
+    def _pass_on(self, outcome: Outcome, observations: Sequence[Observation], lost: Sequence[Lost]) -> None:
+        if self._work.looks is not None:
+            self._work.looks.add(outcome, observations, lost)
+        if self._on_observation is not None:
+            sample = self._samples[outcome.unit.position]
+            for observation in observations:
+                self._on_observation(
+                    nodeid=self._nodeid, arm=self._names[outcome.unit.arm], sample=sample.id, observation=observation
+                )
 
 
 class ExperimentItems:
@@ -246,18 +282,34 @@ class ExperimentItems:
         samples = experiment.dataset.samples
         spanned = with_sample_spans(state.publisher.sample_emit, work.call, plan, lambda position: samples[position].id)
         scored = ScoredUnits(experiment, spanned, state.deadline)
-        keep = self._outcome_writer(work, scored)
+        keep = _OutcomeKeeper(work, partial(self._forget, work), self._state)
 
         async def send(units: Iterable[Unit], planned: list[int], number: int) -> None:
+            answered = [bool(done) or number > 0 for done in work.entered.done]
+            names = tuple(arm.name for arm in plan.arms)
+            if work.run.sender is not None:
+                sent = SentRound(
+                    units=work.while_open(units),
+                    number=number,
+                    experiment=experiment,
+                    key=work.entered.key,
+                    arms=work.entered.arms,
+                    watch=Watch(names, planned, answered),
+                    progress=work.progress,
+                    writer=state.resources.writer,
+                    keep=keep.keep_stored,
+                )
+                await work.run.sender.send(sent)
+                return
             await run_units(
                 work.while_open(units),
                 scored,
-                keep,
+                partial(keep.keep, scored),
                 concurrency=state.settings.concurrency,
-                arms=tuple(arm.name for arm in plan.arms),
+                arms=names,
                 planned=planned,
                 progress=work.progress,
-                answered=[bool(done) or number > 0 for done in work.entered.done],
+                answered=answered,
                 behind=state.resources.writer.behind,
             )
 
@@ -291,31 +343,6 @@ class ExperimentItems:
         stored = load_experiment(self._state.resources.store, key)
         samples, twins = experiment.dataset.samples, experiment.twins
         return Looks(rule, plan, samples, stored.arms, stored.known_kinds, stored.variants, twins)
-
-    def _outcome_writer(self, work: _Work, scored: ScoredUnits) -> Callable[[Outcome], None]:
-        """Return a function that hands an outcome and its scores to the writer."""
-        experiment, arms, looks = work.call.experiment, work.entered.arms, work.looks
-        samples, names = experiment.dataset.samples, [arm.name for arm in experiment.plan.arms]
-        writer, on_observation = self._state.resources.writer, observation_hook(self._state.config)
-
-        def keep(outcome: Outcome) -> None:
-            observations, lost = scored.pop_scores(outcome)
-            # First of all: a look must not see stored replies to other calls.
-            self._forget(work, work.stored_calls.add(outcome))
-            writer.add(outcome, arms[outcome.unit.arm][outcome.unit.variant], observations, lost)
-            if looks is not None:
-                looks.add(outcome, observations, lost)
-            if on_observation is not None:
-                sample = samples[outcome.unit.position]
-                for observation in observations:
-                    on_observation(
-                        nodeid=experiment.plan.nodeid,
-                        arm=names[outcome.unit.arm],
-                        sample=sample.id,
-                        observation=observation,
-                    )
-
-        return keep
 
     def _run_single_sample(self, item: pytest.Function, experiment: Experiment, sample_id: str) -> None:
         state = self._state

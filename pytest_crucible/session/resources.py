@@ -7,14 +7,17 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack, ExitStack
-from functools import cached_property
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
 
 import pytest
 
 from pytest_crucible.adapters.config_tables import read_prices
-from pytest_crucible.backends.budget import SharedLedger
+from pytest_crucible.backends.budget import SharedLedger, SpendLedger
 from pytest_crucible.backends.cache import CachePolicy
 from pytest_crucible.backends.context import BackendContext, UnsentRequest
+from pytest_crucible.backends.limiting.control import Control, LimiterState
 from pytest_crucible.backends.limiting.limiter import Limiters, Workers
 from pytest_crucible.backends.protocol import Backend, Closeable
 from pytest_crucible.backends.spending import Prices, Spending
@@ -25,13 +28,33 @@ from pytest_crucible.records.settings import Settings
 from pytest_crucible.sample.loop import BackgroundLoop
 from pytest_crucible.session.events import EventPublisher
 from pytest_crucible.session.redaction import key_redactor
-from pytest_crucible.store.replies import StoredReplies
+from pytest_crucible.store.replies import ReplyRows, StoredReplies
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.writer import Writer
 from pytest_crucible.telemetry.listeners import Listeners
 
 # A server that does not answer must not keep pytest from ending.
 CLOSE_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class SharedByWorkers:
+    """The limits, budgets and cached replies that workers on several machines share, in place of files of one machine."""
+
+    count: int
+    """The number of workers; each sends as many samples at a time as `--crucible-concurrency`."""
+    open_limiter_state: Callable[[str, Control], LimiterState]
+    """Returns the state of a server's limiter, by the name of the server."""
+    open_ledger: Callable[[str], SpendLedger]
+    """Returns the ledger of an experiment's budget, or of the run's (an empty name)."""
+    reply_rows: ReplyRows | None = None
+    """The cached replies of the driver's run store; None to use this process's."""
+    node: str = ""
+    """The address of this machine on the cluster."""
+
+
+SHARED_BY_WORKERS = pytest.StashKey[SharedByWorkers]()
+"""Set before a session opens what it names: in `pytest_crucible_open`, or earlier."""
 
 
 class Resources:
@@ -42,6 +65,10 @@ class Resources:
         self._config, self._settings, self._run, self._publisher = config, settings, run, publisher
         self.on_unsent: Callable[[UnsentRequest], None] | None = None
         """Receives the requests of a session that sends none, such as an estimate. Set before anything is opened."""
+        self.parts = 1
+        """Into how many parts the run is divided, of which this session is one. Set before anything is opened."""
+        self.location = settings.store
+        """The run store: a path from pytest's root directory, or a URL. Set before anything is opened."""
         self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
         if settings.run_code:
@@ -62,15 +89,19 @@ class Resources:
         """State shared by the session's backends. Raises SpecError for invalid budgets or prices."""
         emit, settings = self._publisher.request_emit(), self._settings
         # The controller sends no requests, and does not use its workers' shared state.
-        worker = getattr(self._config, "workerinput", None)
-        # --crucible-concurrency is per run, not per worker.
-        workers = Workers(self._run, worker["workercount"]) if worker else None
+        worker, across = getattr(self._config, "workerinput", None), self._config.stash.get(SHARED_BY_WORKERS, None)
+        if across is not None:
+            limiters = Limiters(ordinary=settings.concurrency * across.count, open_state=across.open_limiter_state)
+        else:
+            # --crucible-concurrency is per run, not per worker.
+            workers = Workers(self._run, worker["workercount"]) if worker else None
+            limiters = Limiters(ordinary=settings.concurrency, workers=workers, parts=self.parts)
         return BackendContext(
             emit=emit,
             starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
             seed=settings.seed,
-            limiters=Limiters(ordinary=settings.concurrency, workers=workers),
-            spending=_open_spending(self._config, settings.budget, self._run),
+            limiters=limiters,
+            spending=_open_spending(self._config, settings.budget, self._run, self.parts),
             cache=self._caching(),
             on_unsent=self.on_unsent,
         )
@@ -89,7 +120,8 @@ class Resources:
 
     @cached_property
     def replies(self) -> StoredReplies:
-        return StoredReplies(lambda: self.store, lambda: self.writer)
+        across = self._config.stash.get(SHARED_BY_WORKERS, None)
+        return StoredReplies(lambda: self.store, lambda: self.writer, across.reply_rows if across else None)
 
     def add_backends(self, *backends: Backend) -> None:
         """Close these backends, too, when the session ends."""
@@ -108,7 +140,7 @@ class Resources:
     def store(self) -> RunStore:
         """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
         if self._unusable is None:
-            where, hide = self._settings.store, key_redactor(self._config)
+            where, hide = self.location, key_redactor(self._config)
             # Paths count from pytest's root directory, wherever pytest is started.
             location = where if "://" in where else str(self._config.rootpath / where)
             try:
@@ -124,6 +156,11 @@ class Resources:
     @cached_property
     def writer(self) -> Writer:
         return self.store.writer(stores_texts=self._settings.trace == "on")
+
+    def replace_writer(self, writer: Any) -> None:
+        """Use another writer, such as one that sends rows to another process."""
+        self.close_writer()
+        self.__dict__["writer"] = writer
 
     @cached_property
     def loop(self) -> BackgroundLoop:
@@ -200,18 +237,21 @@ async def _close_all(backends: Sequence[Backend]) -> None:
                 stack.push_async_callback(backend.close)
 
 
-def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
+def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str, parts: int) -> Spending:
     """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
-    prices = Prices(read_prices(config.rootpath))
-    if not budgets:
-        return Spending(prices=prices)
-    ledger = None
+    across = config.stash.get(SHARED_BY_WORKERS, None)
+    open_ledger = partial(_open_ledger, config, run) if across is None else across.open_ledger
+    return Spending(", ".join(budgets) or None, Prices(read_prices(config.rootpath)), open_ledger, parts=parts)
+
+
+def _open_ledger(config: pytest.Config, run: str, experiment: str) -> SpendLedger:
+    """Return the ledger of an experiment, or of the run, which all workers of pytest-xdist share."""
     is_worker = hasattr(config, "workerinput")
-    # All workers of a run share one.
-    if is_worker or config.pluginmanager.hasplugin("dsession"):
-        name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
-        ledger = SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)
-    return Spending(", ".join(budgets), prices, ledger)
+    # An experiment is run by one worker.
+    if experiment or not (is_worker or config.pluginmanager.hasplugin("dsession")):
+        return SpendLedger()
+    name = hashlib.sha256(f"{run} budget".encode()).hexdigest()[:24]
+    return SharedLedger(runtime_folder() / f"budget-{name}", removes_file=not is_worker)
 
 
 def emit_budgets(emit: Emit, money: Spending, nodeid: str = "") -> None:

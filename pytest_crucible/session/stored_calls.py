@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pytest_crucible.backends.protocol import system_prompt
 from pytest_crucible.records import Outcome, SentAgain, Unit
@@ -113,14 +113,26 @@ class StoredCalls:
 
         They wait to be sent. Raises SpecError for a stored run, which sends nothing.
         """
-        if not (self._awaited or any(self._stored)):
+        if not self._has_stored:
             return []
-        sent = self._reader.read(outcome, with_messages=self._with_messages)
+        return self._add(outcome.unit, self._reader.read(outcome, with_messages=self._with_messages), outcome)
+
+    def add_rows(self, unit: Unit, calls: Sequence[Mapping[str, Any]]) -> list[Unit]:
+        """Do the same for a unit that another process has sent, by its rows of the table `calls`."""
+        if not self._has_stored:
+            return []
+        return self._add(unit, self._reader.read_rows(unit.arm, calls, with_messages=self._with_messages))
+
+    @property
+    def _has_stored(self) -> bool:
+        return bool(self._awaited) or any(self._stored)
+
+    def _add(self, unit: Unit, sent: SentCalls | None, outcome: Outcome | None = None) -> list[Unit]:
         if sent is None:
             return []
-        if self._awaited or self._stored[outcome.unit.arm]:
-            self._compare_with_own(outcome.unit, sent)
-        self._compare_with_others(outcome.unit, sent, "", outcome)
+        if self._awaited or self._stored[unit.arm]:
+            self._compare_with_own(unit, sent)
+        self._compare_with_others(unit, sent, "", outcome)
         return self.pop_removed() if self.removed else []
 
     def pop_removed(self) -> list[Unit]:

@@ -156,7 +156,8 @@ repeats = Table(
 
 
 UNIT_COLUMNS = (
-    Column("arm", "INTEGER", key=True, references="arms"),
+    # The writer looks the arms of a commit up together: for each row it takes PostgreSQL as long as inserting it.
+    Column("arm", "INTEGER", key=True, references="arms", is_checked=False),
     Column("position", "INTEGER", key=True),
     Column("epoch", "INTEGER", key=True),
 )
@@ -419,3 +420,8 @@ def unit_tables() -> dict[str, Table]:
     """Return the tables of features whose rows are about units, by name: `Outcome.feature_rows` has theirs."""
     unit = tuple(column.name for column in UNIT_COLUMNS)
     return {table.name: table for table in feature_tables() if table.key[: len(unit)] == unit}
+
+
+def experiment_tables() -> list[str]:
+    """Return the names of features' tables whose rows belong to experiments."""
+    return [table.name for table in feature_tables() if table.key[0] == "experiment"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from pytest_crucible.records import Arm, ModelCall, Outcome, Plan, Sample
 from pytest_crucible.records.call_differences import SentCalls, SentComparison, arms_text
@@ -42,6 +43,14 @@ class CallReader:
             return self._unchanged[arm]
         own = self.own[arm]
         return SentCalls(key, tuple(dict.fromkeys(self._settings(call, own) for call in calls)))
+
+    def read_rows(self, arm: int, rows: Sequence[Mapping[str, Any]], *, with_messages: bool = True) -> SentCalls | None:
+        """Return the calls of a unit by its rows of the table `calls`; None without any."""
+        calls = [row for row in rows if not row["member"]]
+        if not calls:
+            return None
+        texts = [self.own[arm] if row["parameters"] is None else canonical(row["parameters"]) for row in calls]
+        return SentCalls(calls[0]["messages"] if with_messages else None, tuple(dict.fromkeys(texts)))
 
     def messages(self, call: ModelCall, sample: Sample, system: str) -> int | None:
         """Return the key of a call's messages as they would be stored after a system prompt."""

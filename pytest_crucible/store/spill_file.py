@@ -29,7 +29,7 @@ Rows = tuple[Table, bool, Sequence[Mapping[str, Any]]]
 """A table, whether rows replace those with the same key, and the rows."""
 
 
-def _written_tables() -> dict[str, Table]:
+def written_tables() -> dict[str, Table]:
     """Return the tables that a writer writes, and no other, by name."""
     tables = (
         *(schema.texts, schema.replies, schema.messages, schema.calls, schema.observations, schema.lost),
@@ -70,7 +70,7 @@ def _take(database: Database, key: bytes, location: str, path: Path, original: P
     try:
         with explain_errors(redact_location(location)), database.begin() as connection:
             head, *lines = _read_signed(path, key)
-            is_ours, tables = _knows(connection, json.loads(head)["run"]), _written_tables()
+            is_ours, tables = _knows(connection, json.loads(head)["run"]), written_tables()
             for name, overwrite, many in map(json.loads, lines) if is_ours else ():
                 if (table := tables.get(name)) is None:
                     raise ValueError(f"table {name!r} is not one that waits in files")

@@ -46,13 +46,12 @@ REFERENCES = ("text_id", "reasoning_id")
 """Columns that refer to the table `texts`."""
 
 
-def refer_to_texts(tables: Iterable[Rows]) -> list[Rows]:
+def refer_to_texts(tables: Iterable[Rows], ids: dict[str, bytes]) -> list[Rows]:
     """Return rows to write, with references in place of their long texts, after the rows of the texts themselves.
 
     In a row to write, `text` may be long and `reasoning_id` is the reasoning itself. A text is written with every row that refers
     to it, even if it is stored already, because `crucible gc` may have just removed it.
     """
-    ids: dict[str, bytes] = {}
     referring: list[Rows] = [(table, over, _refer(table, rows, ids)) for table, over, rows in tables]
     # In the order of their keys: writers that insert in different orders would deadlock.
     texts = [{"id": key, "body": text} for text, key in sorted(ids.items(), key=lambda item: item[1])]

@@ -2,36 +2,24 @@
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from pytest_crucible.records import Emit, Event, Lost, Observation, Outcome
 from pytest_crucible.records.errors import StoreError
-from pytest_crucible.records.outcomes import copy_rows
 from pytest_crucible.stats.number_format import quantity
 from pytest_crucible.store import schema
 from pytest_crucible.store.database import BATCH_SIZE, Connection, Database
 from pytest_crucible.store.opening import explain_errors
-from pytest_crucible.store.rows import (
-    NOT_STORED,
-    CallRows,
-    FeatureUnit,
-    StoredUnit,
-    event_rows,
-    feature_rows,
-    finish_text,
-)
+from pytest_crucible.store.row_batch import OutcomeRows, Row, RowBatch
+from pytest_crucible.store.rows import NOT_STORED
 from pytest_crucible.store.spill_file import Rows
 from pytest_crucible.store.table import Table
-from pytest_crucible.store.texts import refer_to_texts, sanitize_text
 from pytest_crucible.store.written_rows import TABLES, WrittenRows
 
 INTERVAL_S = 0.25
@@ -42,41 +30,6 @@ COMMIT_ROWS = 1_000
 """Rows that are committed before the interval is over: in small parts, because each commit slows the sampling down."""
 MAX_WAITING_ROWS = 10_000
 """Waiting rows that pause the sampling."""
-
-Row = dict[str, Any]
-
-
-@dataclass(slots=True)
-class _Batch:
-    """Rows that are committed together."""
-
-    rows: defaultdict[Table, list[Row]] = field(default_factory=lambda: defaultdict(list))
-    keyed: dict[tuple[Table, bool], dict[str, Row]] = field(default_factory=dict)
-    """By table and whether they replace stored rows, and then by key."""
-    events: list[tuple[str, Event]] = field(default_factory=list)
-    """With the run of each. The thread turns them into rows, so that the sampling loop does not wait for it."""
-    calls: list[StoredUnit] = field(default_factory=list)
-    """Units with the calls that they made, likewise."""
-    feature_rows: list[FeatureUnit] = field(default_factory=list)
-    """Units with the rows of features about them, likewise."""
-    removed: list[Row] = field(default_factory=list)
-    """Places of copied units, whose rows are deleted before others are written."""
-    count: int = 0
-    since: float = math.inf
-    """When the first row was added."""
-
-    def tables(self) -> list[Rows]:
-        """Return the rows by table, in the order of their keys, and whether they replace stored rows.
-
-        Long texts come first, keyed rows last.
-        """
-        # Other processes may be writing the same keys: all write in one order of tables and keys, or they would deadlock.
-        # And rows in the order of their keys are stored faster.
-        by_name = sorted(self.rows.items(), key=lambda item: item[0].name)
-        unkeyed = [(table, False, _in_order(table, many)) for table, many in by_name if many]
-        keyed = sorted(self.keyed.items(), key=lambda item: (item[0][0].name, item[0][1]))
-        rest = ((table, over, [rows[key] for key in sorted(rows)]) for (table, over), rows in keyed)
-        return refer_to_texts([*unkeyed, *rest])
 
 
 class Writer:
@@ -99,17 +52,14 @@ class Writer:
     ) -> None:
         """`hide` redacts each text, `hide_id` ids; `keep` writes a spill file; `run` returns the id of the current run.
 
-        `written` receives the rows that are committed; `stores_texts` is that of `CallRows`; without it no rows of
-        features about units are stored either.
+        `written` receives the rows that are committed; `stores_texts` is that of `OutcomeRows`.
         """
         self._database = database
-        self._hide, self._hide_id = hide, hide_id
         self._keep = keep
-        self._calls = CallRows(hide, run, stores_texts=stores_texts)
-        self._stores_texts = stores_texts
+        self._rows = OutcomeRows(hide, run, hide_id, stores_texts=stores_texts)
         self._location = location
         self._written = written or WrittenRows()
-        self._waiting, self._in_hand = _Batch(), _Batch()
+        self._waiting, self._in_hand = RowBatch(), RowBatch()
         self._lock = threading.Lock()
         self._writing = threading.Lock()
         self._wake = threading.Event()
@@ -127,18 +77,7 @@ class Writer:
     ) -> None:
         """Record one unit; `arm` is the arm's key. Raises StoreError if an earlier write failed."""
         with self._lock:
-            rows = self._waiting.rows
-            if not outcome.lost:
-                rows[schema.replies].append(_reply_row(outcome, arm, self._hide))
-            for observation in observations:
-                rows[schema.observations].append(_observation_row(observation, arm, self._hide))
-            for value in lost:
-                rows[schema.lost].append(_lost_row(value, arm, self._hide))
-            # Its messages refer to the sample.
-            if outcome.calls and outcome.sample is not None:
-                self._waiting.calls.append((arm, outcome, outcome.sample))
-            if outcome.feature_rows and self._stores_texts:
-                self._waiting.feature_rows.append((arm, outcome.unit, copy_rows(outcome.feature_rows)))
+            self._rows.add(self._waiting, outcome, arm, observations, lost)
             self._count_added(1 + len(observations))
         self._raise_failure()
 
@@ -153,12 +92,15 @@ class Writer:
 
         Raises StoreError if an earlier write failed.
         """
-        key = row[table.names[0]]
         with self._lock:
-            batch = self._waiting
-            rows = batch.keyed.setdefault((table, overwrite), {})
-            rows[key] = row if overwrite else rows.get(key, row)
+            self._waiting.put(table, row, overwrite=overwrite)
             self._count_added(1)
+        self._raise_failure()
+
+    def add_tables(self, tables: Sequence[Rows]) -> None:
+        """Write what another process has made of outcomes, in one transaction. Raises StoreError if an earlier write failed."""
+        with self._lock:
+            self._count_added(self._waiting.add_tables(tables))
         self._raise_failure()
 
     def tell(self, run: str, event: Event) -> None:
@@ -223,20 +165,20 @@ class Writer:
         # A flush returns only when the thread's batch is written, too.
         with self._writing:
             with self._lock:
-                self._in_hand, self._waiting = self._waiting, _Batch()
+                self._in_hand, self._waiting = self._waiting, RowBatch()
             if self._in_hand.count:
                 self._try(self._in_hand)
-            self._in_hand = _Batch()
+            self._in_hand = RowBatch()
 
-    def _try(self, batch: _Batch) -> None:
+    def _try(self, batch: RowBatch) -> None:
         """Write a batch. After a failure, later batches go to the spill file: the database is not tried again."""
         try:
-            self._add_late_rows(batch)
+            self._rows.add_late_rows(batch)
             if self._failure:
                 self._keep(batch.tables())
                 return
             with explain_errors(self._location):
-                is_new = _write(self._database, batch)
+                is_new = _write(self._database, self._location, batch)
             if is_new:
                 self._written.add(batch.rows)
             else:
@@ -247,16 +189,7 @@ class Writer:
             )
             self._failure = StoreError(f"{message} ({self._left(batch, error)})")
 
-    def _add_late_rows(self, batch: _Batch) -> None:
-        """Add the rows of events and calls, which need the time of this thread."""
-        if batch.events:
-            batch.rows[schema.events] = event_rows(batch.events, self._hide, self._hide_id)
-        if batch.calls:
-            batch.rows[schema.calls], batch.rows[schema.messages] = self._calls.rows(batch.calls)
-        if batch.feature_rows:
-            batch.rows.update(feature_rows(batch.feature_rows, self._hide))
-
-    def _left(self, batch: _Batch, error: Exception) -> str:
+    def _left(self, batch: RowBatch, error: Exception) -> str:
         """Return where the rows are now. Rows that any database would refuse are not kept: the next run could not enter them."""
         tables = batch.tables()
         rows = quantity(sum(len(many) for _, _, many in tables), "row")
@@ -269,21 +202,29 @@ class Writer:
         return f"{rows} of this run kept in {str(path)!r}, from where the next run takes them"
 
 
-def _in_order(table: Table, rows: list[Row]) -> list[Row]:
-    """Return rows sorted by key; unsorted where the database assigns the keys."""
-    return sorted(rows, key=itemgetter(*table.key)) if table.key[0] in rows[0] else rows
-
-
-def _write(database: Database, batch: _Batch) -> bool:
+def _write(database: Database, location: str, batch: RowBatch) -> bool:
     """Write a batch. Return whether all outcomes and events in it are new to the database."""
     is_new = True
     with database.begin() as connection:
+        _check_arms(connection, location, batch)
         if batch.removed:
             _remove_units(connection, batch.removed)
         for table, overwrite, many in batch.tables():
             inserted = connection.insert(table, many, over=overwrite)
             is_new &= inserted == len(many) or table not in TABLES
     return is_new
+
+
+def _check_arms(connection: Connection, location: str, batch: RowBatch) -> None:
+    """Raise StoreError for rows of arms that were deleted, and keep the others until the commit, as a foreign key would."""
+    if connection.is_sqlite:
+        return
+    arms = {row["arm"] for table, many in batch.rows.items() if table.key[0] == "arm" for row in many}
+    stored = set(connection.scalars("SELECT id FROM arms WHERE id IN (:arms) FOR KEY SHARE", arms=arms))
+    if not arms <= stored:
+        raise StoreError(
+            f"run store {location!r} no longer has this run, which `crucible gc` has deleted: run it again"
+        )
 
 
 def _remove_units(connection: Connection, units: list[Row]) -> None:
@@ -309,55 +250,6 @@ def _remove_part(connection: Connection, arm: int, epoch: int, positions: list[i
     """
     with connection.changing(schema.arms, "id = :arm", arm=arm):
         connection.execute(fewer, arm=arm, count=len(positions))
-
-
-def _reply_row(outcome: Outcome, arm: int, hide: Callable[[str], str]) -> Row:
-    reply = outcome.reply
-    return {
-        "arm": arm,
-        "position": outcome.unit.position,
-        "epoch": outcome.unit.repeat,
-        "text": sanitize_text(hide(reply.text)) if reply else None,
-        "input_tokens": reply.input_tokens if reply else None,
-        "output_tokens": reply.output_tokens if reply else None,
-        "latency_s": reply.latency_s if reply else None,
-        "finish": finish_text(reply) if reply else None,
-        "failure": outcome.failure,
-        "skipped": outcome.skipped,
-        "detail": _detail(outcome.detail, hide),
-        "started": outcome.started,
-    }
-
-
-def _observation_row(observation: Observation, arm: int, hide: Callable[[str], str]) -> Row:
-    is_label = isinstance(observation.value, str)
-    return {
-        "arm": arm,
-        "position": observation.unit.position,
-        "epoch": observation.unit.repeat,
-        "metric": observation.metric,
-        # SQLite returns -0.0 as 0.0.
-        "value": None if observation.value is None or is_label else float(observation.value) + 0.0,
-        "is_bool": isinstance(observation.value, bool),
-        "label": sanitize_text(hide(str(observation.value))) if is_label else None,
-        "reason": _detail(observation.reason, hide),
-    }
-
-
-def _lost_row(lost: Lost, arm: int, hide: Callable[[str], str]) -> Row:
-    return {
-        "arm": arm,
-        "position": lost.unit.position,
-        "epoch": lost.unit.repeat,
-        "metric": lost.metric or "",
-        "reason": lost.reason,
-        "detail": _detail(lost.detail, hide),
-    }
-
-
-def _detail(text: str, hide: Callable[[str], str]) -> str | None:
-    """Return a text as it is stored; None for an empty one, as most are."""
-    return (sanitize_text(hide(text)) or None) if text else None
 
 
 _ANSWERS = frozenset({"winner", "counts"})

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -230,14 +231,28 @@ class Workers:
 class Limiters:
     """Opens limiters on demand; `close` stops their timers and leaves the state shared with other processes."""
 
-    def __init__(self, *, ordinary: float = math.inf, workers: Workers | None = None) -> None:
-        """`ordinary` is the number of concurrent samples, over all workers."""
+    def __init__(
+        self,
+        *,
+        ordinary: float = math.inf,
+        workers: Workers | None = None,
+        open_state: Callable[[str, Control], LimiterState] | None = None,
+        parts: int = 1,
+    ) -> None:
+        """`ordinary` is the number of concurrent samples, over all workers.
+
+        `open_state` returns the state of a server's limiter that workers of several machines share. Each of `parts` has its
+        share of set limits.
+        """
         self._ordinary = ordinary
         self._workers = workers
+        self._open_state = open_state
+        self._parts = parts
         self._limiters: dict[str, Limiter] = {}
 
     def of(self, server: str, limits: Limits) -> Limiter:
         """Return the limiter of a server; if several adapters set limits, the strictest count."""
+        limits = limits.share(self._parts)
         if server not in self._limiters:
             self._limiters[server] = Limiter(self._state(server, limits))
         self._limiters[server].tighten(limits)
@@ -260,6 +275,8 @@ class Limiters:
         self._limiters.clear()
 
     def _state(self, server: str, limits: Limits) -> LimiterState:
+        if self._open_state is not None:
+            return self._open_state(server, Control(limits, self._ordinary))
         if self._workers is None or self._workers.count < 2:
             return LimiterState(Control(limits, self._ordinary))
         try:

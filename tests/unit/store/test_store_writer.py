@@ -22,9 +22,10 @@ from pytest_crucible.records import Event, ModelCall, Observation, Outcome, Repl
 from pytest_crucible.records.errors import StoreError
 from pytest_crucible.store import schema
 from pytest_crucible.store.outcomes import load_outcomes
+from pytest_crucible.store.row_batch import RowBatch
 from pytest_crucible.store.runs import RunStore
 from pytest_crucible.store.spill_file import write_spill_file
-from pytest_crucible.store.writer import MAX_WAITING_ROWS, Writer, _Batch
+from pytest_crucible.store.writer import MAX_WAITING_ROWS, Writer
 
 PLAN = plan_of()
 
@@ -270,7 +271,7 @@ def test_a_spill_file_of_a_killed_process_is_entered_by_the_next_one(store, path
 
 def test_a_batch_is_written_in_one_order():
     """Two sessions that write the same answers would else lock the tables, and the rows, crosswise."""
-    batches = _Batch(), _Batch()
+    batches = RowBatch(), RowBatch()
     for batch, tables in zip(batches, ((schema.lost, schema.replies), (schema.replies, schema.lost)), strict=True):
         for table in tables:
             batch.rows[table] = [{"arm": 1, "position": k, "epoch": 0, "metric": ""} for k in (2, 0, 1)]

@@ -1,0 +1,68 @@
+"""The option `--crucible-executor`: where workers run, and their size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import parse_qsl
+
+from pytest_crucible.features.scale.shard import option_conflicts
+from pytest_crucible.records.errors import SpecError
+
+LOCAL, AUTO, SCHEME = "ray", "auto", "ray://"
+_KEYS = ("per_node", "concurrency")
+
+
+@dataclass(frozen=True)
+class ExecutorOptions:
+    """The place of the workers, and their size."""
+
+    address: str
+    """`ray` for a cluster of our own, `auto`, or `ray://HOST:PORT`."""
+    per_node: int = 1
+    concurrency: int | None = None
+    """Samples in flight at a time on each worker; None for that of the session."""
+
+    @property
+    def is_local(self) -> bool:
+        """Return whether the session starts the cluster."""
+        return self.address == LOCAL
+
+
+def parse_executor(text: str) -> ExecutorOptions:
+    """Return the option's value. Raises SpecError.
+
+    >>> parse_executor("ray?per_node=4&concurrency=64")
+    ExecutorOptions(address='ray', per_node=4, concurrency=64)
+    """
+    address, _, query = text.partition("?")
+    host, _, port = address.removeprefix(SCHEME).rpartition(":")
+    if not (address in (LOCAL, AUTO) or (address.startswith(SCHEME) and host and port.isdigit())):
+        raise SpecError(f"--crucible-executor={text}: expected ray, auto or ray://HOST:PORT, such as ray://gpu-1:10001")
+    sizes: dict[str, int] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name not in _KEYS or not (value.isdigit() and int(value) > 0):
+            raise SpecError(
+                f"--crucible-executor={text}: {name}={value} is not valid; expected whole numbers from 1, "
+                "as in ?per_node=1&concurrency=64"
+            )
+        sizes[name] = int(value)
+    return ExecutorOptions(address, **sizes)
+
+
+def check_options(values: Mapping[str, Any]) -> Iterator[tuple[bool, str]]:
+    """Yield what is wrong with the options of runs on many machines, and the sentence for it."""
+    yield from option_conflicts(values)
+    if (text := values["executor"]) is not None:
+        is_missing = any(find_spec(name) is None for name in ("ray", "pyarrow"))
+        yield is_missing, '--crucible-executor needs Ray: install it with pip install "pytest-crucible[ray]"'
+        try:
+            parse_executor(text)
+        except SpecError as error:
+            yield True, str(error)
+        sentence = (
+            "--crucible-executor sends samples from a cluster, and --crucible-sample one from here: leave one out"
+        )
+        yield values["sample"] is not None, sentence

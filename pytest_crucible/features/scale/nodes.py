@@ -1,0 +1,144 @@
+"""The nodes of a run: what each has sent, and whether one scores differently from the others."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from pytest_crucible.analyse.analysis import AnalysisInputs
+from pytest_crucible.records.plan import PlanValue
+from pytest_crucible.stats.interval import NotEnoughData
+from pytest_crucible.stats.means.two_way import two_way_arms
+from pytest_crucible.stats.results import Significance
+from pytest_crucible.store.experiments import StoredExperiment
+from pytest_crucible.store.runs import RunStore
+
+EXECUTOR = PlanValue[str]("executor", str, "")
+"""Where the samples of an experiment were sent from, such as `ray`; empty: from the session's own process."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SentBlock:
+    """One block of samples, as the worker that sent it reported it."""
+
+    number: int
+    positions: tuple[int, ...]
+    node: str
+    worker: str
+    started: float
+    finished: float
+    units: int
+    lost: int
+    retries: int
+    dealt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSummary:
+    """Everything that one node has sent."""
+
+    node: str
+    workers: int
+    blocks: int
+    samples: int
+    units: int
+    lost: int
+    retries: int
+    dealt_again: int
+    """Blocks that another worker had held when it was lost."""
+    units_per_second: float | None
+    """Over the time from its first request to its last reply; None for a node that took no time."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeDifference:
+    """A node's scores of one metric in one arm, minus those of all other nodes."""
+
+    node: str
+    arm: str
+    metric: str
+    test: Significance
+
+
+def load_blocks(store: RunStore, experiment: int) -> list[SentBlock]:
+    """Return the blocks of an experiment, in the order in which they were first dealt."""
+    query = """
+        SELECT number, positions, node, worker, started, finished, units, lost, retries, dealt
+        FROM blocks WHERE experiment = :experiment ORDER BY number
+    """
+    names = "number positions node worker started finished units lost retries dealt".split()
+    blocks = (dict(zip(names, row, strict=True)) for row in store.rows(query, experiment=experiment))
+    return [SentBlock(**{**block, "positions": _positions(block["positions"])}) for block in blocks]
+
+
+def with_blocks(inputs: AnalysisInputs, stored: StoredExperiment) -> AnalysisInputs:
+    """Return the inputs with the blocks of the experiment, for the section on nodes."""
+    blocks = load_blocks(stored.store, stored.key)
+    return replace(inputs, of_features={**inputs.of_features, "blocks": blocks}) if blocks else inputs
+
+
+def _positions(stored: object) -> tuple[int, ...]:
+    return tuple(json.loads(stored) if isinstance(stored, str) else stored)  # type: ignore[arg-type]  # PostgreSQL reads JSON
+
+
+def summarise_nodes(blocks: Sequence[SentBlock]) -> list[NodeSummary]:
+    """Return a summary of each node, by name."""
+    by_node: dict[str, list[SentBlock]] = defaultdict(list)
+    for block in blocks:
+        by_node[block.node].append(block)
+    return [_summary(node, by_node[node]) for node in sorted(by_node)]
+
+
+def _summary(node: str, blocks: Sequence[SentBlock]) -> NodeSummary:
+    seconds = max(block.finished for block in blocks) - min(block.started for block in blocks)
+    units = sum(block.units for block in blocks)
+    return NodeSummary(
+        node=node,
+        workers=len({block.worker for block in blocks}),
+        blocks=len(blocks),
+        samples=sum(len(block.positions) for block in blocks),
+        units=units,
+        lost=sum(block.lost for block in blocks),
+        retries=sum(block.retries for block in blocks),
+        dealt_again=sum(block.dealt > 1 for block in blocks),
+        units_per_second=units / seconds if seconds > 0 else None,
+    )
+
+
+Values = Mapping[tuple[str, str], npt.NDArray[np.float64]]
+"""Arm and metric -> each sample's value; NaN without one."""
+
+
+def compare_nodes(
+    blocks: Sequence[SentBlock], values: Values, groups: npt.NDArray[np.int64], *, level: float
+) -> Iterator[NodeDifference]:
+    """Yield each node's difference from the others, on each metric in each arm.
+
+    `groups` is a number for the group of each sample. Blocks are dealt at random, so that equal nodes have equal means. A node
+    with a single block, or all others together with one, is not compared: nothing shows how blocks vary.
+    """
+    node_of, block_of = _places(blocks, len(groups))
+    for node in sorted(set(node_of) - {""}):
+        for (arm, metric), of_samples in values.items():
+            is_scored = (block_of >= 0) & ~np.isnan(of_samples)
+            own, others = is_scored & (node_of == node), is_scored & (node_of != node)
+            labels = [(block_of[side].tolist(), groups[side].tolist()) for side in (own, others)]
+            try:
+                test = two_way_arms(of_samples[own], of_samples[others], *labels, level=level)
+            except NotEnoughData:
+                continue
+            yield NodeDifference(node=node, arm=arm, metric=metric, test=test)
+
+
+def _places(blocks: Sequence[SentBlock], samples: int) -> tuple[npt.NDArray[np.str_], npt.NDArray[np.int64]]:
+    """Return the node and the block of each sample. In several rounds a sample belongs to the block that sent it last."""
+    nodes = np.array([block.node for block in blocks] or [""])
+    block_of = np.full(samples, -1, dtype=np.int64)
+    for row, block in enumerate(blocks):
+        block_of[list(block.positions)] = row
+    return np.where(block_of >= 0, nodes[block_of], ""), block_of

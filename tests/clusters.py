@@ -1,0 +1,184 @@
+"""Ray clusters of several machines on one: network namespaces that are joined by veth links.
+
+Nothing outside of the namespaces can be reached from them, and nothing outside reaches them. A cluster is ended by the ids of the
+processes that belong to its namespaces.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+PORT, CLIENT_PORT = 6379, 10001
+START_S = 120
+
+
+@dataclass
+class Machine:
+    """A network namespace with an address of its own."""
+
+    name: str
+    address: str
+    link: str
+    """The end of its veth link in the namespace of the switch."""
+
+    def command(self, *arguments: str) -> list[str]:
+        """Return a command that runs in the namespace."""
+        return ["ip", "netns", "exec", self.name, *arguments]
+
+    def processes(self) -> list[int]:
+        """Return the ids of its processes."""
+        text = subprocess.run(["ip", "netns", "pids", self.name], capture_output=True, text=True, check=False).stdout
+        return [int(word) for word in text.split()]
+
+    def kill(self, name: str = "") -> None:
+        """Kill its processes whose command has this text: `raylet`, `gcs_server`, `ray::SuiteWorker`; else all."""
+        for process in self.processes():
+            with contextlib.suppress(OSError):
+                if name in Path(f"/proc/{process}/cmdline").read_text(errors="replace").replace("\0", " "):
+                    os.kill(process, signal.SIGKILL)
+
+
+@dataclass
+class Cluster:
+    """A head, `machines[0]`, and other nodes."""
+
+    machines: list[Machine]
+    switch: str
+    folder: Path
+    token: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        """The address for drivers that run elsewhere."""
+        return f"ray://{self.machines[0].address}:{CLIENT_PORT}"
+
+    def variables(self) -> dict[str, str]:
+        """Return the environment of a process of the cluster, or of a driver."""
+        tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
+        return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **tokens, **self.environment}
+
+    def start_node(self, machine: Machine) -> None:
+        """Start Ray on a machine."""
+        is_head = machine is self.machines[0]
+        head = ["--head", f"--port={PORT}", f"--ray-client-server-port={CLIENT_PORT}", "--include-dashboard=false"]
+        place = [f"--node-ip-address={machine.address}", f"--temp-dir={self.folder / machine.name}"]
+        ray = str(Path(sys.executable).with_name("ray"))
+        arguments = head if is_head else [f"--address={self.machines[0].address}:{PORT}"]
+        command = machine.command(ray, "start", *arguments, *place, "--num-cpus=1", "--disable-usage-stats")
+        # Ray itself waits for 30 s only, which a busy machine may need.
+        for _ in range(3):
+            started = subprocess.run(command, env=self.variables(), capture_output=True, text=True, timeout=START_S)
+            if not started.returncode:
+                return
+            machine.kill()
+        raise RuntimeError(f"Ray did not start on {machine.address}: {started.stdout[-500:]} {started.stderr[-500:]}")
+
+    def run(
+        self, machine: Machine, *arguments: str, cwd: Path, timeout: float = 300
+    ) -> subprocess.CompletedProcess[str]:
+        """Run pytest on a machine, as a user does there."""
+        command = machine.command(sys.executable, "-m", "pytest", *arguments)
+        return subprocess.run(
+            command, env=self.variables(), cwd=cwd, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    def popen(self, machine: Machine, *arguments: str, cwd: Path) -> subprocess.Popen[str]:
+        """Start a Python process on a machine."""
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        return subprocess.Popen(machine.command(sys.executable, *arguments), env=self.variables(), cwd=cwd, **pipes)
+
+    def cut(self, machine: Machine) -> None:
+        """Cut the link of a machine."""
+        _ip("-n", self.switch, "link", "set", machine.link, "down")
+
+    def join(self, machine: Machine) -> None:
+        """Join a link that was cut."""
+        _ip("-n", self.switch, "link", "set", machine.link, "up")
+
+    def close(self) -> None:
+        """End all processes of the cluster, and remove its namespaces."""
+        until = time.monotonic() + 10
+        while any(machine.processes() for machine in self.machines) and time.monotonic() < until:
+            for machine in self.machines:
+                machine.kill()
+            time.sleep(0.1)
+        for name in (*(machine.name for machine in self.machines), self.switch):
+            _ip("netns", "delete", name, check=False)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _ip(*arguments: str, check: bool = True) -> None:
+    subprocess.run(["ip", *arguments], check=check, capture_output=True)
+
+
+def skip_without_clusters() -> None:
+    """Skip a test where Ray is not installed, or where network namespaces cannot be made."""
+    pytest.importorskip("ray", reason="needs Ray: the extra [ray]")
+    name = f"crucible-{secrets.token_hex(3)}"
+    try:
+        _ip("netns", "add", name)
+        _ip("netns", "delete", name)
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs network namespaces: root, and the program `ip`")
+
+
+@contextlib.contextmanager
+def start_machines(
+    count: int, *, has_token: bool = True, environment: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
+    """Yield a cluster whose Ray is not started yet: machines that reach each other, and nothing else."""
+    # Short: Ray's sockets lie below the folder, and their paths have at most 107 characters.
+    key, folder = secrets.token_hex(2), Path(tempfile.mkdtemp(prefix="cl", dir="/tmp"))
+    switch = f"cs-{key}"
+    machines = [Machine(f"c{number}-{key}", f"10.77.0.{number + 1}", f"p{number}-{key}") for number in range(count)]
+    token = secrets.token_hex(32) if has_token else ""
+    cluster = Cluster(machines, switch, folder, token, environment or {})
+    try:
+        _ip("netns", "add", switch)
+        _ip("-n", switch, "link", "add", "br0", "type", "bridge")
+        _ip("-n", switch, "link", "set", "br0", "up")
+        for machine in machines:
+            _add_machine(machine, switch)
+        yield cluster
+    finally:
+        cluster.close()
+
+
+def _add_machine(machine: Machine, switch: str) -> None:
+    name = machine.name
+    _ip("netns", "add", name)
+    _ip("-n", name, "link", "set", "lo", "up")
+    _ip("-n", name, "link", "add", "eth0", "type", "veth", "peer", "name", machine.link, "netns", switch)
+    _ip("-n", switch, "link", "set", machine.link, "master", "br0", "up")
+    _ip("-n", name, "address", "add", f"{machine.address}/24", "dev", "eth0")
+    _ip("-n", name, "link", "set", "eth0", "up")
+
+
+@contextlib.contextmanager
+def start_cluster(
+    nodes: int = 3, *, has_token: bool = True, environment: Mapping[str, str] | None = None
+) -> Iterator[Cluster]:
+    """Yield a cluster with Ray on each machine."""
+    with start_machines(nodes, has_token=has_token, environment=environment) as cluster:
+        for machine in cluster.machines:
+            cluster.start_node(machine)
+        yield cluster
+
+
+def python_path(root: Path, others: Sequence[str] = ()) -> dict[str, str]:
+    """Return the environment in which processes import this package, and further folders."""
+    return {"PYTHONPATH": os.pathsep.join([str(root), *others])}
