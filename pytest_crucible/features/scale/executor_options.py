@@ -14,7 +14,7 @@ from pytest_crucible.records.errors import SpecError
 LOCAL, AUTO, SCHEME = "ray", "auto", "ray://"
 _KEYS = ("per_node", "concurrency")
 MODE = "RAY_AUTH_MODE"
-"""The environment variable that is `token` where Ray serves nobody without its token."""
+"""The environment variable that is `token` where a cluster of Ray requires its token."""
 
 
 @dataclass(frozen=True)
