@@ -38,7 +38,7 @@ def share_by_workers(run: str, workers: int, location: str | None = None) -> Sha
     else:
         # Kept: an actor ends with the last reference to it.
         shares.reply_desk = _find_actor(name, ReplyDesk, {LOCATION: location})
-    node = ray.util.get_node_ip_address()
+    node: str = ray.util.get_node_ip_address()  # type: ignore[no-untyped-call]
     return SharedByWorkers(workers, shares.open_limiter_state, shares.open_ledger, rows, node)
 
 

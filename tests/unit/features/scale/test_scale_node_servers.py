@@ -31,7 +31,9 @@ def test_an_ipv6_address_is_put_in_brackets():
 
 
 def test_a_query_with_a_secret_stays_out_of_the_identity():
-    settings = read_settings(adapter("http://{node}:8000/v1?tenant=$TENANT_KEY"), ROOT, {"TENANT_KEY": "k1"}, "10.0.0.1")
+    settings = read_settings(
+        adapter("http://{node}:8000/v1?tenant=$TENANT_KEY"), ROOT, {"TENANT_KEY": "k1"}, "10.0.0.1"
+    )
 
     assert settings.identity == "http://{node}:8000/v1?tenant=$TENANT_KEY#claims-v2"
 
