@@ -6,7 +6,9 @@ import contextlib
 import logging
 import os
 import secrets
+import signal
 import socket
+import threading
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -110,15 +112,12 @@ class Cluster:
 
 def connect(options: ExecutorOptions, root: Path) -> Cluster:
     """Return the connected cluster; `root` has the suite. Raises SpecError where Ray cannot be used."""
-    try:
-        environment = _set_environment(options)
-        import ray
-    except ImportError:
-        _restore(environment)
-        raise SpecError('--crucible-executor needs Ray: install it with pip install "pytest-crucible[ray]"') from None
+    environment = _set_environment(options)
+    import ray
+
     try:
         _check_reachable(options)
-        with _quiet():
+        with _quiet(), _same_signals():
             _init(ray, options, root)
     except BaseException:
         ray.shutdown()
@@ -129,8 +128,10 @@ def connect(options: ExecutorOptions, root: Path) -> Cluster:
 
 def _set_environment(options: ExecutorOptions) -> dict[str, str | None]:
     """Set what Ray reads when it is imported, and return the values before."""
-    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0", "RAY_DEDUP_LOGS": "0"}
+    values = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
     if options.is_local:
+        # Ray gives its workers the lowest priority, and those of a run are not work of the background.
+        values["RAY_worker_niceness"] = "0"
         # Without a token any user of the machine could run code in the workers.
         values |= {MODE: "token", TOKEN: secrets.token_hex(32)}
     before = {name: os.environ.get(name) for name in values}
@@ -166,17 +167,35 @@ def _init(ray: Any, options: ExecutorOptions, root: Path) -> None:
             ray.init(address="local", num_cpus=1, include_dashboard=False, **quiet)
         else:
             ray.init(options.address, runtime_env=suite_environment(root), **quiet)
-    except (ConnectionError, RuntimeError, OSError) as error:
+    except Exception as error:  # Ray itself raises Exception where a process of its own does not start
         first = (str(error).strip() or type(error).__name__).splitlines()[0]
+        if options.is_local:
+            raise SpecError(f"Ray could not be started here ({first}): see its logs below /tmp/ray") from None
         raise SpecError(f"Ray at {place} cannot be used ({first}): {_remedy(str(error))}") from None
     if os.environ.get(MODE) != "token":
-        raise SpecError(f"Ray at {place} requires no token: start it with {MODE}=token")
+        raise SpecError(no_token_sentence(options))
+
+
+def no_token_sentence(options: ExecutorOptions) -> str:
+    """Return the error of a cluster that anybody may use."""
+    return f"Ray at {options.address.removeprefix(SCHEME)} requires no token: start it with {MODE}=token"
 
 
 def _remedy(error: str) -> str:
     if "ersion" in error:
         return "install the same versions of Ray and Python here and there"
     return f"start it with {MODE}=token, and set {MODE}=token and {TOKEN} here"
+
+
+@contextlib.contextmanager
+def _same_signals() -> Iterator[None]:
+    """Keep the handler of SIGTERM, which ends a session in order: Ray sets one of its own."""
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        yield
+    finally:
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, before)
 
 
 @contextlib.contextmanager

@@ -54,7 +54,7 @@ class BlockRows:
         self._cached: dict[tuple[Table, str], Row] = {}
 
     def open(self, block: OpenBlock, samples: Sequence[str]) -> None:
-        """From now on, events of these samples belong to the block."""
+        """Add the events of these samples to the block from now on."""
         with self._lock:
             self._of_sample |= dict.fromkeys(samples, block)
 
