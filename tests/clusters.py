@@ -69,7 +69,7 @@ class Cluster:
     def variables(self) -> dict[str, str]:
         """Return the environment of a process of the cluster, or of a driver."""
         tokens = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": self.token} if self.token else {}
-        return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", **tokens, **self.environment}
+        return {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "RAY_worker_niceness": "0", **tokens, **self.environment}
 
     def start_node(self, machine: Machine) -> None:
         """Start Ray on a machine."""

@@ -207,8 +207,9 @@ class Budget:
     ledger: SpendLedger = field(default_factory=SpendLedger)
 
     @classmethod
-    def read(cls, text: str, ledger: SpendLedger | None = None) -> Budget:
-        return cls(text, read_budget(text), ledger or SpendLedger())
+    def read(cls, text: str, ledger: SpendLedger | None = None, *, parts: int = 1) -> Budget:
+        """Return a budget, or one of so many equal parts of it. Raises SpecError."""
+        return cls(text, Amount(*(most / parts for most in read_budget(text))), ledger or SpendLedger())
 
     def spent(self) -> Amount:
         return self.ledger.spent

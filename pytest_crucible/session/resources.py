@@ -65,6 +65,10 @@ class Resources:
         self._config, self._settings, self._run, self._publisher = config, settings, run, publisher
         self.on_unsent: Callable[[UnsentRequest], None] | None = None
         """Receives the requests of a session that sends none, such as an estimate. Set before anything is opened."""
+        self.parts = 1
+        """Into how many parts the run is divided, of which this session is one. Set before anything is opened."""
+        self.location = settings.store
+        """The run store: a path from pytest's root directory, or a URL. Set before anything is opened."""
         self._unusable: StoreError | None = None
         self._restores: list[Callable[[], object]] = []
         if settings.run_code:
@@ -91,13 +95,13 @@ class Resources:
         else:
             # --crucible-concurrency is per run, not per worker.
             workers = Workers(self._run, worker["workercount"]) if worker else None
-            limiters = Limiters(ordinary=settings.concurrency, workers=workers)
+            limiters = Limiters(ordinary=settings.concurrency, workers=workers, parts=self.parts)
         return BackendContext(
             emit=emit,
             starts=not isinstance(emit, Listeners) or emit.listens_to("request.start"),
             seed=settings.seed,
             limiters=limiters,
-            spending=_open_spending(self._config, settings.budget, self._run),
+            spending=_open_spending(self._config, settings.budget, self._run, self.parts),
             cache=self._caching(),
             on_unsent=self.on_unsent,
         )
@@ -136,7 +140,7 @@ class Resources:
     def store(self) -> RunStore:
         """The run store. Raises StoreError, the same one each time: a server that is down would be waited for again and again."""
         if self._unusable is None:
-            where, hide = self._settings.store, key_redactor(self._config)
+            where, hide = self.location, key_redactor(self._config)
             # Paths count from pytest's root directory, wherever pytest is started.
             location = where if "://" in where else str(self._config.rootpath / where)
             try:
@@ -233,11 +237,11 @@ async def _close_all(backends: Sequence[Backend]) -> None:
                 stack.push_async_callback(backend.close)
 
 
-def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str) -> Spending:
+def _open_spending(config: pytest.Config, budgets: tuple[str, ...], run: str, parts: int) -> Spending:
     """Return the session's budgets and the prices. Raises SpecError for invalid prices or budgets."""
     across = config.stash.get(SHARED_BY_WORKERS, None)
     open_ledger = partial(_open_ledger, config, run) if across is None else across.open_ledger
-    return Spending(", ".join(budgets) or None, Prices(read_prices(config.rootpath)), open_ledger)
+    return Spending(", ".join(budgets) or None, Prices(read_prices(config.rootpath)), open_ledger, parts=parts)
 
 
 def _open_ledger(config: pytest.Config, run: str, experiment: str) -> SpendLedger:

@@ -132,7 +132,7 @@ def copied_from(store: RunStore, arms: Sequence[int]) -> dict[int, str]:
     return dict(store.rows(query, arms=arms))
 
 
-_SENT_AGAIN = "sent again"
+SENT_AGAIN = "sent again"
 """The subject of a decision, whose number is the key of an arm."""
 
 
@@ -140,21 +140,25 @@ def add_sent_again(store: RunStore, run: str, arm: int, sent: SentAgain) -> None
     """Store which copies of an arm this run has sent again, beside those of an earlier stage."""
     earlier = sent_again(store, run, arm)
     if earlier is None:
-        add_decision(store, run, _SENT_AGAIN, arm, to_plain(sent))
+        add_decision(store, run, SENT_AGAIN, arm, to_plain(sent))
         return
-    both = SentAgain(replies=earlier.replies + sent.replies, differences={**sent.differences, **earlier.differences})
-    set_decision(store, run, _SENT_AGAIN, arm, to_plain(both))
+    set_decision(store, run, SENT_AGAIN, arm, to_plain(join_sent_again(earlier, sent)))
+
+
+def join_sent_again(earlier: SentAgain, sent: SentAgain) -> SentAgain:
+    """Return what two parts of a run have sent again."""
+    return SentAgain(replies=earlier.replies + sent.replies, differences={**sent.differences, **earlier.differences})
 
 
 def sent_again(store: RunStore, run: str, arm: int) -> SentAgain | None:
     """Return which copies of an arm a run has sent again; None without any."""
-    body = load_decisions(store, run, _SENT_AGAIN).get(arm)
+    body = load_decisions(store, run, SENT_AGAIN).get(arm)
     return None if body is None else from_plain(SentAgain, body)
 
 
 def replies_sent_again(store: RunStore, run: str, experiment: int) -> dict[str, SentAgain]:
     """Return, by arm, the stored replies that answered other calls and were sent again."""
-    bodies = load_decisions(store, run, _SENT_AGAIN)
+    bodies = load_decisions(store, run, SENT_AGAIN)
     if not bodies:
         return {}
     query = "SELECT id, name FROM arms WHERE experiment = :experiment AND id IN (:keys) ORDER BY number"

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pytest_crucible.store.writer import Writer
 
 LATEST, TAGGED = "latest", "tag:"
+DELETING = "deleting"
+"""The status of a run whose rows `crucible gc` is removing, or was when it was interrupted. Nothing else shows or compares it."""
 
 
 class UnknownRunError(SpecError):
@@ -66,9 +68,10 @@ def newest_first(store: RunStore) -> list[str]:
     query = """
         SELECT runs.id FROM runs
         LEFT JOIN (SELECT run, MIN(id) AS first FROM experiments GROUP BY run) entered ON entered.run = runs.id
+        WHERE runs.status <> :deleting
         ORDER BY COALESCE(entered.first, 0) DESC, runs.started DESC
     """
-    return list(store.scalars(query))
+    return list(store.scalars(query, deleting=DELETING))
 
 
 def _find_tagged(store: RunStore, name: str) -> str:

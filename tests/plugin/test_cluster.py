@@ -5,13 +5,18 @@ Ray runs in network namespaces of the tests' own.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import sqlite3
+import time
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
-from clusters import Cluster, python_path, skip_without_clusters, start_machines
+from clusters import Cluster, python_path, skip_without_clusters, start_cluster, start_machines
 
 ROOT = Path(__file__).parents[2]
 SAMPLES = 300
@@ -38,11 +43,17 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def machine():
-    """A machine that reaches nothing, where a session starts a local Ray."""
+def cluster():
+    """A cluster of one machine."""
     skip_without_clusters()
-    with start_machines(1, environment=python_path(ROOT)) as cluster:
+    with start_cluster(1, environment=python_path(ROOT)) as cluster:
         yield cluster
+
+
+def workers_of(cluster: Cluster) -> list[int]:
+    """Return the ids of processes that run a suite."""
+    commands = {process: Path(f"/proc/{process}/cmdline") for process in cluster.machines[0].processes()}
+    return [process for process, path in commands.items() if path.exists() and "SuiteWorker" in path.read_text()]
 
 
 @pytest.fixture
@@ -94,13 +105,14 @@ def stored(suite: Any, name: str, query: str) -> list[tuple[Any, ...]]:
         connection.close()
 
 
-def test_workers_of_a_cluster_give_the_results_of_a_plain_session(machine, sums):
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_workers_of_a_cluster_give_the_results_of_a_plain_session(cluster, sums, workers):
     replies = "SELECT arm, position, epoch, text, text_id, failure FROM replies ORDER BY arm, position"
     texts = "SELECT id, body FROM texts ORDER BY id"
-    _, _, plain = run(machine, sums, name="plain")
+    _, _, plain = run(cluster, sums, name="plain")
     (sums.path / "log.txt").unlink()
 
-    status, output, document = run(machine, sums, "--crucible-executor=ray?per_node=2")
+    status, output, document = run(cluster, sums, f"--crucible-executor=auto?per_node={workers}")
 
     assert status == 0, output
     assert without_times(document) == without_times(plain)
@@ -110,19 +122,36 @@ def test_workers_of_a_cluster_give_the_results_of_a_plain_session(machine, sums)
     assert blocks == [(1, 128, 1), (2, 128, 1), (3, 128, 1), (4, 128, 1), (5, 88, 1)]
     # The fixture is set up once a worker, and by the driver, which has the item, too.
     lines = (sums.path / "log.txt").read_text().split("\n")
-    assert lines.count("torn down") == lines.count("set up") <= 3
-    assert not [process for process in machine.machines[0].processes() if process]
+    assert lines.count("torn down") == lines.count("set up") <= 1 + workers
+    assert not workers_of(cluster)
 
 
-def test_a_fixture_that_a_worker_cannot_build_ends_the_session(machine, sums):
+def test_a_session_starts_a_local_cluster_and_leaves_nothing_behind(sums):
+    skip_without_clusters()
+    _, _, plain = run_alone(sums, name="plain")
+
+    status, output, document = run_alone(sums, "--crucible-executor=ray")
+
+    assert status == 0, output
+    assert without_times(document) == without_times(plain)
+
+
+def run_alone(suite: Any, *arguments: str, name: str = "run") -> tuple[int, str, dict[str, Any]]:
+    """Do the same on a machine of its own, whose processes have ended afterwards."""
+    with start_machines(1, environment=python_path(ROOT)) as machines:
+        results = run(machines, suite, *arguments, name=name)
+        assert machines.machines[0].processes() == []
+    return results
+
+
+def test_a_fixture_that_a_worker_cannot_build_ends_the_session(cluster, sums):
     sums.test(
         """
-        import os
         import pytest
 
         @pytest.fixture
         def db():
-            if "RAY_JOB_ID" in os.environ or "ray::" in open("/proc/self/cmdline").read():
+            if "ray::" in open("/proc/self/cmdline").read():
                 raise ConnectionError("no route to the database")
 
         @pytest.mark.crucible(dataset="sums.jsonl", metrics=["exact_match"])
@@ -133,15 +162,50 @@ def test_a_fixture_that_a_worker_cannot_build_ends_the_session(machine, sums):
         name="test_sums",
     )
 
-    status, output, _ = run(machine, sums, "--crucible-executor=ray")
+    status, output, _ = run(cluster, sums, "--crucible-executor=auto")
 
     assert status == 4
     assert "the fixture 'db' cannot be built on " in output
     assert "ConnectionError: no route to the database" in output
 
 
-def test_a_cluster_that_cannot_be_reached_is_refused_before_a_request(machine, sums):
-    status, output, _ = run(machine, sums, "--crucible-executor=ray://10.77.0.1:10001")
+def test_a_cluster_that_cannot_be_reached_is_refused_before_a_request(cluster, sums):
+    status, output, _ = run(cluster, sums, "--crucible-executor=ray://10.77.0.1:9")
 
     assert status == 4
-    assert "Ray at 10.77.0.1:10001 cannot be reached" in output
+    assert "Ray at 10.77.0.1:9 cannot be reached" in output
+
+
+def test_a_worker_that_is_killed_costs_no_reply(cluster, sums):
+    """Its blocks are dealt again, and every unit is stored once."""
+    slow = """
+        import asyncio, pytest
+
+        @pytest.mark.crucible(dataset="sums.jsonl", metrics=["exact_match"])
+        @pytest.mark.quality_target("exact_match >= 0.70")
+        async def test_sums(sample, sampler):
+            await asyncio.sleep(1)
+            return await sampler.generate(sample.input)
+    """
+    sums.test(slow, name="test_sums")
+    killer = Thread(target=kill_a_worker, args=(cluster, sums))
+    killer.start()
+
+    status, output, document = run(cluster, sums, "--crucible-executor=auto?per_node=2&concurrency=16")
+    killer.join()
+
+    assert status == 0, output
+    assert document["experiments"][0]["sections"]["nodes"]["nodes"][0]["dealt_again"] >= 1
+    assert stored(sums, "run", "SELECT COUNT(*), COUNT(DISTINCT arm || '-' || position) FROM replies") == [(600, 600)]
+    assert stored(sums, "run", "SELECT COUNT(*) FROM lost") == [(0,)]
+
+
+def kill_a_worker(cluster: Cluster, suite: Any) -> None:
+    """Kill a worker when the first block is stored."""
+    until = time.monotonic() + 200
+    while time.monotonic() < until:
+        time.sleep(0.2)
+        with contextlib.suppress(sqlite3.OperationalError):
+            if stored(suite, "run", "SELECT COUNT(*) FROM blocks") > [(0,)]:
+                os.kill(workers_of(cluster)[0], signal.SIGKILL)
+                return

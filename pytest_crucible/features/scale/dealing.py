@@ -35,8 +35,11 @@ class WorkerProblem(CrucibleError):
 class Dealing:
     """Deals the blocks of an experiment, round after round."""
 
-    def __init__(self, run: str, workers: Sequence[Worker], seed: int) -> None:
-        self._run, self._workers, self._seed = run, workers, seed
+    def __init__(
+        self, run: str, workers: Sequence[Worker], seed: int, add_tallies: Callable[[Sequence[Any]], None]
+    ) -> None:
+        """`add_tallies` counts what the reply cache has answered for the units of a block."""
+        self._run, self._workers, self._seed, self._add_tallies = run, workers, seed, add_tallies
         self._last_number = 0
 
     async def send(self, sent: SentRound, call: Callable[[], BlockCall], *, in_order: bool) -> None:
@@ -53,7 +56,7 @@ class Dealing:
         )
         pings = [asyncio.create_task(self._watch(worker)) for worker in self._workers]
         try:
-            await _Round(self._run, self._workers, queue, sent, call).run()
+            await _Round(self._run, self._workers, queue, sent, call, self._add_tallies).run()
         finally:
             self._last_number = queue.last_number
             for ping in pings:
@@ -66,7 +69,10 @@ class Dealing:
         while True:
             try:
                 await asyncio.wait_for(_result(worker.actor.ping.remote()), SILENT_S)
-                worker.is_lost = False
+                # A new process gets no block before it has planned the suite, and none at all if it has another one.
+                if worker.is_lost and not worker.holder:
+                    worker.holder = (await _result(worker.actor.plan.remote()))["holder"]
+                worker.is_lost = not worker.holder
             except (ray.exceptions.RayError, TimeoutError):
                 worker.is_lost = True
             await asyncio.sleep(PING_S)
@@ -82,9 +88,13 @@ class _Round:
         queue: BlockQueue,
         sent: SentRound,
         call: Callable[[], BlockCall],
+        add_tallies: Callable[[Sequence[Any]], None],
     ) -> None:
+        self._add_tallies = add_tallies
         self._run, self._workers, self._queue, self._sent, self._call = run, workers, queue, sent, call
         self._tasks: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        self._late: dict[asyncio.Task[Any], tuple[Worker, Block]] = {}
+        """Blocks of workers that did not answer, and that are dealt again; their results may still come first."""
         self._lived_at = time.monotonic()
 
     async def run(self) -> None:
@@ -96,7 +106,7 @@ class _Round:
                     break
                 await self._wait()
         finally:
-            for task in self._tasks:
+            for task in (*self._tasks, *self._late):
                 task.cancel()
 
     def _deal(self) -> None:
@@ -118,14 +128,15 @@ class _Round:
 
     async def _wait(self) -> None:
         """Wait for results, and return blocks of lost workers to the queue."""
-        if not self._tasks:
-            await asyncio.sleep(0.05)
-        else:
-            done, _ = await asyncio.wait(self._tasks, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
+        if tasks := [*self._tasks, *self._late]:
+            done, _ = await asyncio.wait(tasks, timeout=0.5, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 await self._finish(task)
-        for worker, block in self._tasks.values():
+        else:
+            await asyncio.sleep(0.05)
+        for task, (worker, block) in [*self._tasks.items()]:
             if worker.is_lost:
+                self._late[task] = self._tasks.pop(task)
                 self._queue.put_back(block)
 
     async def _lose(self, worker: Worker) -> None:
@@ -141,19 +152,22 @@ class _Round:
     async def _finish(self, task: asyncio.Task[Any]) -> None:
         import ray
 
-        worker, block = self._tasks.pop(task)
+        is_late = task in self._late
+        worker, block = (self._late if is_late else self._tasks).pop(task)
         try:
             facts, batches = task.result()
         except ray.exceptions.RayError as error:
             if isinstance(error, ray.exceptions.RayTaskError):
                 raise CrucibleError(f"{worker.name}: {str(error).strip().splitlines()[-1]}") from None
-            self._queue.put_back(block)
+            if not is_late:
+                self._queue.put_back(block)
             await self._lose(worker)
             return
         if facts["problem"]:
             raise WorkerProblem(facts["problem"])
         worker.node, worker.holder = facts["node"], facts["holder"]
         if self._queue.store(block):
+            self._add_tallies(facts["cache"])
             self._store(worker, block, facts, batches)
 
     def _store(self, worker: Worker, block: Block, facts: Mapping[str, Any], batches: Sequence[Any]) -> None:

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_crucible.adapters.feature_rows import find_pending
-from pytest_crucible.features.scale.cluster import Cluster, connect
+from pytest_crucible.features.scale.cluster import Cluster, connect, no_token_sentence
 from pytest_crucible.features.scale.dealing import Dealing, WorkerProblem
 from pytest_crucible.features.scale.executor_options import ExecutorOptions, parse_executor
 from pytest_crucible.features.scale.leases import close_shared, share_by_workers
 from pytest_crucible.features.scale.node_servers import compare_node_servers
 from pytest_crucible.features.scale.suite_facts import experiment_facts, version_facts
 from pytest_crucible.features.scale.suite_files import key_variables
+from pytest_crucible.features.scale.vllm_kind import missing_resources, worker_resources
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerOrder
 from pytest_crucible.records.errors import CrucibleError
 from pytest_crucible.records.serialize import to_plain
@@ -70,6 +73,11 @@ class Executor:
 
     def pytest_crucible_plan_session(self, collection: ExperimentCollection) -> None:
         """Refuse what workers cannot send."""
+        if any(arm.competitors for arm in collection.opened_arms):
+            collection.problems.append(
+                "--crucible-executor sends the samples of adapters that are known before the run, and a sweep chooses one in it: "
+                "run the sweep without it"
+            )
         for pending in find_pending(collection.opened_arms):
             collection.problems.append(
                 f"adapter {pending.adapter!r} has to be trained first, and --crucible-executor trains nothing: train it "
@@ -81,8 +89,12 @@ class Executor:
         """Start the workers, and compare their suites with this one."""
         if collection.problems or not (collection.experiments and collection.spends):
             return
-        self._cluster.start_workers(asdict(self._order(collection)), key_variables(self._session.config.rootpath))
-        collection.problems += dict.fromkeys(self._wait_until_planned())
+        resources = worker_resources(opened.adapter for opened in collection.opened_arms if opened.adapter is not None)
+        collection.problems += missing_resources(self._cluster.node_resources(), resources)
+        if not collection.problems:
+            keys = key_variables(self._session.config.rootpath)
+            self._cluster.start_workers(asdict(self._order(collection)), keys, resources)
+            collection.problems += dict.fromkeys(self._wait_until_planned())
 
     def _order(self, collection: ExperimentCollection) -> WorkerOrder:
         config = self._session.config
@@ -93,6 +105,7 @@ class Executor:
             arguments=[str(argument) for argument in config.invocation_params.args],
             names=self._nodes,
             settings=draft_settings(config).facts,
+            input=_feature_input(config),
             concurrency=self._options.concurrency or self._session.settings.concurrency,
             workers=self._count_workers(),
             versions=version_facts(),
@@ -115,7 +128,8 @@ class Executor:
         for worker, answer in zip(self._cluster.workers, answers, strict=True):
             worker.node, worker.holder = answer["node"], answer["holder"]
         servers = compare_node_servers({answer["node"]: answer["servers"] for answer in answers})
-        return [*(answer["problem"] for answer in answers if answer["problem"]), *servers]
+        tokens = [no_token_sentence(self._options) for answer in answers if not answer["has_token"]]
+        return [*tokens, *(answer["problem"] for answer in answers if answer["problem"]), *servers]
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
@@ -141,8 +155,18 @@ class Executor:
     def dealing(self, key: int) -> Dealing:
         """Return the dealing of an experiment's blocks, whose numbers go on in later stages. `key` is the store's."""
         return self._dealings.setdefault(
-            key, Dealing(self._session.run, self._cluster.workers, self._session.settings.seed)
+            key, Dealing(self._session.run, self._cluster.workers, self._session.settings.seed, self._add_tallies)
         )
+
+    def _add_tallies(self, tallies: Iterable[tuple[str, str, dict[str, Any]]]) -> None:
+        """Count what the reply cache has answered on a worker."""
+        cache = self._session.resources.shared.cache
+        for nodeid, arm, counts in tallies if cache is not None else ():
+            tally = cache.tally(nodeid, arm)
+            tally.requests += counts["requests"]
+            tally.hits += counts["hits"]
+            tally.oldest = min(tally.oldest, counts["oldest"])
+            tally.missing |= counts["missing"]
 
     def close(self) -> None:
         """End the workers' sessions, and the connection."""
@@ -156,13 +180,22 @@ class Executor:
             close_shared(self._session.run)
 
     def block_call(self, run: int, sent: SentRound) -> BlockCall:
-        """Return what workers have to know of a block that they get now."""
+        """Return the facts of the run that workers get with a block."""
         return BlockCall(run, sent.experiment.plan.nodeid, self._following, self._seconds_left(), sent.arms)
 
     def _seconds_left(self) -> float | None:
         """Return the seconds until the session's deadline; None without one."""
         deadline = self._session.state.deadline
         return None if deadline is None else max(0.0, deadline.at - time.monotonic())
+
+
+def _feature_input(config: pytest.Config) -> dict[str, Any]:
+    """Return what features pass to workers of pytest-xdist, which those of a cluster need as well."""
+    node = SimpleNamespace(config=config, workerinput={})
+    for name, plugin in config.pluginmanager.list_name_plugin():
+        if name.startswith("crucible-") and name != "crucible-scale" and hasattr(plugin, "pytest_configure_node"):
+            plugin.pytest_configure_node(node=node)
+    return node.workerinput
 
 
 CLOSE_S = 20.0

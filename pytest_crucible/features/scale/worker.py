@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pytest_crucible.features.scale.cluster import MODE
 from pytest_crucible.features.scale.leases import flush_reports, worker_name
 from pytest_crucible.features.scale.worker_session import BlockCall, WorkerError, WorkerOrder, WorkerSession
 from pytest_crucible.records import Unit
@@ -29,12 +30,14 @@ class SuiteWorker:
 
     def plan(self) -> dict[str, Any]:
         """Return the names of the node and of the holder of leases, the node's servers, and what is wrong with the suite."""
+        # A driver that has a token is served by a cluster that needs none, too.
+        facts = {"node": self._node, "has_token": os.environ.get(MODE) == "token"}
         try:
             self._session.wait_until_planned()
         except WorkerError as error:
-            return {"node": self._node, "holder": "", "problem": str(error), "servers": {}}
+            return {**facts, "holder": "", "problem": str(error), "servers": {}}
         servers = self._session.node_servers()
-        return {"node": self._node, "holder": worker_name(self._run), "problem": "", "servers": servers}
+        return {**facts, "holder": worker_name(self._run), "problem": "", "servers": servers}
 
     def run_block(self, call: Mapping[str, Any], units: Sequence[Sequence[int]]) -> tuple[dict[str, Any], list[Any]]:
         """Return facts and rows of a block that was sent; of one that could not be sent, the `problem`."""
@@ -44,6 +47,7 @@ class SuiteWorker:
             return {"node": self._node, "problem": str(error)}, []
         flush_reports(self._run)
         facts = {"node": self._node, "holder": worker_name(self._run), "problem": "", **block.facts()}
+        facts["cache"] = self._session.pop_tallies()
         return facts, encode_rows(block.tables())
 
     def end_run(self, run: int) -> None:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -50,7 +50,7 @@ class WorkerError(Exception):
 
 @dataclass(frozen=True)
 class WorkerOrder:
-    """What a worker has to know of the driver's session. It is plain data."""
+    """The facts of the driver's session for its workers, as plain data."""
 
     run: str
     directory: str
@@ -62,6 +62,8 @@ class WorkerOrder:
     """Names of nodes, by their ids on the cluster."""
     settings: Mapping[str, Any]
     """What features have found out about the settings."""
+    input: Mapping[str, Any]
+    """Facts that features pass to the workers of a session."""
     concurrency: int
     workers: int
     versions: Mapping[str, str]
@@ -71,7 +73,7 @@ class WorkerOrder:
 
 @dataclass(frozen=True)
 class BlockCall:
-    """What a worker has to know of the run that a block belongs to. It is plain data."""
+    """The facts of the run that a block belongs to, as plain data."""
 
     run: int
     """The number of the driver's run of the experiment."""
@@ -88,10 +90,10 @@ class _NoChannel:
     """The place of xdist's channel to a controller: a worker here is called by its driver."""
 
     def setcallback(self, callback: Callable[[Any], object]) -> None:
-        """Nothing is sent to it."""
+        """Nothing is ever received."""
 
     def send(self, message: Any) -> None:
-        """Nobody listens."""
+        """Nothing receives it."""
 
 
 @dataclass
@@ -168,6 +170,12 @@ class WorkerSession:
         block.done.result()
         return block
 
+    def pop_tallies(self) -> list[tuple[str, str, dict[str, Any]]]:
+        """Return how the reply cache has answered since the last call, by experiment and arm."""
+        cache = self.wait_until_planned().resources.shared.cache
+        tallies = [] if cache is None else [(*place, cache.tallies.pop(place)) for place in tuple(cache.tallies)]
+        return [(nodeid, arm, asdict(tally)) for nodeid, arm, tally in tallies]
+
     def end_run(self, run: int) -> None:
         """End the experiment that was sent, if it is the driver's run of this number or an earlier one."""
         with self._lock:
@@ -221,6 +229,7 @@ class WorkerSession:
                 "mainargv": list(self._order.arguments),
                 "crucible_run": self._order.run,
                 "crucible_settings": dict(self._order.settings),
+                **self._order.input,
                 "crucible_channel": _NoChannel(),
                 IS_RAY_WORKER: True,
             }

@@ -54,7 +54,7 @@ class BlockRows:
         self._cached: dict[tuple[Table, str], Row] = {}
 
     def open(self, block: OpenBlock, samples: Sequence[str]) -> None:
-        """From now on, events of these samples belong to the block."""
+        """Add the events of these samples to the block from now on."""
         with self._lock:
             self._of_sample |= dict.fromkeys(samples, block)
 
@@ -79,7 +79,8 @@ class BlockRows:
         """Add a row of a table whose key is its first column."""
         with self._lock:
             self._loose.put(table, row, overwrite=overwrite)
-            self._cached[table, row[table.names[0]]] = row
+            key = table, row[table.names[0]]
+            self._cached[key] = row if overwrite else self._cached.get(key, row)
 
     def close(self) -> None:
         """Do nothing: blocks are sent when they are finished."""

@@ -158,7 +158,7 @@ async def send(ledger: LeasedLedger, budget: str, samples: int, log: list[str]) 
     return samples - sum(await asyncio.gather(*(one(number) for number in range(samples))))
 
 
-@pytest.mark.parametrize("budget, most", [("50 requests", 50), ("500 tokens", 100)])
+@pytest.mark.parametrize(("budget", "most"), [("50 requests", 50), ("500 tokens", 100)])
 def test_workers_spend_a_budget_to_its_end_and_not_one_request_more(budget, most):
     log: list[str] = []
 
